@@ -1,0 +1,144 @@
+"""Every error that the harness raises on purpose.
+
+The tree, with the exit code that the command line gives each branch::
+
+    HarnessError
+    ├── UsageError               2   an argument is wrong
+    │   └── UnknownNameError     2   a backend, dataset, measure or parameter that does not exist
+    ├── CardError                2   a TOML card is malformed
+    ├── DataError                3   a file of documents, queries, judgments or a run is malformed
+    ├── RankingError             3   a ranking holds NaN or the same document twice
+    ├── CacheError               3   a cache entry is damaged and could not be rebuilt
+    ├── ResultError              3   a stored result is missing, damaged or of a newer schema
+    └── BackendError             3   one backend could not do its work
+        ├── MissingExtraError    3   an optional dependency is not installed
+        ├── EngineUnavailableError  3   the engine cannot start or be reached
+        ├── EngineTimeoutError   3   a phase outlived its deadline
+        ├── RejectedInputError   3   input that the engine would take silently and answer wrongly
+        ├── LostDocumentsError   3   the engine holds other documents than it was sent
+        └── EngineFailureError   3   the engine itself reported an error
+
+A message says what happened, to which thing, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+__all__ = [
+    "BackendError",
+    "CacheError",
+    "CardError",
+    "DataError",
+    "EngineFailureError",
+    "EngineTimeoutError",
+    "EngineUnavailableError",
+    "HarnessError",
+    "LostDocumentsError",
+    "MissingExtraError",
+    "RankingError",
+    "RejectedInputError",
+    "ResultError",
+    "UnknownNameError",
+    "UsageError",
+]
+
+_SHOWN = 20
+
+
+class HarnessError(Exception):
+    """An expected failure: printed without a traceback by the command line.
+
+    ``what`` is one sentence that names the thing; ``fix`` says what to do.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        self.what = what
+        self.fix = fix
+        super().__init__(what if fix is None else f"{what}\n  {fix}")
+
+
+class UsageError(HarnessError):
+    """An argument is wrong."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that is not registered; suggests the nearest one and lists the rest."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        folded = {candidate.lower(): candidate for candidate in self.known}
+        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+        hint = f"did you mean '{folded[near[0]]}'? " if near else ""
+        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {', '.join(self.known) or 'none'}")
+
+
+class CardError(HarnessError):
+    """A TOML card is malformed."""
+
+    exit_code = 2
+
+
+class DataError(HarnessError):
+    """One input file is malformed: all its problems in one report (the first 20, then a count)."""
+
+    def __init__(self, source: str, problems: Sequence[str], *, fix: str | None = None) -> None:
+        self.source, self.problems = source, tuple(problems)
+        shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]
+        if len(self.problems) > _SHOWN:
+            shown.append(f"  … and {len(self.problems) - _SHOWN} more")
+        plural = "problem" if len(self.problems) == 1 else "problems"
+        super().__init__("\n".join([f"{source}: {len(self.problems)} {plural}", *shown]), fix=fix)
+
+
+class RankingError(HarnessError):
+    """A ranking holds NaN or the same document twice."""
+
+
+class CacheError(HarnessError):
+    """A cache entry is damaged and could not be rebuilt."""
+
+
+class ResultError(HarnessError):
+    """A stored result is missing, damaged, or written by a newer schema."""
+
+
+class BackendError(HarnessError):
+    """One backend could not do its work; the others go on."""
+
+
+class MissingExtraError(BackendError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, module: str, *, extra: str, feature: str, also: str = "") -> None:
+        self.module, self.extra, self.feature = module, extra, feature
+        super().__init__(
+            f"{feature} needs the Python module '{module}', which cannot be imported",
+            fix=f"pip install 'retrieval-harness[{extra}]'{also}",
+        )
+
+
+class EngineUnavailableError(BackendError):
+    """The engine cannot start or be reached."""
+
+
+class EngineTimeoutError(BackendError):
+    """A phase outlived its deadline."""
+
+
+class RejectedInputError(BackendError):
+    """Input that the engine would take silently and answer wrongly."""
+
+
+class LostDocumentsError(BackendError):
+    """The engine holds other documents than it was sent."""
+
+
+class EngineFailureError(BackendError):
+    """The engine itself reported an error."""

@@ -1,0 +1,131 @@
+"""The only place that orders, cuts and checks ranked lists. Ties live here.
+
+The one ordering: score descending, then document id descending in byte order, which is what trec_eval does (it ignores
+the rank column of a run). Scores are float32 before they are compared, as in trec_eval: 1 and 1 + 1e-8 are a tie.
+
+A hit's place is decided by one unsigned 64-bit key: the high half orders the score, the low half breaks ties, and the
+larger key comes first.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import RankingError
+from harness.jit import inline_kernel, kernel
+from harness.types import Float32Array, Int32Array, Int64Array, Run, UInt32Array
+
+__all__ = ["TieRule", "check", "cut", "order", "pack_key", "pack_keys", "sortable_bits", "tie_break_by_row"]
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+class TieRule(StrEnum):
+    """How equal scores are placed when a run is measured."""
+
+    TREC_EVAL = "trec_eval"
+    """Score descending, then document id descending: the default."""
+    ENGINE = "engine"
+    """The order in which the engine returned its hits."""
+    AVERAGE = "average"
+    """The expected value over all orders of each tie group (McSherry and Najork, ECIR 2008)."""
+
+
+@inline_kernel
+def sortable_bits(score: np.float32) -> np.uint32:
+    """The bits of a float32 as an unsigned number in the same order (-0.0 equals 0.0; NaN is not allowed)."""
+    bits = np.float32(score + np.float32(0.0)).view(np.uint32)
+    if bits >> np.uint32(31):
+        return ~bits
+    return bits | np.uint32(0x80000000)
+
+
+@inline_kernel
+def pack_key(score: np.float32, tie_break: np.uint32) -> np.uint64:
+    """One sort key for a hit: the larger key comes first."""
+    return (np.uint64(sortable_bits(score)) << np.uint64(32)) | np.uint64(tie_break)
+
+
+def pack_keys(scores: Float32Array, tie_break: UInt32Array) -> UInt64Array:
+    """Sort keys of many hits (uint64, same shape): ``scores`` without NaN, the larger ``tie_break`` first."""
+    bits = (scores.astype(np.float32, copy=False) + np.float32(0.0)).view(np.uint32)
+    ordered = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(0x80000000))
+    keys: UInt64Array = (ordered.astype(np.uint64) << np.uint64(32)) | tie_break.astype(np.uint64)
+    return keys
+
+
+def tie_break_by_row(rows: int) -> UInt32Array:
+    """Tie-breakers that put the lower row first: the order of Lucene and of most engines (uint32, shape (rows,))."""
+    return np.uint32(0xFFFFFFFF) - np.arange(rows, dtype=np.uint32)
+
+
+def order(run: Run) -> Run:
+    """The run under the one ordering: score descending, then document id descending.
+
+    Raises RankingError for NaN scores and for a document that occurs twice under one query.
+    """
+    check(run)
+    keys = pack_keys(run.scores, run.doc_ids.tie_rank[run.rows])
+    rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
+    _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
+    return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def cut(run: Run, k: int) -> Run:
+    """The first ``k`` hits of every query, in the run's own order; ``k`` must be at least 0."""
+    lengths = np.minimum(np.diff(run.indptr), k)
+    indptr = np.zeros(len(run.indptr), dtype=np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+
+
+def check(run: Run) -> None:
+    """Refuse NaN scores and documents that occur twice under one query, naming the first of each."""
+    broken = np.flatnonzero(np.isnan(run.scores))
+    if len(broken):
+        raise RankingError(
+            _describe("a score is NaN", run, int(broken[0]), len(broken)), fix="check the engine's input"
+        )
+    twice = _first_duplicate(run.indptr, run.rows, len(run.doc_ids))
+    if twice >= 0:
+        raise RankingError(
+            _describe("a document is ranked twice", run, twice, 1), fix="a ranking lists each document once"
+        )
+
+
+def _describe(what: str, run: Run, hit: int, count: int) -> str:
+    query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
+    more = f" ({count} such hits)" if count > 1 else ""
+    return f"{what}: query '{run.query_ids[query]}', document '{run.doc_ids[int(run.rows[hit])]}'{more}"
+
+
+@kernel
+def _sort_queries(
+    indptr: Int64Array,
+    keys: UInt64Array,
+    rows: Int32Array,
+    scores: Float32Array,
+    out_rows: Int32Array,
+    out_scores: Float32Array,
+) -> None:
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        best_first = np.argsort(keys[start:stop])[::-1]
+        for place in range(stop - start):
+            out_rows[start + place] = rows[start + best_first[place]]
+            out_scores[start + place] = scores[start + best_first[place]]
+
+
+@kernel
+def _first_duplicate(indptr: Int64Array, rows: Int32Array, documents: int) -> int:
+    seen = np.full(documents, -1, dtype=np.int64)
+    for query in range(len(indptr) - 1):
+        for hit in range(indptr[query], indptr[query + 1]):
+            if seen[rows[hit]] == query:
+                return hit
+            seen[rows[hit]] = query
+    return -1

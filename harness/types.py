@@ -1,0 +1,229 @@
+"""Frozen columnar data that flows between loaders, encoders, engines, metrics and reports.
+
+Row numbers are positions in an id column. They are the internal ids that engines get; external ids appear only where
+people or files need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "SparseVectors"]
+
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+UInt32Array = npt.NDArray[np.uint32]
+Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """A column of unique external ids; the position of an id is its row number.
+
+    ``values`` is an Arrow string array without nulls. Uniqueness is the maker's duty (loaders report duplicates with
+    file and line); it is not checked here.
+    """
+
+    values: pa.StringArray
+
+    @classmethod
+    def of(cls, ids: Iterable[str]) -> Ids:
+        """Ids from any iterable of strings, in its order."""
+        return cls(pa.array(list(ids), type=pa.string()))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, row: int) -> str:
+        return str(self.values[int(row)].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[str]:
+        """All ids as Python strings: for the edges (client libraries, files), never for a hot path."""
+        ids: list[str] = self.values.to_pylist()
+        return ids
+
+    def take(self, rows: npt.NDArray[Any]) -> list[str]:
+        """The ids at ``rows``, as Python strings."""
+        ids: list[str] = self.values.take(pa.array(rows)).to_pylist()
+        return ids
+
+    def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
+        """Row number of each given id, -1 where it is not in this column."""
+        wanted = ids.values if isinstance(ids, Ids) else ids
+        found = pc.fill_null(pc.index_in(wanted, value_set=self.values), -1)
+        rows: Int32Array = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
+        return rows
+
+    @cached_property
+    def tie_rank(self) -> UInt32Array:
+        """Position of each row's id among all ids in ascending byte order (uint32, shape (n,)).
+
+        trec_eval breaks equal scores by the *larger* id first, comparing bytes as C's ``strcmp`` does; Arrow compares
+        UTF-8 bytes, which is the same order.
+        """
+        order = pc.sort_indices(self.values).to_numpy(zero_copy_only=False)
+        rank = np.empty(len(self), dtype=np.uint32)
+        rank[order] = np.arange(len(self), dtype=np.uint32)
+        return rank
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Documents: ids and the searchable text of each (title and text joined by the loader's one rule).
+
+    ``texts`` is an Arrow string column of the same length, usually memory-mapped. ``digest`` is the SHA-256 of ids and
+    texts in order, so it names the content wherever it lies.
+    """
+
+    ids: Ids
+    texts: pa.ChunkedArray
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def empty_rows(self) -> Int32Array:
+        """Rows whose text is empty or white space only."""
+        blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(self.texts)), 0)
+        mask = blank.to_numpy() if isinstance(blank, pa.ChunkedArray) else blank.to_numpy(zero_copy_only=False)
+        return np.flatnonzero(mask).astype(np.int32)
+
+    def batches(self, size: int) -> Iterator[list[str]]:
+        """Texts in order, ``size`` at a time, as Python strings."""
+        for start in range(0, len(self), size):
+            yield self.texts.slice(start, size).to_pylist()
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries: ids and texts, in the order of their file. ``digest`` as in :class:`Corpus`."""
+
+    ids: Ids
+    texts: pa.ChunkedArray
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Graded judgments, grouped by query.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` int32 (J,). A grade of at least the
+    relevance threshold is relevant; negative grades are allowed (trec_eval's codes) and never relevant.
+    ``doc_ids`` holds the judged documents only, not the corpus.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    indptr: Int64Array
+    rows: Int32Array
+    grades: Int32Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The ranked documents of every query from one backend, in the order in which the engine gave them.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits has an
+    empty slice: it was asked and found nothing.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+
+    @property
+    def hits(self) -> int:
+        """Number of hits over all queries."""
+        return len(self.rows)
+
+    def of_query(self, query: int) -> slice:
+        """The slice of ``rows`` and ``scores`` that belongs to query number ``query``."""
+        return slice(int(self.indptr[query]), int(self.indptr[query + 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseVectors:
+    """Sparse vectors as CSR arrays: one row a document or query, one column a dimension (a term).
+
+    ``indptr`` int64 (n + 1), ``indices`` int32 (nnz,) ascending and unique within a row, ``values`` float32 (nnz,).
+    Arrays may be memory-mapped.
+    """
+
+    indptr: Int64Array
+    indices: Int32Array
+    values: Float32Array
+    dimensions: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        return len(self.values)
+
+    def row(self, row: int) -> tuple[Int32Array, Float32Array]:
+        """Indices and values of one row."""
+        cut = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
+        return self.indices[cut], self.values[cut]
+
+    @cached_property
+    def nonempty_rows(self) -> Int32Array:
+        """Rows that have at least one stored value."""
+        return np.flatnonzero(np.diff(self.indptr) > 0).astype(np.int32)
+
+    def to_scipy(self) -> Any:  # noqa: ANN401 - SciPy has no type information
+        """The same vectors as ``scipy.sparse.csr_array`` (float32), sharing memory."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.dimensions))
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+        """From any SciPy sparse matrix or array: duplicates summed, indices sorted; the input is left as it was."""
+        from scipy.sparse import csr_array
+
+        csr = csr_array(matrix, copy=True)
+        csr.sum_duplicates()
+        return cls(
+            indptr=csr.indptr.astype(np.int64, copy=False),
+            indices=csr.indices.astype(np.int32, copy=False),
+            values=csr.data.astype(np.float32, copy=False),
+            dimensions=int(csr.shape[1]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything that a comparison reads: documents, queries, judgments, and where they come from.
+
+    ``qrels`` is None for a collection without judgments: engines can still be held against their oracles.
+    ``provenance`` is flat text for the report (source, licence, split, join rule, language).
+    """
+
+    name: str
+    corpus: Corpus
+    queries: Queries
+    qrels: Qrels | None
+    provenance: dict[str, str] = field(default_factory=dict)
