@@ -1,1 +1,1 @@
-"""cli"""
+"""The command line: ``app`` holds the verbs, every other module is one verb or its rendering."""

@@ -1,0 +1,165 @@
+"""The command ``harness``: its verbs, and the one place where errors become messages and exit codes.
+
+Verbs are a table of names; the module behind a verb is imported when the verb is used, so that ``harness --help`` loads
+neither the numeric stack nor any client. A verb is a plain function with Typer's annotations. It writes results to
+stdout and everything else to stderr, and returns, raises HarnessError, or raises ``typer.Exit`` with a code of the page
+``docs/reference/exit-codes-and-errors.md``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import select
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple, NoReturn
+
+import typer
+import typer.core
+import typer.main
+
+from harness._version import __version__
+from harness.errors import HarnessError
+
+__all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
+
+
+class ExitCode(IntEnum):
+    """Every code that the command ends with."""
+
+    FINE = 0
+    FAILED = 1
+    """A threshold or a regression check failed."""
+    USAGE = 2
+    UNAVAILABLE = 3
+    """A backend was unavailable or failed, or input was found invalid."""
+    DEFECT = 70
+    """An error nobody expected: a defect of the harness (EX_SOFTWARE of BSD's sysexits)."""
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    """Whoever read stdout went away (128 + SIGPIPE, as a shell reports it)."""
+
+
+class Verb(NamedTuple):
+    """One verb: where its function is (``module:function``) and its line in ``harness --help``."""
+
+    target: str
+    help: str
+
+
+VERBS = {
+    "compare": Verb("harness.cli.compare:compare", "Run backends on a dataset and hold each against its oracle."),
+    "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
+    "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
+    "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
+    "datasets": Verb("harness.cli.cards:datasets", "List the datasets, or show one."),
+}
+
+
+def load_verb(name: str) -> Callable[..., None]:
+    """Import the function of the verb ``name``."""
+    module, _, function = VERBS[name].target.partition(":")
+    verb: Callable[..., None] = getattr(importlib.import_module(module), function)
+    return verb
+
+
+def main() -> NoReturn:
+    """Run the command line on ``sys.argv`` and exit: the entry point of ``harness`` and ``python -m harness``."""
+    try:
+        typer.main.get_command(_build()).main(prog_name="harness")
+    except HarnessError as error:
+        typer.echo(f"harness: {error}", err=True)
+        sys.exit(error.exit_code)
+    except Exception:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
+        _exit_with_defect()
+    sys.exit(ExitCode.FINE)
+
+
+class _LazyGroup(typer.core.TyperGroup):
+    """Verbs are listed from the table and imported when one is resolved."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+        with _interruptions():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own context and result
+        with _interruptions():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else _load_command(name), rest
+
+
+def _build() -> typer.Typer:
+    app = typer.Typer(
+        cls=_LazyGroup,
+        help="Benchmark retrieval backends on real engines and hold each one against an exact reference.",
+        no_args_is_help=True,
+        rich_markup_mode=None,  # help without Rich: a third less to import, the same text for people and generated docs
+    )
+    app.callback()(_options)
+    for name, verb in VERBS.items():
+        app.command(name, help=verb.help)(_listed_only)
+    return app
+
+
+def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public in no version
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(load_verb(name))
+    return typer.main.get_command(single)
+
+
+def _listed_only() -> None:
+    """Stands for a verb in the list of verbs; resolving it imports the real one."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"harness {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+@contextmanager
+def _interruptions() -> Iterator[None]:
+    """Ctrl-C and a reader that went away, which Typer would report with the code of a failed threshold."""
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        typer.echo("harness: interrupted", err=True)
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        if not _reader_is_gone():  # another pipe broke
+            _exit_with_defect()
+        # What could not be written stays buffered; at exit Python would try again and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.BROKEN_PIPE)
+
+
+def _reader_is_gone() -> bool:
+    stdout = select.poll()
+    stdout.register(sys.stdout.fileno(), 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in stdout.poll(0))
+
+
+def _exit_with_defect() -> NoReturn:
+    traceback.print_exc()
+    typer.echo(
+        f"harness: this is a defect of harness {__version__}, not of your input.\n"
+        "  Please report it with the lines above, the command, and the output of `pip freeze`.",
+        err=True,
+    )
+    sys.exit(ExitCode.DEFECT)

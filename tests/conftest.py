@@ -1,0 +1,92 @@
+"""Fixtures that every tier of tests shares, and the table of skipped tests at the end of a run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_collections() -> Path:
+    """Collections that may be measured on but not bundled: `HARNESS_SHARED_COLLECTIONS`, or beside the checkout."""
+    named = os.environ.get("HARNESS_SHARED_COLLECTIONS")
+    folder = Path(named) if named else REPOSITORY.parent / "shared" / "collections"
+    if not folder.is_dir():
+        pytest.skip("collections that cannot be bundled are absent (set HARNESS_SHARED_COLLECTIONS)")
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's."""
+    folder = tmp_path_factory.mktemp("harness-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_CACHE", str(folder))
+        yield folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """True when golden files are to be written instead of compared."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr)
+
+
+def _is_forbidden(reason: str) -> bool:
+    """`HARNESS_FORBID_SKIPS=1` forbids every skip; any other value forbids reasons that contain it."""
+    wanted = os.environ.get("HARNESS_FORBID_SKIPS", "")
+    return bool(wanted) and (wanted == "1" or wanted in reason)
+
+
+def _fail_if_forbidden(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and _is_forbidden(_reason(report)):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where HARNESS_FORBID_SKIPS forbids it: {_reason(report)}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # noqa: ARG001
+    report = yield
+    _fail_if_forbidden(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:  # noqa: ARG001
+    report = yield
+    _fail_if_forbidden(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    counts = Counter((_reason(report), report.nodeid.partition("::")[0]) for report in skipped)
+    if not counts:
+        terminalreporter.write_line("Nothing was skipped.")
+        return
+    terminalreporter.section("what was skipped, and why")
+    width = max(len(place) for _, place in counts)
+    terminalreporter.write_line(f"{'tests':>5}  {'where':<{width}}  why")
+    for (reason, place), count in sorted(counts.items()):
+        terminalreporter.write_line(f"{count:>5}  {place:<{width}}  {reason}")

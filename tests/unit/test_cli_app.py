@@ -1,0 +1,162 @@
+"""The command line's boundary: help, version, exit codes, pipes, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Runs main() with the table of verbs replaced by one verb that this file defines.
+PROLOGUE = """
+import sys, types
+import typer
+from harness.cli import app
+from harness.errors import BackendError, HarnessError, UsageError, DataError
+
+module = types.ModuleType("made_up")
+{verb}
+module.verb = verb
+sys.modules["made_up"] = module
+app.VERBS.clear()
+app.VERBS["verb"] = app.Verb("made_up:verb", "A made-up verb.")
+sys.argv = ["harness", *{arguments!r}]
+app.main()
+"""
+
+
+def run_verb(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = PROLOGUE.format(verb=verb, arguments=["verb", *arguments])
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+def test_help_lists_every_verb_with_its_line() -> None:
+    from harness.cli.app import VERBS
+
+    result = run("--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    for name, verb in VERBS.items():
+        assert [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and verb.help in line]
+
+
+def test_version() -> None:
+    from harness import __version__
+
+    result = run("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"harness {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["compar"], "Did you mean 'compare'"),
+        (["--nonsense"], "No such option"),
+        ([], "Usage: harness"),
+    ],
+)
+def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert says in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "says"),
+    [
+        ("UsageError('wrong thing', fix='do that')", 2, "harness: wrong thing\n  do that\n"),
+        ("BackendError('engine down')", 3, "harness: engine down\n"),
+        ("DataError('corpus.jsonl', ['line 3: no _id'])", 3, "harness: corpus.jsonl: 1 problem\n  line 3: no _id\n"),
+        ("typer.Exit(1)", 1, ""),
+        ("KeyboardInterrupt", 130, "harness: interrupted\n"),
+    ],
+)
+def test_expected_failures_print_a_message_without_traceback(raised: str, code: int, says: str) -> None:
+    result = run_verb(f"def verb():\n    'V.'\n    print('a result')\n    raise {raised}")
+    assert (result.returncode, result.stdout, result.stderr) == (code, "a result\n", says)
+
+
+def test_unexpected_failures_print_the_traceback_and_how_to_report_it() -> None:
+    result = run_verb("def verb():\n    'V.'\n    raise ZeroDivisionError('boom')")
+    assert result.returncode == 70
+    assert "Traceback" in result.stderr
+    assert "ZeroDivisionError: boom" in result.stderr
+    assert "defect of harness" in result.stderr
+
+
+def test_arguments_of_a_lazy_verb_are_parsed() -> None:
+    verb = "def verb(times: int = 1) -> None:\n    'Repeat.'\n    print('x' * times)"
+    assert run_verb(verb, "--times", "3").stdout == "xxx\n"
+    wrong = run_verb(verb, "--times", "three")
+    assert wrong.returncode == 2
+    assert "--times" in wrong.stderr
+    assert "Repeat." in run_verb(verb, "--help").stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("lines", [1, 200_000])
+def test_a_reader_that_goes_away_ends_the_command_quietly(lines: int, unbuffered: str) -> None:
+    verb = f"def verb():\n    'V.'\n    for i in range({lines}):\n        print(i)"
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = PROLOGUE.format(verb=verb, arguments=["verb"])
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    process = subprocess.run(
+        [sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False, env=environment
+    )
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_into_a_closed_pipe(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "harness", "--help"]
+    process = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, env=environment)
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (141, b"")
+
+
+def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
+    result = run_verb("def verb():\n    'V.'\n    raise BrokenPipeError(32, 'worker gone')")
+    assert result.returncode == 70
+    assert "worker gone" in result.stderr
+
+
+def test_completion_offers_verbs_and_options() -> None:
+    verbs = run(_HARNESS_COMPLETE="complete_bash", COMP_WORDS="harness comp", COMP_CWORD="1")
+    assert verbs.stdout.split() == ["compare"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_printed(shell: str) -> None:
+    result = run("--show-completion", shell)
+    assert result.returncode == 0
+    assert "_HARNESS_COMPLETE" in result.stdout
+
+
+def test_running_from_another_folder(tmp_path: Path, repository: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "harness", "--version"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout.startswith("harness ")
