@@ -1,0 +1,34 @@
+"""Optional dependencies: one helper, one message."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from harness.errors import EngineFailureError, MissingExtraError
+
+__all__ = ["require"]
+
+
+def require(module: str, *, extra: str, feature: str, also: str = "") -> ModuleType:
+    """Import ``module``, or raise MissingExtraError with the command that installs it.
+
+    ``extra`` is the extra of this distribution that brings the module, ``feature`` what needs it (``"backend
+    qdrant"``), ``also`` is added to the command (a Java requirement, say). The module is really imported: an empty
+    folder of that name must not count as found. A module that is installed and fails inside raises EngineFailureError
+    with its reason.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise MissingExtraError(module, extra=extra, feature=feature, also=also) from error
+        raise EngineFailureError(
+            f"{feature}: importing '{module}' failed: {error}",
+            fix=f"reinstall it: pip install --force-reinstall 'retrieval-harness[{extra}]'",
+        ) from error
+    except ImportError as error:
+        raise EngineFailureError(
+            f"{feature}: importing '{module}' failed: {error}",
+            fix=f"reinstall it: pip install --force-reinstall 'retrieval-harness[{extra}]'",
+        ) from error

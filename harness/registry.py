@@ -1,0 +1,159 @@
+"""Names to cards, and the command line's backend expressions to complete specifications.
+
+Cards are looked for in this order, and the first one of a name is taken: the ``--cards`` folder, ``./backends`` and
+``./datasets``, the cards of this package (inside the wheel, or beside the package in a checkout), and cards of other
+installed packages (entry-point group ``harness.backends``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
+
+import harness
+from harness.backend_spec import BackendSpec, parse_backend_specs
+from harness.cards import BackendCard, DatasetCard, read_backend_card, read_dataset_card
+from harness.errors import CardError, MissingExtraError, UsageError
+from harness.strict_toml import read_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.protocols import Engine
+
+__all__ = ["ENTRY_POINT_GROUP", "BackendSpec", "find_cards", "load_engine", "parse_backends"]
+
+ENTRY_POINT_GROUP = "harness.backends"
+Kind = Literal["backends", "datasets"]
+C = TypeVar("C", BackendCard, DatasetCard)
+
+_log = logging.getLogger("harness")
+_PACKAGE = Path(harness.__file__).parent
+_SIGNATURE: Mapping[Kind, frozenset[str]] = MappingProxyType(
+    {"backends": frozenset({"name", "engine"}), "datasets": frozenset({"name", "format"})}
+)
+
+
+@overload
+def find_cards(kind: Literal["backends"], folder: Path | None = None) -> Mapping[str, BackendCard]: ...
+@overload
+def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping[str, DatasetCard]: ...
+def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
+    """Every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
+
+    Raises CardError for a malformed card and when two installed packages offer the same name, UsageError when
+    ``folder`` holds neither sub-folder.
+    """
+    if kind == "backends":
+        return _find(kind, folder, read_backend_card)
+    return _find(kind, folder, read_dataset_card)
+
+
+def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
+    """Backends from ``qdrant,lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
+
+    Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
+    missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
+    UnknownNameError.
+    """
+    return parse_backend_specs(text, find_cards("backends", cards))
+
+
+def load_engine(card: BackendCard) -> type[Engine]:
+    """The engine class that a card names, imported now.
+
+    Raises MissingExtraError when a module of the card's extra is missing, CardError when the card names nothing.
+    """
+    module_name, _, class_name = card.engine.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise CardError(
+                f"card '{card.path}': module '{module_name}' of 'engine' cannot be imported: {error}",
+                fix="install the package that holds it, or put its folder on PYTHONPATH",
+            ) from error
+        if card.extra is None:
+            raise
+        raise MissingExtraError(missing, extra=card.extra, feature=f"backend {card.name}") from error
+    engine = getattr(module, class_name, None)
+    if not isinstance(engine, type):
+        raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
+    return cast("type[Engine]", engine)
+
+
+def _find(kind: Kind, folder: Path | None, read: Callable[[Path], C]) -> Mapping[str, C]:
+    found: dict[str, C] = {}
+    for path in _own_paths(kind, folder):
+        if path.stem not in found:
+            found[path.stem] = read(path)
+    if kind == "backends":
+        _add_third_party(found, read)
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def _own_paths(kind: Kind, folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        yield from _toml_files(_checked(folder) / kind)
+    for path in _toml_files(Path.cwd() / kind):
+        if _SIGNATURE[kind] <= read_document(path).values.keys():
+            yield path
+        else:
+            _log.info("'%s' is not a card: it lacks %s", path, " or ".join(sorted(_SIGNATURE[kind])))
+    packaged = _PACKAGE / "_cards" / kind
+    yield from _toml_files(packaged if packaged.is_dir() else _checkout(kind))
+
+
+def _checked(folder: Path) -> Path:
+    if not any((folder / kind).is_dir() for kind in _SIGNATURE):
+        raise UsageError(
+            f"cards folder '{folder}' has no 'backends' or 'datasets' folder", fix="put the cards into one of them"
+        )
+    return folder
+
+
+def _checkout(kind: Kind) -> Path:
+    """Cards beside the package, only in a checkout: beside an installed package other projects' folders lie."""
+    root = _PACKAGE.parent
+    return root / kind if (root / "pyproject.toml").is_file() else _PACKAGE / "_cards" / kind
+
+
+def _toml_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.toml")) if folder.is_dir() else []
+
+
+def _add_third_party(found: dict[str, C], read: Callable[[Path], C]) -> None:
+    own = frozenset(found)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        for path in _entry_point_paths(entry):
+            if path.stem in own:
+                _log.warning("card '%s' is hidden by '%s'", path, found[path.stem].path)
+            elif path.stem in found:
+                raise CardError(
+                    f"two installed packages offer a backend '{path.stem}': '{found[path.stem].path}' and '{path}'",
+                    fix="uninstall one of them",
+                )
+            else:
+                found[path.stem] = read(path)
+
+
+def _entry_point_paths(entry: EntryPoint) -> list[Path]:
+    owner = entry.dist.name if entry.dist is not None else entry.value
+    try:
+        locate = entry.load()
+    except (ImportError, AttributeError) as error:
+        _log.warning("backend cards of '%s' are not available: entry point '%s' failed: %s", owner, entry.name, error)
+        return []
+    if not callable(locate):
+        raise CardError(
+            f"entry point '{entry.name}' of '{owner}' is not a function",
+            fix="it must name a function without arguments that returns the path of a card or of a folder of cards",
+        )
+    path = Path(locate())
+    return _toml_files(path) if path.is_dir() else [path]

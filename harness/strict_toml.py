@@ -1,0 +1,130 @@
+"""Strict reading of small TOML files: every unknown key and wrong type is collected, then reported at once."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from harness.errors import CardError
+
+__all__ = ["Document", "Table", "nearest", "read_document"]
+
+T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
+
+_TYPE_NAMES = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
+    folded = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    return f" (did you mean '{folded[near[0]]}'?)" if near else ""
+
+
+class Document(NamedTuple):
+    """A parsed TOML file: its values, and the SHA-256 of its bytes."""
+
+    values: dict[str, Any]
+    digest: str
+
+
+def read_document(path: Path) -> Document:
+    """Parse a TOML file; raises CardError with file and line when it cannot be read or is not TOML."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise CardError(f"card '{path}' cannot be read: {error.strerror}") from error
+    try:
+        values = tomllib.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise CardError(f"card '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise CardError(f"card '{path}' is not TOML: {error}") from error
+    return Document(values, hashlib.sha256(raw).hexdigest())
+
+
+class Table:
+    """One TOML table being read. Sub-tables share its list of problems."""
+
+    def __init__(self, values: dict[str, Any], where: str = "", problems: list[str] | None = None) -> None:
+        self.values = values
+        self.problems: list[str] = [] if problems is None else problems
+        self._where = where
+        self._known: set[str] = set()
+
+    def required(self, key: str, kind: type[T]) -> T:
+        """The value of ``key``; a missing or wrong one is noted, and the empty value of its type returned."""
+        value = self.optional(key, kind)
+        if value is None:
+            if key not in self.values:
+                self.problem(f"'{self._where}{key}' is missing")
+            return kind()
+        return value
+
+    def optional(self, key: str, kind: type[T]) -> T | None:
+        """The value of ``key``, or None when it is absent or of the wrong type (which is noted)."""
+        self._known.add(key)
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if kind is float and type(value) is int:
+            return kind(value)
+        if type(value) is not kind:
+            self.problem(f"'{self._where}{key}' must be {_TYPE_NAMES[kind]}, not {value!r}")
+            return None
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """One of ``choices``; required when there is no default."""
+        value = self.required(key, str) if default is None else self.optional(key, str) or default
+        if value and value not in choices:
+            self.problem(f"'{self._where}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings, or None when absent or wrong (which is noted)."""
+        items = self.optional(key, list)
+        if items is None:
+            return None
+        if not all(type(item) is str for item in items):
+            self.problem(f"'{self._where}{key}' must be a list of strings, not {items!r}")
+            return None
+        return tuple(items)
+
+    def table(self, key: str) -> Table:
+        """A sub-table; an absent one is empty."""
+        return Table(self.optional(key, dict) or {}, f"{self._where}{key}.", self.problems)
+
+    def tables(self) -> dict[str, Table]:
+        """Every value of this table as a sub-table, by key."""
+        return {key: self.table(key) for key in self.values}
+
+    def problem(self, text: str) -> None:
+        """Note one problem."""
+        self.problems.append(text)
+
+    def close(self) -> None:
+        """Note every key that nobody asked for, with the nearest known one."""
+        for key in self.values:
+            if key not in self._known:
+                hint = nearest(key, self._known) or f", known: {', '.join(sorted(self._known))}"
+                self.problem(f"unknown key '{self._where}{key}'{hint}")
+
+    def raise_problems(self, path: Path) -> None:
+        """Raise one CardError with everything noted, if anything was."""
+        if self.problems:
+            listed = "".join(f"\n  {problem}" for problem in self.problems)
+            count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+            raise CardError(f"card '{path}': {count}{listed}")

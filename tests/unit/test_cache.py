@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cache import Cache
+from harness.errors import CacheError
+
+KEY = {"file": "abc", "k1": 0.9, "nested": [1, None, True]}
+
+
+class Builder:
+    def __init__(self, text: str = "content") -> None:
+        self.text, self.calls = text, 0
+
+    def __call__(self, folder: Path) -> None:
+        self.calls += 1
+        (folder / "data").write_text(self.text)
+        (folder / "inner").mkdir()
+        (folder / "inner" / "more").write_text("more")
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return Cache(tmp_path / "cache")
+
+
+def test_an_entry_is_built_once(cache):
+    build = Builder()
+    first, second = cache.get_or_build("toys", KEY, build), cache.get_or_build("toys", KEY, build)
+    again = Cache(cache.root).get_or_build("toys", dict(reversed(KEY.items())), build)
+    assert first == second == again
+    assert build.calls == 1
+    assert (first / "data").read_text() == "content"
+    assert (first / "inner" / "more").read_text() == "more"
+
+
+@pytest.mark.parametrize("other", [("toys", KEY | {"k1": 0.90001}), ("tins", KEY)])
+def test_another_key_or_kind_is_another_entry(cache, other):
+    build = Builder()
+    assert cache.get_or_build("toys", KEY, build) != cache.get_or_build(*other, build)
+    assert build.calls == 2
+
+
+def truncate(entry: Path) -> None:
+    (entry / "data").write_text("cont")
+
+
+def flip_same_size(entry: Path) -> None:
+    stat = (entry / "data").stat()
+    (entry / "data").write_text("kontent")
+    os.utime(entry / "data", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def remove(entry: Path) -> None:
+    (entry / "inner" / "more").unlink()
+
+
+def break_manifest(entry: Path) -> None:
+    (entry / "manifest.json").write_text('{"key"')
+
+
+def empty_manifest(entry: Path) -> None:
+    (entry / "manifest.json").write_text("[]")
+
+
+def remove_manifest(entry: Path) -> None:
+    (entry / "manifest.json").unlink()
+
+
+def another_key(entry: Path) -> None:
+    manifest = json.loads((entry / "manifest.json").read_text())
+    manifest["key"]["kind"] = "other"
+    (entry / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    "damage", [truncate, flip_same_size, remove, break_manifest, empty_manifest, remove_manifest, another_key]
+)
+def test_a_damaged_entry_is_named_and_rebuilt(cache, damage, caplog):
+    build = Builder()
+    entry = cache.get_or_build("toys", KEY, build)
+    damage(entry)
+    assert Cache(cache.root).get_or_build("toys", KEY, build) == entry
+    assert build.calls == 2
+    assert (entry / "data").read_text() == "content"
+    assert (entry / "inner" / "more").read_text() == "more"
+    assert f"cache entry '{entry}' is damaged and is rebuilt" in caplog.text
+
+
+def test_damage_within_one_process_is_noticed(cache):
+    build = Builder()
+    truncate(cache.get_or_build("toys", KEY, build))
+    assert (cache.get_or_build("toys", KEY, build) / "data").read_text() == "content"
+
+
+def test_a_failed_build_leaves_nothing(cache):
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("half")
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        cache.get_or_build("toys", KEY, fail)
+    assert [path.suffix for path in (cache.root / "toys").iterdir()] == [".lock"]
+    assert cache.get_or_build("toys", KEY, Builder()).is_dir()
+
+
+def test_leftovers_of_a_killed_build_are_removed(cache):
+    entry = cache.get_or_build("toys", KEY, Builder())
+    left = entry.parent / f"{entry.name}.killed.tmp"
+    left.mkdir()
+    truncate(entry)
+    cache.get_or_build("toys", KEY, Builder())
+    assert not left.exists()
+
+
+def test_a_full_disk_is_one_message(cache):
+    def fill(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "data"))
+
+    with pytest.raises(CacheError, match=r"is full\n.*HARNESS_CACHE"):
+        cache.get_or_build("toys", KEY, fill)
+
+
+def test_errors_of_the_source_pass_through(cache):
+    def unreadable(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/elsewhere/corpus.jsonl")
+
+    with pytest.raises(PermissionError):
+        cache.get_or_build("toys", KEY, unreadable)
+
+
+def test_a_cache_below_a_file_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheError, match="cannot be written"):
+        Cache(tmp_path / "file" / "cache").get_or_build("toys", KEY, Builder())
+
+
+def test_default_root(monkeypatch, tmp_path):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    assert Cache().root == tmp_path
+    monkeypatch.delenv("HARNESS_CACHE")
+    assert Cache().root.name == "retrieval-harness"
+
+
+CONTENDER = """
+import sys, time
+from pathlib import Path
+from harness.cache import Cache
+
+def build(folder):
+    with open(sys.argv[2], "a") as log:
+        log.write("built\\n")
+    (folder / "data").write_text("x" * 100_000)
+    time.sleep(0.3)
+    (folder / "late").write_text("late")
+
+entry = Cache(Path(sys.argv[1])).get_or_build("toys", {"a": 1}, build)
+print((entry / "late").read_text())
+"""
+
+
+def test_processes_that_build_the_same_entry_at_once(tmp_path):
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", CONTENDER, str(tmp_path / "cache"), str(log)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate(timeout=60)[0] for process in running] == ["late\n"] * 3
+    assert log.read_text() == "built\n"

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cards import Parameter, read_backend_card, read_dataset_card
+from harness.errors import CardError
+
+BACKEND = """
+name = "toy"
+summary = "A toy"
+engine = "toy.engine:Engine"
+extra = "toy"
+encoder = "bm25"
+
+[oracle]
+kind = "sparse"
+tolerance = 4e-7
+unless = { model = ["ql"] }
+
+[parameters.k1]
+type = "float"
+default = 1
+minimum = 0.0
+scope = "encoder"
+help = "saturation"
+
+[parameters.model]
+type = "str"
+default = "bm25"
+choices = ["bm25", "ql"]
+scope = "engine"
+help = "scoring function"
+"""
+
+DATASET = """
+name = "toys"
+summary = "Three toys"
+format = "beir"
+path = "toys"
+language = "en"
+licence = "CC0-1.0"
+source = "https://example.org/toys"
+
+[text]
+fields = ["title", "text"]
+separator = "\\n"
+
+[facts]
+documents = 3
+queries = 2
+judgments = { test = 2 }
+
+[sha256]
+"corpus.jsonl.gz" = "%s"
+""" % ("0" * 64)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_backend_card(tmp_path):
+    card = read_backend_card(write(tmp_path, "toy", BACKEND))
+    assert (card.name, card.engine, card.extra, card.encoder) == ("toy", "toy.engine:Engine", "toy", "bm25")
+    assert card.defaults == {"k1": 1.0, "model": "bm25"}
+    assert isinstance(card.defaults["k1"], float)
+    assert card.scope("encoder") == ("k1",)
+    assert card.scope("engine") == ("model",)
+    assert card.oracle.tolerance == 4e-7
+    assert card.oracle.applies({"k1": 1.0, "model": "bm25"})
+    assert not card.oracle.applies({"k1": 1.0, "model": "ql"})
+    assert len(card.digest) == 64
+
+
+def test_dataset_card_locates_its_data_beside_itself(tmp_path):
+    card = read_dataset_card(write(tmp_path, "toys", DATASET))
+    assert card.location == tmp_path / "toys"
+    assert (card.split, card.fields, card.separator) == ("test", ("title", "text"), "\n")
+    assert (card.documents, card.queries, dict(card.judgments)) == (3, 2, {"test": 2})
+    assert dict(card.sha256) == {"corpus.jsonl.gz": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("summary =", "sumary =", "unknown key 'sumary' (did you mean 'summary'?)"),
+        ("summary =", "sumary =", "'summary' is missing"),
+        ('name = "toy"', 'name = "other"', "the file is called 'toy.toml'"),
+        ('name = "toy"', 'name = "Toy Box"', "small letters"),
+        ('encoder = "bm25"', 'encoder = "bm52"', "'encoder' is 'bm52' (did you mean 'bm25'?)"),
+        ("toy.engine:Engine", "toy.engine", "expected 'package.module:ClassName'"),
+        ('kind = "sparse"', 'kind = "dense"', "'oracle.kind' is 'dense'"),
+        ("tolerance = 4e-7", "tolerance = 4.0", "'oracle.tolerance'"),
+        ("tolerance = 4e-7", 'tolerance = "4e-7"', "'oracle.tolerance' must be a number"),
+        ("{ model =", "{ modle =", "'oracle.unless.modle' is not a parameter"),
+        ('= ["ql"] }', '= ["qld"] }', "'qld' is not one of bm25, ql"),
+        ("default = 1\n", "default = -1\n", "-1.0 is below 0"),
+        ("default = 1\n", "default = true\n", "must be a number, not True"),
+        ("default = 1\n", "", "parameter 'k1' has no default"),
+        ("minimum", "minimun", "unknown key 'parameters.k1.minimun' (did you mean 'minimum'?)"),
+        ('default = "bm25"', 'default = "bm"', "'bm' is not one of bm25, ql"),
+        ('type = "float"', 'type = "double"', "'parameters.k1.type' is 'double'"),
+        ("[parameters.k1]", "[parameters.K1]", "parameter 'K1'"),
+        ("[oracle]", "[oracle", "is not TOML"),
+    ],
+)
+def test_backend_card_problems(tmp_path, before, after, expected):
+    assert before in BACKEND
+    path = write(tmp_path, "toy", BACKEND.replace(before, after, 1))
+    with pytest.raises(CardError) as caught:
+        read_backend_card(path)
+    assert expected in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ('format = "beir"', 'format = "bier"', "did you mean 'beir'?"),
+        ('["title", "text"]', '["title", "body"]', "one or both of 'title' and 'text'"),
+        ('["title", "text"]', '["text", 3]', "must be a list of strings"),
+        ('["title", "text"]', "[]", "one or both of 'title' and 'text'"),
+        ("documents = 3", "documents = 3.5", "'facts.documents' must be an integer"),
+        ("{ test = 2 }", '{ test = "2" }', "'facts.judgments.test' must be an integer"),
+        ("0" * 64, "0" * 63, "'sha256.corpus.jsonl.gz' is not a SHA-256"),
+        ("licence =", "license =", "unknown key 'license' (did you mean 'licence'?)"),
+    ],
+)
+def test_dataset_card_problems(tmp_path, before, after, expected):
+    assert before in DATASET
+    with pytest.raises(CardError) as caught:
+        read_dataset_card(write(tmp_path, "toys", DATASET.replace(before, after, 1)))
+    assert expected in str(caught.value)
+
+
+def test_every_problem_is_reported_at_once(tmp_path):
+    text = BACKEND.replace("summary", "sumary").replace('kind = "sparse"', 'kind = "x"').replace("minimum", "minimun")
+    with pytest.raises(CardError, match="4 problems"):
+        read_backend_card(write(tmp_path, "toy", text))
+
+
+def test_card_that_is_not_utf8_names_the_line(tmp_path):
+    path = tmp_path / "toy.toml"
+    path.write_bytes(BACKEND.encode().replace(b"A toy", b"A t\xff"))
+    with pytest.raises(CardError, match="line 3: not UTF-8"):
+        read_backend_card(path)
+
+
+def test_unreadable_card(tmp_path):
+    with pytest.raises(CardError, match="cannot be read"):
+        read_backend_card(tmp_path / "none.toml")
+
+
+def parameter(kind, **more):
+    default = {"float": 0.5, "int": 5, "str": "a", "bool": False}[kind]
+    return Parameter("p", kind, default, "help", "engine", **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("float", "0.9", 0.9),
+        ("float", "1", 1.0),
+        ("int", "100", 100),
+        ("bool", "True", True),
+        ("bool", "false", False),
+        ("str", "http://127.0.0.1:6333/a", "http://127.0.0.1:6333/a"),
+        ("str", "", ""),
+    ],
+)
+def test_parameter_parses(kind, text, value):
+    parsed = parameter(kind).parse(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "text", "expected"),
+    [
+        ("float", {}, "much", "'much' is not a number"),
+        ("float", {}, "nan", "not finite"),
+        ("float", {}, "inf", "not finite"),
+        ("float", {"minimum": 0.0}, "-0.1", "below 0"),
+        ("float", {"maximum": 1.0}, "1.5", "above 1"),
+        ("int", {}, "1.5", "'1.5' is not an integer"),
+        ("int", {"maximum": 10.0}, "11", "above 10"),
+        ("bool", {}, "yes", "not true or false"),
+        ("str", {"choices": ("a", "b")}, "c", "not one of a, b"),
+    ],
+)
+def test_parameter_refuses(kind, more, text, expected):
+    with pytest.raises(ValueError, match=expected):
+        parameter(kind, **more).parse(text)
