@@ -66,14 +66,14 @@ def _fail_if_forbidden(report: pytest.TestReport | pytest.CollectReport) -> None
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # noqa: ARG001
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
     _fail_if_forbidden(report)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:  # noqa: ARG001
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report = yield
     _fail_if_forbidden(report)
     return report
