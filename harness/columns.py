@@ -15,7 +15,7 @@ import pyarrow as pa
 from harness.errors import CacheError
 from harness.types import Ids, SparseVectors
 
-__all__ = ["load_ids", "load_sparse", "load_table", "save_ids", "save_sparse", "save_table"]
+__all__ = ["load_column", "load_ids", "load_sparse", "load_table", "save_ids", "save_sparse", "save_table"]
 
 
 def save_table(path: Path, table: pa.Table) -> None:
@@ -54,11 +54,19 @@ def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
 def load_sparse(folder: Path, name: str) -> SparseVectors:
     """Memory-map vectors that :func:`save_sparse` wrote; raises CacheError when a file is missing or damaged."""
     try:
-        arrays = [_map(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
         dimensions = int(np.load(folder / f"{name}.dimensions.npy", allow_pickle=False))
     except (OSError, ValueError) as error:
         raise CacheError(f"cannot read '{folder / name}': {error}", fix="delete its folder; it is rebuilt") from error
+    arrays = [load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
     return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)
+
+
+def load_column(path: Path) -> npt.NDArray[Any]:
+    """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
+    try:
+        return _map(path)
+    except (OSError, ValueError) as error:
+        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
 
 
 def _map(path: Path) -> npt.NDArray[Any]:

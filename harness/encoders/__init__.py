@@ -1,1 +1,1 @@
-"""encoders"""
+"""Text and terms to vectors."""

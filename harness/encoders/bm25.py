@@ -1,0 +1,106 @@
+"""BM25 term weights, by the harness's one definition.
+
+``w(t, d) = tf · (k1 + 1) / (tf + k1 · (1 - b + b · |d| / avgdl))``, ``idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))``.
+A document's score is the sum, over the query's terms, of ``count in query · idf · w``. The vectors made here hold
+``w`` for documents and the counts for queries; engines and oracles multiply by the IDF themselves.
+
+N, df and avgdl are taken over the documents that have at least one term, as Lucene and Qdrant do.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), equation 3.15; the IDF is
+Lucene's, whose ``1 +`` keeps it positive for terms in more than half of the documents.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.analysis.terms import TermCounts
+from harness.errors import UsageError
+from harness.jit import kernel
+from harness.types import Float32Array, Float64Array, Int64Array, SparseVectors
+
+__all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "idf", "statistics"]
+
+K1 = 0.9
+"""Anserini's default: how fast repeats of a term stop counting."""
+B = 0.4
+"""Anserini's default: how much long documents are held back."""
+
+
+class Statistics(NamedTuple):
+    """What BM25 needs to know of a collection.
+
+    ``documents`` is N, the number of documents with at least one term; ``avgdl`` their mean length in terms (0.0 for an
+    empty collection); ``df`` int64 (V,) the number of documents that have each term.
+    """
+
+    documents: int
+    avgdl: float
+    df: Int64Array
+
+
+def statistics(counts: TermCounts) -> Statistics:
+    """Measure N, avgdl and df."""
+    lengths = counts.lengths
+    documents = int(np.count_nonzero(lengths))
+    df = np.bincount(counts.documents.indices, minlength=counts.documents.dimensions).astype(np.int64)
+    return Statistics(documents, float(lengths.sum() / documents) if documents else 0.0, df)
+
+
+def idf(df: Int64Array, documents: int) -> Float64Array:
+    """``ln(1 + (N - df + 0.5) / (df + 0.5))`` for each term: float64 (V,), always positive for df <= N."""
+    weights: Float64Array = np.log1p((documents - df + 0.5) / (df + 0.5))
+    return weights
+
+
+def document_weights(
+    counts: TermCounts, *, k1: float = K1, b: float = B, k1_plus_1: bool = True, avgdl: float | None = None
+) -> SparseVectors:
+    """BM25 weights of every document: computed in float64, rounded once to float32.
+
+    ``k1_plus_1=False`` leaves the constant factor (k1 + 1) out, as Lucene does since version 8: every score shrinks by
+    that factor and no ranking changes. ``avgdl`` overrides the measured mean length. Documents without terms stay
+    empty. With k1 = 0 a weight is 1 whenever the term occurs. Raises UsageError for parameters out of range.
+    """
+    check_parameters(k1, b, avgdl)
+    mean = statistics(counts).avgdl if avgdl is None else avgdl
+    values = np.empty(counts.documents.nnz, dtype=np.float32)
+    if len(values):
+        factor = k1 + 1.0 if k1_plus_1 else 1.0
+        documents = counts.documents
+        _weigh(documents.indptr, documents.values, counts.lengths, float(k1), float(b), mean, factor, values)
+    return SparseVectors(counts.documents.indptr, counts.documents.indices, values, counts.documents.dimensions)
+
+
+def check_parameters(k1: float, b: float, avgdl: float | None = None) -> None:
+    """Raise one UsageError that names every parameter out of range."""
+    problems = []
+    if not (math.isfinite(k1) and k1 >= 0):
+        problems.append(f"k1 is {k1}; it must be 0 or more")
+    if not (math.isfinite(b) and 0 <= b <= 1):
+        problems.append(f"b is {b}; it must lie between 0 and 1")
+    if avgdl is not None and not (math.isfinite(avgdl) and avgdl > 0):
+        problems.append(f"avgdl is {avgdl}; it must be more than 0")
+    if problems:
+        raise UsageError("BM25: " + "; ".join(problems), fix=f"the defaults are k1={K1}, b={B} and the measured avgdl")
+
+
+@kernel
+def _weigh(
+    indptr: Int64Array,
+    counts: Float32Array,
+    lengths: Int64Array,
+    k1: float,
+    b: float,
+    avgdl: float,
+    factor: float,
+    values: Float32Array,
+) -> None:
+    for row in range(len(indptr) - 1):
+        norm = k1 * (1.0 - b + b * lengths[row] / avgdl)
+        for place in range(indptr[row], indptr[row + 1]):
+            tf = np.float64(counts[place])
+            values[place] = np.float32(tf * factor / (tf + norm))
