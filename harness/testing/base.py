@@ -1,0 +1,136 @@
+"""What the parts of the contract suite share: the attributes of a test class, its engines, its gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.protocols import Engine, IndexReport, Inputs, ParameterValue, SearchResult
+from harness.testing.drive import RecordingProgress, StepClock
+from harness.testing.oracle import Bm25, Expected, bm25_scores, encode_words, sparse_scores
+from harness.testing.samples import plain_ids
+from harness.testing.verdicts import assert_exact, assert_scores, assert_well_formed, recall
+from harness.types import Ids, SparseVectors
+
+__all__ = ["Base", "Built", "Collection"]
+
+
+class Collection(NamedTuple):
+    """Documents and queries as the engine takes them, and what it should answer."""
+
+    documents: Inputs
+    queries: Inputs
+    expected: Expected
+
+
+class Built(NamedTuple):
+    """An open engine that holds a collection, and its report of indexing it."""
+
+    engine: Engine
+    report: IndexReport
+
+
+class Base:
+    """Attributes that a test class sets, and helpers that the tests use."""
+
+    engine: ClassVar[type[Engine]]
+    """The engine class under test."""
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {}
+    """What its constructor gets."""
+    tolerance: ClassVar[float] = 0.0
+    """Largest relative difference from the exact score, on top of one float32 step."""
+    bm25: ClassVar[Bm25] = Bm25()
+    """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
+    minimum_recall: ClassVar[float] = 0.8
+    """Required recall@10 on small collections; used when the engine does not claim to be exact."""
+
+    @pytest.fixture(autouse=True)
+    def _expect_declared_gap(self, request: pytest.FixtureRequest) -> None:
+        reason = self.engine.capabilities.gaps.get(request.node.originalname)
+        if reason is not None:
+            request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+        """Exact scores of all pairs; override it for an engine that computes something other than BM25."""
+        if self.engine.capabilities.input == "sparse":
+            return sparse_scores(encode_words(documents, queries, self.bm25), idf=self.bm25.idf)
+        return bm25_scores(documents, queries, self.bm25)
+
+    def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
+        """Both lists of texts as the engine takes them; override it for a kind of input that is not known here."""
+        kind = self.engine.capabilities.input
+        document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
+        if kind == "text":
+            return _texts(document_ids, documents), _texts(query_ids, queries)
+        if kind == "sparse":
+            sample = encode_words(documents, queries, self.bm25)
+            return Inputs(document_ids, sparse=sample.documents), Inputs(query_ids, sparse=sample.queries)
+        pytest.fail(f"the suite has no sample inputs for engines of {kind} input: override 'inputs' and 'expected'")
+
+    def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
+        """Inputs of both, and what the engine should answer."""
+        return Collection(*self.inputs(documents, queries), self.expected(documents, queries))
+
+    @contextmanager
+    def opened(self, folder: Path, ids: Ids) -> Iterator[Engine]:
+        """The engine, open on ``folder``, which is made when missing; closed afterwards."""
+        folder.mkdir(exist_ok=True)
+        engine = self.engine(dict(self.parameters))
+        try:
+            engine.open(folder, ids)
+            yield engine
+        finally:
+            engine.close()
+
+    @contextmanager
+    def built(self, folder: Path, documents: Inputs) -> Iterator[Built]:
+        """The engine with ``documents`` indexed into a new folder; closed afterwards."""
+        with self.opened(folder, documents.ids) as engine:
+            yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
+
+    def search(self, engine: Engine, queries: Inputs, documents: int, k: int) -> SearchResult:
+        """A search whose result is well formed."""
+        result = engine.search(queries, k, StepClock())
+        assert_well_formed(result, len(queries), documents, k)
+        return result
+
+    def search_rightly(self, engine: Engine, sample: Collection, k: int) -> SearchResult:
+        """A search whose result is right: exactly, or by its recall when the engine does not claim to be exact."""
+        result = self.search(engine, sample.queries, len(sample.documents), k)
+        if self.engine.capabilities.exact:
+            assert_exact(result, sample.expected, k, self.tolerance)
+        else:
+            assert_scores(result, sample.expected, self.tolerance)
+            found = recall(result, sample.expected, k)
+            assert found >= self.minimum_recall, (
+                f"recall@{k} is {found:.3f}, at least {self.minimum_recall} is required"
+            )
+        return result
+
+    def only_for(self, *kinds: str) -> None:
+        """Skip a test that has no meaning for the engine's kind of input."""
+        kind = self.engine.capabilities.input
+        if kind not in kinds:
+            pytest.skip(f"meaningless for {kind} input")
+
+
+def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:
+    return Inputs(ids, texts=pa.chunked_array([pa.array(list(texts), type=pa.string())]))
+
+
+def select(queries: Inputs, rows: Sequence[int]) -> Inputs:
+    """Some rows of ``queries``, in the order given."""
+    ids = Ids.of(f"s{place}" for place in range(len(rows)))
+    if queries.texts is not None:
+        return Inputs(ids, texts=queries.texts.take(pa.array(list(rows), type=pa.int64())))
+    if queries.sparse is not None:
+        return Inputs(ids, sparse=SparseVectors.from_scipy(queries.sparse.to_scipy()[np.asarray(rows, dtype=np.int64)]))
+    if queries.dense is not None:
+        return Inputs(ids, dense=np.ascontiguousarray(queries.dense[np.asarray(rows, dtype=np.int64)]))
+    pytest.fail("the queries have no column")

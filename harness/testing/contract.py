@@ -1,0 +1,18 @@
+"""The contract suite as one class."""
+
+from __future__ import annotations
+
+from harness.testing.inputs import InputContract
+from harness.testing.lifecycle import LifecycleContract
+from harness.testing.results import ResultContract
+
+__all__ = ["EngineContract"]
+
+
+class EngineContract(LifecycleContract, ResultContract, InputContract):
+    """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.
+
+    A test that cannot pass is declared in the engine's own ``Capabilities.gaps`` with its reason: it must then fail,
+    so that a gap that closes is noticed. Some tests cannot be declared away: see ``REQUIRED`` in
+    ``harness.testing.lifecycle``.
+    """

@@ -1,0 +1,128 @@
+"""What an engine must refuse, and Unicode that it must take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import RejectedInputError
+from harness.protocols import Inputs
+from harness.testing.base import Base
+from harness.testing.drive import RecordingProgress, StepClock
+from harness.testing.oracle import to_vectors
+from harness.testing.samples import UNICODE_WORDS, word
+from harness.types import Float32Array, Ids, SparseVectors
+
+__all__ = ["InputContract"]
+
+_WIDEST = 2**31 - 2
+_BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
+_BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
+
+
+class InputContract(Base):
+    """Bad input is refused before the engine sees it; unusual input is not bad."""
+
+    def test_unicode_words(self, tmp_path: Path) -> None:
+        """Words of other scripts, two of them from right to left, find exactly the documents that hold them."""
+        texts = [f"{word(7)} {one}" for one in UNICODE_WORDS]
+        sample = self.collection(texts, list(UNICODE_WORDS))
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search(engine, sample.queries, len(texts), 3)
+        assert found.indptr.tolist() == list(range(len(texts) + 1)), "a word was found in no or several documents"
+        assert found.rows.tolist() == list(range(len(texts))), "a word was found in another document"
+
+    def test_wide_dimensions(self, tmp_path: Path) -> None:
+        """Column numbers up to 2,147,483,646 are columns like any other."""
+        self.only_for("sparse")
+        rows = [{0: 1.0, _WIDEST: 2.0}, {0: 1.0}, {_WIDEST: 1.0}]
+        documents = Inputs(_ids(3), sparse=to_vectors(rows, _WIDEST + 1))
+        queries = Inputs(_ids(1), sparse=to_vectors([{_WIDEST: 1.0}], _WIDEST + 1))
+        with self.built(tmp_path, documents) as (engine, _):
+            found = self.search(engine, queries, 3, 3)
+        assert found.rows.tolist() == [0, 2], f"rows {found.rows.tolist()} found, not [0, 2]"
+
+    @pytest.mark.parametrize("value", _BAD_VALUES)
+    def test_refuses_bad_values_in_documents(self, tmp_path: Path, value: float) -> None:
+        """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
+        self.only_for("sparse", "dense")
+        documents = self._bad_values(value)
+        with (
+            self.opened(tmp_path, documents.ids) as engine,
+            pytest.raises(RejectedInputError, match=documents.ids[1]),
+        ):
+            engine.index(documents, RecordingProgress(), StepClock())
+
+    @pytest.mark.parametrize("value", _BAD_VALUES)
+    def test_refuses_bad_values_in_queries(self, tmp_path: Path, value: float) -> None:
+        """NaN and infinite query weights are refused, and the query is named."""
+        self.only_for("sparse", "dense")
+        queries = self._bad_values(value)
+        with (
+            self.built(tmp_path, self._good()) as (engine, _),
+            pytest.raises(RejectedInputError, match=queries.ids[1]),
+        ):
+            engine.search(queries, 3, StepClock())
+
+    @pytest.mark.parametrize("indices", _BAD_INDICES)
+    def test_refuses_bad_indices_in_documents(self, tmp_path: Path, indices: tuple[int, int]) -> None:
+        """Repeated, falling, negative and too large column numbers are refused, and the document is named."""
+        self.only_for("sparse")
+        documents = _bad_indices(indices)
+        with (
+            self.opened(tmp_path, documents.ids) as engine,
+            pytest.raises(RejectedInputError, match=documents.ids[1]),
+        ):
+            engine.index(documents, RecordingProgress(), StepClock())
+
+    @pytest.mark.parametrize("indices", _BAD_INDICES)
+    def test_refuses_bad_indices_in_queries(self, tmp_path: Path, indices: tuple[int, int]) -> None:
+        """Repeated, falling, negative and too large column numbers of a query are refused, and the query is named."""
+        self.only_for("sparse")
+        queries = _bad_indices(indices)
+        with (
+            self.built(tmp_path, self._good()) as (engine, _),
+            pytest.raises(RejectedInputError, match=queries.ids[1]),
+        ):
+            engine.search(queries, 3, StepClock())
+
+    def test_refuses_another_column(self, tmp_path: Path) -> None:
+        """Inputs without the column that the capabilities name are refused, for documents and for queries."""
+        bare = Inputs(_ids(3))
+        with self.opened(tmp_path / "bare", bare.ids) as engine, pytest.raises(RejectedInputError):
+            engine.index(bare, RecordingProgress(), StepClock())
+        sample = self.collection([word(1)], [word(1)])
+        with self.built(tmp_path / "good", sample.documents) as (engine, _), pytest.raises(RejectedInputError):
+            engine.search(bare, 3, StepClock())
+
+    def test_refuses_other_ids_than_it_was_opened_with(self, tmp_path: Path) -> None:
+        """Documents that are not those announced to ``open`` would be named wrongly."""
+        sample = self.collection([word(1), word(2)], [word(1)])
+        with self.opened(tmp_path, Ids.of(["only one"])) as engine, pytest.raises(RejectedInputError):
+            engine.index(sample.documents, RecordingProgress(), StepClock())
+
+    def _good(self) -> Inputs:
+        if self.engine.capabilities.input == "dense":
+            return Inputs(_ids(3), dense=np.eye(3, 4, dtype=np.float32))
+        return Inputs(_ids(3), sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: 2.0}, {0: 1.0}], 10))
+
+    def _bad_values(self, value: float) -> Inputs:
+        good = self._good()
+        if good.dense is not None:
+            dense: Float32Array = good.dense.copy()
+            dense[1, 2] = value
+            return Inputs(good.ids, dense=dense)
+        return Inputs(good.ids, sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: value}, {0: 1.0}], 10))
+
+
+def _bad_indices(indices: Sequence[int]) -> Inputs:
+    indptr = np.array([0, 1, 3, 4], dtype=np.int64)
+    columns = np.array([2, *indices, 0], dtype=np.int32)
+    return Inputs(_ids(3), sparse=SparseVectors(indptr, columns, np.ones(4, dtype=np.float32), 10))
+
+
+def _ids(count: int) -> Ids:
+    return Ids.of(f"named{row}" for row in range(count))

@@ -1,0 +1,219 @@
+"""The life of an engine: declared, opened, indexed, reopened, closed, damaged, two at once."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import BackendError
+from harness.protocols import Capabilities, Engine, EngineInfo, IndexReport, Inputs, Storage
+from harness.testing.base import Base
+from harness.testing.drive import STEP_NS, RecordingProgress, StepClock
+from harness.testing.samples import ODD_IDS, random_texts, word
+from harness.testing.verdicts import assert_same
+from harness.types import Ids
+
+__all__ = ["REQUIRED", "LifecycleContract"]
+
+REQUIRED = frozenset(
+    {
+        "test_closes_twice",
+        "test_counts_what_it_holds",
+        "test_declares_the_required_minimum",
+        "test_finds_the_right_documents",
+        "test_has_the_methods_of_the_protocol",
+        "test_names_itself",
+        "test_pads_nothing",
+        "test_refuses_k_below_one",
+        "test_reopens",
+    }
+)
+"""Tests that no engine may declare as a gap."""
+
+_METHODS = ("__init__", "open", "index", "search", "storage", "close")
+_TEXTS = [f"{word(1)} {word(2)}", f"{word(2)} {word(3)} {word(3)}", word(3), f"{word(1)} {word(1)}"]
+_QUERIES = [word(1), f"{word(2)} {word(3)}", word(3)]
+
+
+class LifecycleContract(Base):
+    """Everything but the answers themselves."""
+
+    def test_has_the_methods_of_the_protocol(self) -> None:
+        """Each method is there, with the protocol's parameter names in their order."""
+        for name in _METHODS:
+            wanted = list(inspect.signature(getattr(Engine, name)).parameters)
+            method = getattr(self.engine, name, None)
+            assert callable(method), f"method '{name}' is missing"
+            assert list(inspect.signature(method).parameters) == wanted, (
+                f"'{name}' takes other parameters than {wanted}"
+            )
+
+    def test_declares_the_required_minimum(self) -> None:
+        """Capabilities are declared on the class, reopening among them, and gaps name tests that may be one."""
+        declared = self.engine.capabilities
+        assert isinstance(declared, Capabilities), "'capabilities' is not a Capabilities"
+        assert declared.input in {"text", "sparse", "dense"}, f"unknown kind of input '{declared.input}'"
+        assert declared.reopens, "every engine must be able to open its index again"
+        tests = {name for name in dir(self) if name.startswith("test_")}
+        unknown = sorted(set(declared.gaps) - tests)
+        assert not unknown, f"gaps that name no test of the suite: {unknown}"
+        forbidden = sorted(set(declared.gaps) & REQUIRED)
+        assert not forbidden, f"these tests cannot be gaps: {forbidden}"
+        assert all(reason.strip() for reason in declared.gaps.values()), "a gap has no reason"
+
+    def test_names_itself(self, tmp_path: Path) -> None:
+        """``open`` says what runs: name, version and mode, none of them empty."""
+        engine = self.engine(dict(self.parameters))
+        info = engine.open(tmp_path, Ids.of(["a"]))
+        engine.close()
+        assert isinstance(info, EngineInfo), "'open' does not return an EngineInfo"
+        assert all(part.strip() for part in (info.name, info.version, info.mode)), f"a part of {info} is empty"
+
+    def test_constructor_does_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Making an engine creates no file; closing one that was never opened does nothing."""
+        monkeypatch.chdir(tmp_path)
+        self.engine(dict(self.parameters)).close()
+        assert not list(tmp_path.iterdir()), "the constructor wrote files"
+
+    def test_counts_what_it_holds(self, tmp_path: Path) -> None:
+        """The report adds up: sent, indexed, rows that are missing, times from the clock handed in, a flat state."""
+        sample = self.collection([*_TEXTS, ""], _QUERIES)
+        with self.built(tmp_path, sample.documents) as (_, report):
+            assert isinstance(report, IndexReport), "'index' does not return an IndexReport"
+            assert report.sent == len(sample.documents), f"{report.sent} documents sent, not {len(sample.documents)}"
+            missing = report.missing_rows
+            assert missing.dtype == np.int32, f"missing_rows are {missing.dtype}, not int32"
+            assert report.indexed == report.sent - len(missing), "indexed and missing rows do not add up to sent"
+            assert set(missing.tolist()) <= {len(_TEXTS)}, f"rows {missing.tolist()} are missing; only the empty may be"
+            assert report.index_ns > 0, "indexing took no time"
+            assert report.ready_ns >= 0, "getting ready took negative time"
+            assert report.index_ns % STEP_NS == report.ready_ns % STEP_NS == 0, "times are not from the clock handed in"
+            assert all(isinstance(value, str | int | float | bool) for value in report.state.values()), report.state
+            assert report.state, "the engine says nothing about its index"
+            json.dumps(dict(report.state), allow_nan=False)
+
+    def test_reports_progress(self, tmp_path: Path) -> None:
+        """Some phase of indexing announces and reaches the number of documents, and none goes beyond its total."""
+        sample = self.collection(random_texts(1, 150), [word(0)])
+        progress = RecordingProgress()
+        with self.opened(tmp_path, sample.documents.ids) as engine:
+            engine.index(sample.documents, progress, StepClock())
+        totals = [total for _, total in progress.phases]
+        assert len(sample.documents) in progress.advanced, f"no phase advanced by {len(sample.documents)} documents"
+        assert totals[progress.advanced.index(len(sample.documents))] == len(sample.documents), "its total was not said"
+        beyond = [total is not None and done > total for total, done in zip(totals, progress.advanced, strict=True)]
+        assert not any(beyond), "a phase advanced beyond its total"
+
+    def test_takes_space(self, tmp_path: Path) -> None:
+        """``storage`` is positive once there is an index, in whole bytes; the log may be empty."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            storage = engine.storage()
+        assert isinstance(storage, Storage), "'storage' does not return a Storage"
+        assert type(storage.index_bytes) is type(storage.log_bytes) is int, "bytes are not whole numbers"
+        assert storage.index_bytes > 0, "the index takes no space"
+        assert storage.log_bytes >= 0, "the log takes negative space"
+
+    def test_indexes_only_once(self, tmp_path: Path) -> None:
+        """A second ``index`` on the same folder is refused: it would double or replace documents silently."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents) as (engine, _), pytest.raises(BackendError):
+            engine.index(sample.documents, RecordingProgress(), StepClock())
+
+    def test_searches_nothing_before_indexing(self, tmp_path: Path) -> None:
+        """A search before ``index`` is refused, not answered with nothing."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.opened(tmp_path, sample.documents.ids) as engine, pytest.raises(BackendError):
+            engine.search(sample.queries, 3, StepClock())
+
+    def test_reopens(self, tmp_path: Path) -> None:
+        """A closed index opens again and gives the same answers, bit for bit, without being indexed again."""
+        sample = self.collection(random_texts(2, 80), [word(0), f"{word(1)} {word(3)}"])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            before = self.search(engine, sample.queries, 80, 20)
+        with self.opened(tmp_path, sample.documents.ids) as engine:
+            after = self.search(engine, sample.queries, 80, 20)
+            assert engine.storage().index_bytes > 0, "a reopened index takes no space"
+        assert_same(before, after, "after reopening")
+
+    def test_reopening_with_other_documents_is_refused(self, tmp_path: Path) -> None:
+        """Rows of an index made from other documents would name the wrong ones."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents):
+            pass
+        with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(["a", "b"])):
+            pass
+
+    @pytest.mark.parametrize("damage", ["every file", "the largest file"])
+    def test_a_damaged_index_is_refused(self, tmp_path: Path, damage: str) -> None:
+        """An index with emptied files raises one of our errors, at opening or at the first search."""
+        sample = self.collection(random_texts(3, 80), [word(0)])
+        with self.built(tmp_path, sample.documents):
+            pass
+        files = sorted((path for path in tmp_path.rglob("*") if path.is_file()), key=_allocated_bytes)
+        for path in files[-1:] if damage == "the largest file" else files:
+            path.write_bytes(b"")
+        with pytest.raises(BackendError), self.opened(tmp_path, sample.documents.ids) as engine:
+            engine.search(sample.queries, 3, StepClock())
+
+    def test_closes_twice(self, tmp_path: Path) -> None:
+        """Closing again does nothing."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            engine.close()
+            engine.close()
+
+    def test_refuses_everything_once_closed(self, tmp_path: Path) -> None:
+        """After ``close``, ``search`` and ``storage`` raise one of our errors with a message."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            engine.close()
+            with pytest.raises(BackendError, match=r"\w"):
+                engine.search(sample.queries, 3, StepClock())
+            with pytest.raises(BackendError, match=r"\w"):
+                engine.storage()
+
+    def test_two_at_once(self, tmp_path: Path) -> None:
+        """Two engines in two folders, open together, keep to themselves."""
+        one = self.collection(_TEXTS, _QUERIES)
+        other = self.collection([word(3), word(3), f"{word(2)} {word(1)}"], _QUERIES)
+        with self.built(tmp_path / "one", one.documents) as (first, _):
+            with self.built(tmp_path / "other", other.documents) as (second, _):
+                self.search_rightly(first, one, 3)
+                self.search_rightly(second, other, 3)
+            self.search_rightly(first, one, 3)
+
+    def test_odd_ids(self, tmp_path: Path) -> None:
+        """Ids with spaces, quotes, slashes, line ends, several scripts, or 5,000 characters change no answer."""
+        sample = self.collection(random_texts(4, len(ODD_IDS)), [word(0), word(2)])
+        documents = _with_ids(sample.documents, ODD_IDS)
+        odd = sample._replace(documents=documents, queries=_with_ids(sample.queries, ODD_IDS[-2:]))
+        with self.built(tmp_path, documents) as (engine, report):
+            assert report.indexed == len(ODD_IDS), f"{len(ODD_IDS) - report.indexed} documents with odd ids were lost"
+            found = self.search_rightly(engine, odd, 10)
+        with self.opened(tmp_path, documents.ids) as engine:
+            assert_same(found, self.search(engine, odd.queries, len(ODD_IDS), 10), "after reopening")
+
+    def test_is_deterministic_where_declared(self, tmp_path: Path) -> None:
+        """Two builds from the same input, and two searches of one build, give the same rankings bit for bit."""
+        if not self.engine.capabilities.deterministic:
+            pytest.skip("the engine does not claim to be deterministic")
+        sample = self.collection(random_texts(5, 200), [word(n) for n in range(8)])
+        results = []
+        for name in ("one", "other"):
+            with self.built(tmp_path / name, sample.documents) as (engine, _):
+                results += [self.search(engine, sample.queries, 200, 50) for _ in range(2)]
+        for again in results[1:]:
+            assert_same(results[0], again, "another build or search")
+
+
+def _allocated_bytes(path: Path) -> int:
+    return path.stat().st_blocks
+
+
+def _with_ids(inputs: Inputs, ids: tuple[str, ...]) -> Inputs:
+    return Inputs(Ids.of(ids), texts=inputs.texts, sparse=inputs.sparse, dense=inputs.dense)

@@ -1,0 +1,121 @@
+"""What an engine should answer, by brute force in float64: independent of every kernel that the harness itself uses."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.types import SparseVectors
+
+__all__ = ["Bm25", "Expected", "SparseSample", "bm25_scores", "encode_words", "sparse_scores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """The BM25 that an engine claims: an engine of text computes all of it, one of sparse vectors the idf at most.
+
+    ``idf`` is false for an engine that takes the dot product and nothing else. ``k1_plus_1`` is the constant factor
+    that Lucene leaves out.
+    """
+
+    k1: float = 0.9
+    b: float = 0.4
+    k1_plus_1: bool = False
+    idf: bool = True
+
+
+class Expected(NamedTuple):
+    """Exact scores float64 (Q, N), and which documents match at all, bool (Q, N)."""
+
+    scores: npt.NDArray[np.float64]
+    matches: npt.NDArray[np.bool_]
+
+
+class SparseSample(NamedTuple):
+    """Documents and queries over the same columns."""
+
+    documents: SparseVectors
+    queries: SparseVectors
+
+
+def _idf(documents: int, containing: int) -> float:
+    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
+
+
+def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> Expected:
+    """BM25 of whitespace-separated words; N and the average length count documents with a word."""
+    counts = [Counter(text.split()) for text in documents]
+    lengths = [sum(count.values()) for count in counts]
+    filled = sum(length > 0 for length in lengths)
+    average = sum(lengths) / filled if filled else 1.0
+    containing = Counter(term for count in counts for term in count)
+    scores = np.zeros((len(queries), len(documents)))
+    matches = np.zeros((len(queries), len(documents)), dtype=bool)
+    for place, query in enumerate(queries):
+        for term, repeats in Counter(query.split()).items():
+            weight = repeats * (_idf(filled, containing[term]) if bm25.idf else 1.0)
+            for row, count in enumerate(counts):
+                if count[term]:
+                    scores[place, row] += weight * _saturation(count[term], lengths[row] / average, bm25)
+                    matches[place, row] = True
+    return Expected(scores, matches)
+
+
+def _saturation(count: int, relative_length: float, bm25: Bm25) -> float:
+    factor = bm25.k1 + 1 if bm25.k1_plus_1 else 1.0
+    return factor * count / (count + bm25.k1 * (1 - bm25.b + bm25.b * relative_length))
+
+
+def encode_words(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) -> SparseSample:
+    """Vectors of whitespace-separated words: BM25 weights without idf for documents, counts for queries.
+
+    Words that occur in queries only have columns too, so an unknown word is a column that no document uses.
+    """
+    vocabulary = sorted({term for text in (*documents, *queries) for term in text.split()})
+    column = {term: place for place, term in enumerate(vocabulary)}
+    lengths = [len(text.split()) for text in documents]
+    filled = sum(length > 0 for length in lengths)
+    average = sum(lengths) / filled if filled else 1.0
+    weighted = [
+        {column[term]: _saturation(n, length / average, bm25) for term, n in Counter(text.split()).items()}
+        for text, length in zip(documents, lengths, strict=True)
+    ]
+    counted = [{column[term]: float(n) for term, n in Counter(text.split()).items()} for text in queries]
+    dimensions = max(1, len(vocabulary))
+    return SparseSample(to_vectors(weighted, dimensions), to_vectors(counted, dimensions))
+
+
+def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVectors:
+    """Sparse vectors from one ``{column: value}`` a row."""
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    indices = np.array([column for row in rows for column in sorted(row)], dtype=np.int32)
+    values = np.array([row[column] for row in rows for column in sorted(row)], dtype=np.float32)
+    return SparseVectors(indptr, indices, values, dimensions)
+
+
+def sparse_scores(sample: SparseSample, *, idf: bool) -> Expected:
+    """Dot products of all queries with all documents, each query value times BM25's idf on request.
+
+    N of the idf counts the documents with at least one stored value.
+    """
+    documents, queries = sample
+    containing = Counter(documents.indices.tolist())
+    filled = len(documents.nonempty_rows)
+    rows = [dict(zip(*(part.tolist() for part in documents.row(row)), strict=True)) for row in range(len(documents))]
+    scores = np.zeros((len(queries), len(documents)))
+    matches = np.zeros((len(queries), len(documents)), dtype=bool)
+    for place in range(len(queries)):
+        for column, value in zip(*(part.tolist() for part in queries.row(place)), strict=True):
+            weight = value * (_idf(filled, containing[column]) if idf else 1.0)
+            for row, document in enumerate(rows):
+                if column in document:
+                    scores[place, row] += weight * document[column]
+                    matches[place, row] = True
+    return Expected(scores, matches)

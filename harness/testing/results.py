@@ -1,0 +1,153 @@
+"""The answers of an engine: the right documents, ties, short and long lists, batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import RejectedInputError
+from harness.testing.base import Base, select
+from harness.testing.drive import StepClock
+from harness.testing.samples import random_texts, word
+from harness.types import Ids
+
+__all__ = ["ResultContract"]
+
+_DOCUMENTS = 300
+
+
+class ResultContract(Base):
+    """What a search must return."""
+
+    def test_finds_the_right_documents(self, tmp_path: Path) -> None:
+        """300 texts, 40 queries of 1 to 12 words with repeats: best documents and scores, at three depths."""
+        sample = self.collection(random_texts(11, _DOCUMENTS), random_texts(12, 40, longest=12))
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            for k in (1, 10, 1000):
+                self.search_rightly(engine, sample, k)
+
+    def test_pads_nothing(self, tmp_path: Path) -> None:
+        """Documents that share no term with the query are never returned, even when k asks for more."""
+        sample = self.collection([word(1), word(2), f"{word(1)} {word(3)}"], [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search_rightly(engine, sample, 3)
+        assert set(found.rows.tolist()) <= {0, 2}, "a document without the query's term was returned"
+
+    def test_k_beyond_the_documents(self, tmp_path: Path) -> None:
+        """k far above the number of documents gives all that match."""
+        sample = self.collection([word(1)] * 3 + [word(2)], [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            self.search_rightly(engine, sample, 100_000)
+
+    def test_refuses_k_below_one(self, tmp_path: Path) -> None:
+        """k = 0 and k = -1 are refused with RejectedInputError."""
+        sample = self.collection([word(1)], [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            for k in (0, -1):
+                with pytest.raises(RejectedInputError):
+                    engine.search(sample.queries, k, StepClock())
+
+    def test_equal_scores(self, tmp_path: Path) -> None:
+        """Twenty equal documents all score the same, to the last bit."""
+        sample = self.collection([f"{word(1)} {word(2)}"] * 20 + [word(3)], [f"{word(2)} {word(1)}"])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search_rightly(engine, sample, 50)
+        assert len(set(found.scores.tolist())) <= 1, "equal documents have different scores"
+
+    def test_k_cuts_a_tie_group(self, tmp_path: Path) -> None:
+        """A tie group cut by k comes back in part: any of its members, none from below it."""
+        texts = [f"{word(1)} {word(1)}"] * 4 + [f"{word(1)} {word(2)}"] * 6 + [f"{word(1)} {word(2)} {word(3)}"] * 4
+        sample = self.collection(texts, [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            for k in range(1, len(texts) + 1):
+                self.search_rightly(engine, sample, k)
+
+    def test_keeps_the_prefix_where_declared(self, tmp_path: Path) -> None:
+        """A shorter list is the beginning of a longer one, ties included."""
+        if not self.engine.capabilities.keeps_k_prefix:
+            pytest.skip("the engine does not claim that a shorter list is a prefix")
+        sample = self.collection(random_texts(13, 120, longest=3, vocabulary=5), [word(0), f"{word(1)} {word(2)}"])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            whole = self.search(engine, sample.queries, 120, 120)
+            for k in (1, 2, 3, 5, 17, 50):
+                part = self.search(engine, sample.queries, 120, k)
+                for query in range(len(sample.queries)):
+                    got = part.rows[part.indptr[query] : part.indptr[query + 1]]
+                    start = int(whole.indptr[query])
+                    assert np.array_equal(got, whole.rows[start : start + len(got)]), f"the top {k} is no prefix"
+
+    def test_empty_query(self, tmp_path: Path) -> None:
+        """A query without terms has no hits, and its neighbours keep theirs."""
+        sample = self.collection(random_texts(14, 30), [word(0), "", word(1), ""])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search_rightly(engine, sample, 10)
+        assert np.diff(found.indptr)[[1, 3]].tolist() == [0, 0], "an empty query has hits"
+
+    def test_unknown_term(self, tmp_path: Path) -> None:
+        """A term that no document holds finds nothing alone and changes nothing beside others."""
+        unknown = word(9999)
+        sample = self.collection(random_texts(15, 30), [unknown, f"{word(0)} {unknown}", word(0)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search_rightly(engine, sample, 30)
+        first, second, third = np.diff(found.indptr).tolist()
+        assert first == 0, "a query of unknown terms has hits"
+        assert second == third, "an unknown term changed what was found"
+
+    def test_repeated_query_terms(self, tmp_path: Path) -> None:
+        """A term counts as often as the query holds it."""
+        queries = [f"{word(0)} {word(1)}", f"{word(0)} {word(0)} {word(0)} {word(1)}"]
+        sample = self.collection(random_texts(16, 60), queries)
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            self.search_rightly(engine, sample, 60)
+
+    def test_one_document(self, tmp_path: Path) -> None:
+        """A collection of one document answers: its idf is small but positive."""
+        sample = self.collection([f"{word(1)} {word(2)}"], [word(1), word(3)])
+        with self.built(tmp_path, sample.documents) as (engine, report):
+            assert report.indexed == 1, f"{report.indexed} documents indexed, not 1"
+            self.search_rightly(engine, sample, 5)
+
+    def test_empty_documents(self, tmp_path: Path) -> None:
+        """Documents without terms are never found, and shift neither the rows nor the statistics of the others."""
+        texts = ["", f"{word(1)} {word(2)}", "", word(1), f"{word(2)} {word(2)}", ""]
+        sample = self.collection(texts, [word(1), word(2)])
+        with self.built(tmp_path, sample.documents) as (engine, report):
+            assert set(report.missing_rows.tolist()) <= {0, 2, 5}, "a document with terms is missing"
+            self.search_rightly(engine, sample, 6)
+
+    def test_no_queries(self, tmp_path: Path) -> None:
+        """A batch without queries gives empty arrays."""
+        sample = self.collection([word(1)], [word(1)])
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search(engine, select(sample.queries, []), 1, 5)
+        assert found.indptr.tolist() == [0], "hits without queries"
+
+    def test_batches_change_nothing(self, tmp_path: Path) -> None:
+        """A query asked alone, twice in a batch, or in another order has the same hits."""
+        sample = self.collection(random_texts(17, 100), random_texts(18, 6, longest=5))
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            whole = self.search(engine, sample.queries, 100, 10)
+            order = [5, 0, 3, 3, 1]
+            mixed = self.search(engine, select(sample.queries, order), 100, 10)
+            for place, query in enumerate(order):
+                alone = self.search(engine, select(sample.queries, [query]), 100, 10)
+                for other, position in ((mixed, place), (alone, 0)):
+                    cut = slice(int(other.indptr[position]), int(other.indptr[position + 1]))
+                    same = slice(int(whole.indptr[query]), int(whole.indptr[query + 1]))
+                    assert np.array_equal(other.rows[cut], whole.rows[same]), f"query {query}: other hits in a batch"
+                    assert np.array_equal(other.scores[cut], whole.scores[same]), f"query {query}: other scores"
+
+    def test_results_speak_of_rows(self, tmp_path: Path) -> None:
+        """Each document has a word of its own: a query for it finds its row number, wherever it lies."""
+        texts = [f"{word(n)} {word(500)}" for n in range(40)]
+        sample = self.collection(texts, [word(n) for n in range(40)])
+        shuffled = Ids.of(sorted(sample.documents.ids.to_list(), reverse=True))
+        documents = type(sample.documents)(
+            shuffled, sample.documents.texts, sample.documents.sparse, sample.documents.dense
+        )
+        with self.built(tmp_path, documents) as (engine, _):
+            found = self.search_rightly(engine, sample._replace(documents=documents), 5)
+        if self.engine.capabilities.exact:
+            assert found.rows.tolist() == list(range(40)), "hits are not the rows of their documents"
