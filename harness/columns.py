@@ -55,7 +55,7 @@ def load_sparse(folder: Path, name: str) -> SparseVectors:
     """Memory-map vectors that :func:`save_sparse` wrote; raises CacheError when a file is missing or damaged."""
     try:
         dimensions = int(np.load(folder / f"{name}.dimensions.npy", allow_pickle=False))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise CacheError(f"cannot read '{folder / name}': {error}", fix="delete its folder; it is rebuilt") from error
     arrays = [load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
     return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)

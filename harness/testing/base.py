@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.protocols import Engine, IndexReport, Inputs, ParameterValue, SearchResult
+from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import Bm25, Expected, bm25_scores, encode_words, sparse_scores
 from harness.testing.samples import plain_ids
 from harness.testing.verdicts import assert_exact, assert_scores, assert_well_formed, recall
 from harness.types import Ids, SparseVectors
 
-__all__ = ["Base", "Built", "Collection"]
+__all__ = ["Base", "Built", "Collection", "only_where", "select"]
+
+
+T = TypeVar("T", bound=Callable[..., None])
+_CONDITION = "_contract_condition"
+
+
+def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
+    """Mark a test that means nothing for engines whose capabilities do not meet ``condition``."""
+
+    def mark(test: T) -> T:
+        setattr(test, _CONDITION, condition)
+        return test
+
+    return mark
 
 
 class Collection(NamedTuple):
@@ -49,6 +63,16 @@ class Base:
     """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
     minimum_recall: ClassVar[float] = 0.8
     """Required recall@10 on small collections; used when the engine does not claim to be exact."""
+
+    def __init_subclass__(cls) -> None:
+        """Leave out tests that mean nothing for the engine, so that they are no skips either."""
+        super().__init_subclass__()
+        if not hasattr(cls, "engine"):
+            return
+        for name in dir(cls):
+            condition = getattr(getattr(cls, name), _CONDITION, None)
+            if condition is not None and not condition(cls.engine.capabilities):
+                setattr(cls, name, None)
 
     @pytest.fixture(autouse=True)
     def _expect_declared_gap(self, request: pytest.FixtureRequest) -> None:
@@ -112,12 +136,6 @@ class Base:
                 f"recall@{k} is {found:.3f}, at least {self.minimum_recall} is required"
             )
         return result
-
-    def only_for(self, *kinds: str) -> None:
-        """Skip a test that has no meaning for the engine's kind of input."""
-        kind = self.engine.capabilities.input
-        if kind not in kinds:
-            pytest.skip(f"meaningless for {kind} input")
 
 
 def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from harness.errors import RejectedInputError
-from harness.protocols import Inputs
-from harness.testing.base import Base
+from harness.protocols import Capabilities, Inputs
+from harness.testing.base import Base, only_where
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
 from harness.testing.samples import UNICODE_WORDS, word
@@ -21,6 +21,14 @@ __all__ = ["InputContract"]
 _WIDEST = 2**31 - 2
 _BAD_VALUES = (float("nan"), float("inf"), float("-inf"))
 _BAD_INDICES = ((3, 3), (4, 2), (-1, 2), (2, 10))
+
+
+def _sparse(capabilities: Capabilities) -> bool:
+    return capabilities.input == "sparse"
+
+
+def _vectors(capabilities: Capabilities) -> bool:
+    return capabilities.input in {"sparse", "dense"}
 
 
 class InputContract(Base):
@@ -35,9 +43,9 @@ class InputContract(Base):
         assert found.indptr.tolist() == list(range(len(texts) + 1)), "a word was found in no or several documents"
         assert found.rows.tolist() == list(range(len(texts))), "a word was found in another document"
 
+    @only_where(_sparse)
     def test_wide_dimensions(self, tmp_path: Path) -> None:
         """Column numbers up to 2,147,483,646 are columns like any other."""
-        self.only_for("sparse")
         rows = [{0: 1.0, _WIDEST: 2.0}, {0: 1.0}, {_WIDEST: 1.0}]
         documents = Inputs(_ids(3), sparse=to_vectors(rows, _WIDEST + 1))
         queries = Inputs(_ids(1), sparse=to_vectors([{_WIDEST: 1.0}], _WIDEST + 1))
@@ -45,10 +53,10 @@ class InputContract(Base):
             found = self.search(engine, queries, 3, 3)
         assert found.rows.tolist() == [0, 2], f"rows {found.rows.tolist()} found, not [0, 2]"
 
+    @only_where(_vectors)
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_documents(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
-        self.only_for("sparse", "dense")
         documents = self._bad_values(value)
         with (
             self.opened(tmp_path, documents.ids) as engine,
@@ -56,10 +64,10 @@ class InputContract(Base):
         ):
             engine.index(documents, RecordingProgress(), StepClock())
 
+    @only_where(_vectors)
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_queries(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite query weights are refused, and the query is named."""
-        self.only_for("sparse", "dense")
         queries = self._bad_values(value)
         with (
             self.built(tmp_path, self._good()) as (engine, _),
@@ -67,10 +75,10 @@ class InputContract(Base):
         ):
             engine.search(queries, 3, StepClock())
 
+    @only_where(_sparse)
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_documents(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers are refused, and the document is named."""
-        self.only_for("sparse")
         documents = _bad_indices(indices)
         with (
             self.opened(tmp_path, documents.ids) as engine,
@@ -78,10 +86,10 @@ class InputContract(Base):
         ):
             engine.index(documents, RecordingProgress(), StepClock())
 
+    @only_where(_sparse)
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_queries(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers of a query are refused, and the query is named."""
-        self.only_for("sparse")
         queries = _bad_indices(indices)
         with (
             self.built(tmp_path, self._good()) as (engine, _),

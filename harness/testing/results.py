@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.errors import RejectedInputError
-from harness.testing.base import Base, select
+from harness.testing.base import Base, only_where, select
 from harness.testing.drive import StepClock
 from harness.testing.samples import random_texts, word
 from harness.types import Ids
@@ -64,10 +64,9 @@ class ResultContract(Base):
             for k in range(1, len(texts) + 1):
                 self.search_rightly(engine, sample, k)
 
+    @only_where(lambda capabilities: capabilities.keeps_k_prefix)
     def test_keeps_the_prefix_where_declared(self, tmp_path: Path) -> None:
         """A shorter list is the beginning of a longer one, ties included."""
-        if not self.engine.capabilities.keeps_k_prefix:
-            pytest.skip("the engine does not claim that a shorter list is a prefix")
         sample = self.collection(random_texts(13, 120, longest=3, vocabulary=5), [word(0), f"{word(1)} {word(2)}"])
         with self.built(tmp_path, sample.documents) as (engine, _):
             whole = self.search(engine, sample.queries, 120, 120)

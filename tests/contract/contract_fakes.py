@@ -1,0 +1,168 @@
+"""A small correct engine for each kind of input: the contract suite must pass it, and fail every broken copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
+from harness.columns import load_sparse, load_table, save_sparse, save_table
+from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
+from harness.protocols import (
+    Capabilities,
+    Clock,
+    EngineInfo,
+    IndexReport,
+    Inputs,
+    ParameterValue,
+    Progress,
+    SearchResult,
+    Storage,
+)
+from harness.testing import Bm25, Expected
+from harness.testing.oracle import SparseSample, bm25_scores, sparse_scores
+from harness.types import Ids, SparseVectors
+
+
+class FakeEngine:
+    """Brute force behind the whole protocol; equal scores in row order."""
+
+    capabilities: ClassVar[Capabilities]
+    name: ClassVar[str]
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        self.parameters = parameters
+        self.folder: Path | None = None
+        self.ready = False
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        self.ready = check_manifest(folder, self.name, self.parameters, ids)
+        if self.ready:
+            try:
+                self.load(folder)
+            except HarnessError as error:
+                raise EngineUnavailableError(f"the index in '{folder}' is damaged", fix="index again") from error
+        self.folder, self.ids = folder, ids
+        return EngineInfo(self.name, "1.0", "embedded")
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        folder = self.opened()
+        if self.ready:
+            raise RejectedInputError("the folder holds an index already", fix="index into a new folder")
+        self.take(documents)
+        require_announced_ids(documents, self.ids)
+        progress.start("index", len(documents))
+        started = clock()
+        self.save(folder)
+        for _ in range(len(documents)):
+            progress.advance(1)
+        written = clock()
+        write_manifest(folder, self.name, self.parameters, documents.ids)
+        self.ready = True
+        missing = np.array([], dtype=np.int32)
+        return IndexReport(
+            len(documents), len(documents), missing, written - started, clock() - written, {"kind": "brute force"}
+        )
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        self.opened()
+        if not self.ready:
+            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
+        require_positive_k(k)
+        expected = self.score(queries)
+        rows: list[int] = []
+        scores: list[float] = []
+        indptr = [0]
+        times = []
+        for values, matches in zip(expected.scores, expected.matches, strict=True):
+            started = clock()
+            found = np.flatnonzero(matches)
+            rounded = values.astype(np.float32)
+            best = found[np.argsort(-rounded[found], kind="stable")][:k]
+            searched = clock()
+            rows += best.tolist()
+            scores += rounded[best].tolist()
+            indptr.append(len(rows))
+            times.append((searched - started, clock() - searched))
+        taken = np.array(times, dtype=np.int64).reshape(-1, 2)
+        return SearchResult(
+            np.array(indptr, dtype=np.int64),
+            np.array(rows, dtype=np.int32),
+            np.array(scores, dtype=np.float32),
+            np.ascontiguousarray(taken[:, 0]),
+            np.ascontiguousarray(taken[:, 1]),
+        )
+
+    def storage(self) -> Storage:
+        return Storage(sum(path.stat().st_size for path in self.opened().iterdir()), 0)
+
+    def close(self) -> None:
+        self.folder, self.ready = None, False
+
+    def opened(self) -> Path:
+        if self.folder is None:
+            raise EngineUnavailableError("the engine is closed", fix="open it again")
+        return self.folder
+
+    def take(self, documents: Inputs) -> None:
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def load(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def score(self, queries: Inputs) -> Expected:
+        raise NotImplementedError
+
+
+class FakeSparse(FakeEngine):
+    capabilities = Capabilities("sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    name = "fake-sparse"
+    documents: SparseVectors
+
+    def take(self, documents: Inputs) -> None:
+        self.documents = require_sparse(documents, "document")
+
+    def save(self, folder: Path) -> None:
+        save_sparse(folder, "documents", self.documents)
+
+    def load(self, folder: Path) -> None:
+        self.documents = load_sparse(folder, "documents")
+
+    def score(self, queries: Inputs) -> Expected:
+        return sparse_scores(SparseSample(self.documents, require_sparse(queries, "query")), idf=True)
+
+
+class FakeText(FakeEngine):
+    capabilities = Capabilities("text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    name = "fake-text"
+    texts: list[str]
+
+    def take(self, documents: Inputs) -> None:
+        self.texts = _texts(documents)
+
+    def save(self, folder: Path) -> None:
+        save_table(folder / "texts.arrow", pa.table({"text": pa.array(self.texts, type=pa.string())}))
+
+    def load(self, folder: Path) -> None:
+        self.texts = load_table(folder / "texts.arrow").column("text").to_pylist()
+
+    def score(self, queries: Inputs) -> Expected:
+        return bm25_scores(self.texts, _texts(queries), Bm25())
+
+
+def _texts(inputs: Inputs) -> list[str]:
+    if inputs.texts is None:
+        raise RejectedInputError("the inputs hold no texts")
+    texts: list[str] = inputs.texts.to_pylist()
+    return texts
+
+
+__all__ = ["MANIFEST", "FakeEngine", "FakeSparse", "FakeText"]
