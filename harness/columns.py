@@ -65,7 +65,7 @@ def load_column(path: Path) -> npt.NDArray[Any]:
     """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
     try:
         return _map(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
 
 
