@@ -1,20 +1,29 @@
 """Analyzers by name: ``whitespace``, ``snowball-german``, ``lucene-english``.
 
 A family's module is imported when one of its names is asked for, so that nobody without Java pays for Java. Adding a
-family is one module with ``languages()`` and ``create(language)``, and one row here.
+family is one module with ``languages()`` and a class made from a language, and one row here.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from harness.errors import UnknownNameError
 
 __all__ = ["Analyzer", "analyzer_names", "create_analyzer"]
 
-_FAMILIES = {"snowball": "harness.analysis.snowball"}
+
+class _Family(NamedTuple):
+    module: str
+    analyzer: str
+
+
+_FAMILIES = {
+    "lucene": _Family("harness.analysis.lucene", "LuceneAnalyzer"),
+    "snowball": _Family("harness.analysis.snowball", "SnowballAnalyzer"),
+}
 
 
 @runtime_checkable
@@ -44,9 +53,9 @@ def create_analyzer(name: str) -> Analyzer:
         return WhitespaceAnalyzer()
     family, _, language = name.partition("-")
     if family in _FAMILIES:
-        module = importlib.import_module(_FAMILIES[family])
+        module = importlib.import_module(_FAMILIES[family].module)
         if language in module.languages():
-            analyzer: Analyzer = module.create(language)
+            analyzer: Analyzer = getattr(module, _FAMILIES[family].analyzer)(language)
             return analyzer
     raise UnknownNameError("analyzer", name, analyzer_names())
 
@@ -54,6 +63,6 @@ def create_analyzer(name: str) -> Analyzer:
 def analyzer_names() -> list[str]:
     """Every name that :func:`create_analyzer` knows, sorted, whether Java is there or not."""
     names = ["whitespace"]
-    for family, module in _FAMILIES.items():
+    for family, (module, _) in _FAMILIES.items():
         names += [f"{family}-{language}" for language in importlib.import_module(module).languages()]
     return sorted(names)

@@ -16,7 +16,7 @@ from harness.analysis.stopwords import StopWords, stop_words
 from harness.analysis.tokens import Tokenizer
 from harness.errors import UnknownNameError
 
-__all__ = ["SnowballAnalyzer", "create", "languages"]
+__all__ = ["SnowballAnalyzer", "languages"]
 
 _ELIDING = frozenset({"catalan", "french", "irish", "italian"})
 _CACHED_TOKENS = 1 << 20
@@ -25,11 +25,6 @@ _CACHED_TOKENS = 1 << 20
 def languages() -> list[str]:
     """Languages that the installed snowballstemmer has, sorted."""
     return sorted(snowballstemmer.algorithms())
-
-
-def create(language: str) -> SnowballAnalyzer:
-    """The analyzer of one language; raises UnknownNameError when the stemmer does not have it."""
-    return SnowballAnalyzer(language)
 
 
 class SnowballAnalyzer:

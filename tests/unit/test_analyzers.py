@@ -113,6 +113,13 @@ def test_whitespace_changes_nothing_but_splits() -> None:
     assert terms("whitespace", " The the\u00a0THE\n,") == ["The", "the", "THE", ","]
 
 
+def test_lucene_names_lead_to_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.analysis.lucene.LuceneAnalyzer", lambda language: f"made for {language}")
+    assert create_analyzer("lucene-thai") == "made for thai"
+    with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):
+        create_analyzer("lucene-germn")
+
+
 def test_unknown_names_get_the_nearest_one() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'snowball-german'"):
         create_analyzer("snowball-germn")
@@ -125,4 +132,4 @@ def test_unknown_names_get_the_nearest_one() -> None:
 def test_names_are_sorted_and_complete() -> None:
     names = analyzer_names()
     assert names == sorted(names)
-    assert {"whitespace", "snowball-english", "snowball-porter"} <= set(names)
+    assert {"whitespace", "snowball-english", "snowball-porter", "lucene-english", "lucene-thai"} <= set(names)
