@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,14 @@ class Corpus:
     """Documents: ids and the searchable text of each (title and text joined by the loader's one rule).
 
     ``texts`` is an Arrow string column of the same length, usually memory-mapped. ``digest`` is the SHA-256 of ids and
-    texts in order, so it names the content wherever it lies.
+    texts in order, so it names the content wherever it lies. ``path`` is the Arrow IPC file (columns id and text) that
+    the columns are mapped from, None when they live in memory only.
     """
 
     ids: Ids
     texts: pa.ChunkedArray
     digest: str
+    path: Path | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -136,6 +139,16 @@ class Qrels:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def of_queries(self, queries: Ids) -> Qrels:
+        """The judgments of those queries only, in this object's order."""
+        kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
+        lengths = np.diff(self.indptr)[kept]
+        indptr = np.zeros(len(kept) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        places = np.arange(indptr[-1], dtype=np.int64) + np.repeat(self.indptr[kept] - indptr[:-1], lengths)
+        query_ids = Ids(self.query_ids.values.take(pa.array(kept)))
+        return Qrels(query_ids, self.doc_ids, indptr, self.rows[places], self.grades[places])
 
 
 @dataclass(frozen=True, eq=False)
