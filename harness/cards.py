@@ -135,7 +135,9 @@ class DatasetCard:
 
     ``location`` is absolute. ``fields`` and ``separator`` are the join rule. ``documents``, ``empty_documents`` and
     ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a file's
-    name inside the collection to its digest. ``digest`` is the SHA-256 of the card's file.
+    name inside the collection to its digest. ``judgments_of_unknown_documents`` is how many judgments of the card's
+    split name documents that the corpus lacks: without it they are an error. ``digest`` is the SHA-256 of the card's
+    file.
     """
 
     name: str
@@ -151,6 +153,7 @@ class DatasetCard:
     empty_documents: int | None
     queries: int | None
     judgments: Mapping[str, int]
+    judgments_of_unknown_documents: int
     sha256: Mapping[str, str]
     path: Path
     digest: str
@@ -199,6 +202,7 @@ def read_dataset_card(path: Path) -> DatasetCard:
         empty_documents=facts.optional("empty_documents", int),
         queries=facts.optional("queries", int),
         judgments=_counts(facts.table("judgments")),
+        judgments_of_unknown_documents=facts.optional("judgments_of_unknown_documents", int) or 0,
         sha256=_digests(table.table("sha256")),
         path=path,
         digest=document.digest,

@@ -88,13 +88,17 @@ class CardError(HarnessError):
 class DataError(HarnessError):
     """One input file is malformed: all its problems in one report (the first 20, then a count)."""
 
-    def __init__(self, source: str, problems: Sequence[str], *, fix: str | None = None) -> None:
+    def __init__(
+        self, source: str, problems: Sequence[str], *, fix: str | None = None, count: int | None = None
+    ) -> None:
+        """``count`` is the number of problems when ``problems`` holds only the first of them."""
         self.source, self.problems = source, tuple(problems)
+        self.count = len(self.problems) if count is None else count
         shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]
-        if len(self.problems) > _SHOWN:
-            shown.append(f"  … and {len(self.problems) - _SHOWN} more")
-        plural = "problem" if len(self.problems) == 1 else "problems"
-        super().__init__("\n".join([f"{source}: {len(self.problems)} {plural}", *shown]), fix=fix)
+        if self.count > len(shown):
+            shown.append(f"  … and {self.count - len(shown)} more")
+        plural = "problem" if self.count == 1 else "problems"
+        super().__init__("\n".join([f"{source}: {self.count} {plural}", *shown]), fix=fix)
 
 
 class RankingError(HarnessError):

@@ -1,0 +1,148 @@
+"""A dataset by the name of its card or by its path."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.cache import Cache
+from harness.cards import DatasetCard
+from harness.errors import DataError, UnknownNameError
+from harness.loaders.beir import Collection, Reading, read_collection, read_corpus
+from harness.loaders.prepared import JoinRule
+from harness.loaders.source import open_source
+from harness.protocols import Progress
+from harness.registry import find_cards
+from harness.types import Corpus, Dataset
+
+__all__ = ["load_corpus", "load_dataset"]
+
+_log = logging.getLogger("harness")
+
+
+def load_dataset(
+    name_or_path: str | Path,
+    *,
+    split: str | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Documents, queries and judgments of a dataset.
+
+    ``name_or_path`` is the name of a card, or a folder or ``.zip`` in BEIR layout; a name without ``/`` is a card's if
+    there is such a card. ``split`` defaults to the card's, else to ``test`` or the only one there is. ``cards`` is an
+    additional folder of cards. ``qrels`` is None for a collection without judgments. Texts are prepared once in
+    ``cache`` and memory-mapped.
+
+    Raises UnknownNameError for an unknown name, DataError for missing or faulty files (all problems of a file at once)
+    and for files that contradict their card, UsageError for a split that is not there.
+    """
+    place = _locate(name_or_path, cards)
+    card = place.card
+    found = read_collection(open_source(place.path), _reading(place, split, cache, progress))
+    if card is not None:
+        _check_card(card, found)
+    for note in found.notes:
+        _log.info("%s: %s", place.path, note)
+    return Dataset(place.name, found.corpus, found.queries, found.qrels, _provenance(place, found))
+
+
+def load_corpus(
+    name_or_path: str | Path,
+    *,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> Corpus:
+    """The documents of a dataset alone, for a collection that has no queries; arguments as in :func:`load_dataset`."""
+    place = _locate(name_or_path, cards)
+    return read_corpus(open_source(place.path), _reading(place, None, cache, progress)).corpus
+
+
+class _Place(NamedTuple):
+    name: str
+    path: Path
+    card: DatasetCard | None
+    rule: JoinRule
+
+
+def _reading(place: _Place, split: str | None, cache: Cache | None, progress: Progress | None) -> Reading:
+    card = place.card
+    if card is None:
+        return Reading(cache or Cache(), place.rule, split, progress=progress)
+    chosen = card.split if split is None else split
+    return Reading(
+        cache or Cache(),
+        place.rule,
+        chosen,
+        unknown_documents=card.judgments_of_unknown_documents if chosen == card.split else 0,
+        expected_documents=card.documents,
+        progress=progress,
+    )
+
+
+def _locate(name_or_path: str | Path, cards: Path | None) -> _Place:
+    text = os.fspath(name_or_path)
+    path = Path(text).expanduser()
+    if not isinstance(name_or_path, Path) and os.sep not in text and text not in ("", ".", "..", "~"):
+        known = find_cards("datasets", cards)
+        card = known.get(text)
+        if card is not None:
+            return _Place(card.name, card.location, card, JoinRule(card.fields, card.separator))
+        if not path.exists():
+            raise UnknownNameError("dataset", text, (*known, "a folder", "a .zip file"))
+    name = path.resolve().name
+    return _Place(name[:-4] if path.is_file() and name.lower().endswith(".zip") else name, path, None, JoinRule())
+
+
+def _check_card(card: DatasetCard, found: Collection) -> None:
+    """Hold the files against the card's facts: another version of a collection must not pass under its name."""
+    problems = [
+        f"the SHA-256 of '{name}' is {found.raw_sha256[name]}, the card says {expected}"
+        for name, expected in card.sha256.items()
+        if name in found.raw_sha256 and found.raw_sha256[name] != expected
+    ]
+    stated = {
+        "documents": (len(found.corpus), card.documents),
+        "queries": (found.all_queries, card.queries),
+        f"judgments of the split '{found.split}'": (
+            0 if found.qrels is None else len(found.qrels),
+            card.judgments.get(found.split),
+        ),
+    }
+    if card.empty_documents is not None:
+        stated["empty documents"] = (len(found.corpus.empty_rows), card.empty_documents)
+    problems += [
+        f"there are {actual:,} {what}, the card says {expected:,}"
+        for what, (actual, expected) in stated.items()
+        if expected is not None and actual != expected
+    ]
+    if problems:
+        raise DataError(
+            str(card.location), problems, fix=f"restore the files, or correct the card '{card.path}' if they are right"
+        )
+
+
+def _provenance(place: _Place, found: Collection) -> dict[str, str]:
+    card = place.card
+    provenance = {
+        "path": str(place.path),
+        "format": "beir",
+        "split": found.split,
+        "splits": ", ".join(found.splits),
+        "join": str(place.rule),
+        "corpus_sha256": found.corpus.digest,
+        "queries_sha256": found.queries.digest,
+        "judgments_of_unknown_documents": str(found.unknown_documents),
+        "queries_of_other_splits": str(found.all_queries - len(found.queries)),
+        **{f"sha256 of {name}": digest for name, digest in found.raw_sha256.items()},
+    }
+    if card is not None:
+        provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
+        provenance |= {"card": str(card.path), "card_sha256": card.digest}
+    if found.notes:
+        provenance["notes"] = "; ".join(found.notes)
+    return provenance

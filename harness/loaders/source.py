@@ -1,0 +1,202 @@
+"""Where a collection's files lie: a folder or a zip archive, each member plain or gzip-compressed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from harness.cache import file_digest
+from harness.errors import DataError
+from harness.loaders.problems import Problems
+from harness.strict_toml import nearest
+
+__all__ = ["Line", "Source", "open_source", "read_lines"]
+
+_BUFFER_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_QRELS = "qrels"
+_NAMES = ("corpus.jsonl", "queries.jsonl")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Source:
+    """A folder or archive that holds the members of a collection. Member names are relative, with ``/``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """Names of all members, as they are stored."""
+        folders = (folder for folder in (self.path, self.path / _QRELS) if folder.is_dir())
+        try:
+            files = [file for folder in folders for file in folder.iterdir() if file.is_file()]
+        except OSError as error:
+            raise DataError(str(self.path), [f"cannot be read: {_reason(error)}"]) from error
+        return frozenset(file.relative_to(self.path).as_posix() for file in files)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the files of judgments, sorted, without folder and endings."""
+        found = {member.removesuffix(".gz") for member in self.members if member.startswith(f"{_QRELS}/")}
+        return tuple(sorted(name[len(_QRELS) + 1 : -4] for name in found if name.endswith(".tsv")))
+
+    def find(self, name: str) -> str | None:
+        """The stored name of a member given without ``.gz``, or None; raises DataError when it is there twice."""
+        stored = [member for member in (name, f"{name}.gz") if member in self.members]
+        if len(stored) > 1:
+            raise DataError(str(self.path), [f"holds both '{stored[0]}' and '{stored[1]}'"], fix="remove one of them")
+        return stored[0] if stored else None
+
+    def require(self, name: str, fix: str) -> str:
+        """The stored name of a member given without ``.gz``; raises DataError when there is none."""
+        stored = self.find(name)
+        if stored is None:
+            held = ", ".join(sorted(self.members)[:10]) or "nothing"
+            others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
+            hint = nearest(name, others)
+            raise DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {held}"], fix=fix)
+        return stored
+
+    def label(self, member: str) -> str:
+        """The member's place, for messages."""
+        return str(self.path / member)
+
+    def raw_name(self, member: str) -> str:
+        """The name of the file on disk that holds the member."""
+        return member
+
+    def state(self, member: str) -> tuple[int, int]:
+        """Size and time of change (ns) of the file on disk; raises DataError when it cannot be reached."""
+        try:
+            stat = self._raw_file(member).stat()
+        except OSError as error:
+            raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
+        return stat.st_size, stat.st_mtime_ns
+
+    @contextmanager
+    def open(self, member: str) -> Iterator[BinaryIO]:
+        """The member's bytes, decompressed and buffered; raises DataError when it cannot be opened."""
+        try:
+            raw = self._open_raw(member)
+        except (OSError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
+            raise DataError(self.label(member), [f"cannot be opened: {_reason(error)}"]) from error
+        with raw:
+            if member.endswith(".gz"):
+                with io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), _BUFFER_BYTES) as stream:
+                    yield cast("BinaryIO", stream)
+            else:
+                yield raw
+
+    def digest(self, member: str) -> str:
+        """SHA-256 of the file on disk that holds the member."""
+        try:
+            return file_digest(self._raw_file(member))
+        except OSError as error:
+            raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
+
+    def _raw_file(self, member: str) -> Path:
+        return self.path / member
+
+    def _open_raw(self, member: str) -> BinaryIO:
+        return (self.path / member).open("rb", buffering=_BUFFER_BYTES)
+
+
+class _Archive(Source):
+    """A zip archive; the members may lie in one folder at its top."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise DataError(str(path), [f"is no readable zip archive: {_reason(error)}"]) from error
+        names = [name for name in self._zip.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+        if not names:
+            raise DataError(str(path), ["is an empty archive"])
+        tops = {name.partition("/")[0] for name in names}
+        self._prefix = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in names) else ""
+        if self._prefix == f"{_QRELS}/":
+            self._prefix = ""
+        self._names = frozenset(name.removeprefix(self._prefix) for name in names)
+        self._digest: str | None = None
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        return self._names
+
+    def raw_name(self, member: str) -> str:  # noqa: ARG002 - one file holds all members
+        return self.path.name
+
+    def digest(self, member: str) -> str:
+        if self._digest is None:
+            self._digest = super().digest(member)
+        return self._digest
+
+    def _raw_file(self, member: str) -> Path:  # noqa: ARG002 - one file holds all members
+        return self.path
+
+    def _open_raw(self, member: str) -> BinaryIO:
+        return cast("BinaryIO", io.BufferedReader(self._open_member(member), _BUFFER_BYTES))
+
+    def _open_member(self, member: str) -> io.RawIOBase:
+        return cast("io.RawIOBase", self._zip.open(self._prefix + member))
+
+
+def open_source(path: Path) -> Source:
+    """The source at ``path``, a folder or a ``.zip`` file; raises DataError for anything else."""
+    if path.is_dir():
+        return Source(path)
+    if not path.exists():
+        raise DataError(
+            str(path), ["does not exist"], fix="give a folder in BEIR layout, a .zip of one, or a card's name"
+        )
+    if path.suffix.lower() != ".zip":
+        raise DataError(
+            str(path), ["is neither a folder nor a .zip file"], fix="give the folder that holds corpus.jsonl"
+        )
+    return _Archive(path)
+
+
+class Line(NamedTuple):
+    """One line of a file that is not blank: its number, counted from 1, and its bytes."""
+
+    number: int
+    content: bytes
+
+
+def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Line]:
+    """Every line that is not blank. A byte-order mark and blank lines are accepted and noted.
+
+    A damaged archive, an unreadable file and UTF-16 end the reading and are noted in ``problems``.
+    """
+    number, blank = 0, 0
+    try:
+        for number, raw in enumerate(stream, 1):
+            content = raw
+            if number == 1:
+                if raw.startswith(_UTF16):
+                    problems.add(1, "the file is UTF-16, expected UTF-8")
+                    return
+                if raw.startswith(_BOM):
+                    notes.append("a byte-order mark on line 1 was ignored")
+                    content = raw[len(_BOM) :]
+            if content.isspace() or not content:
+                blank += 1
+                continue
+            yield Line(number, content)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        problems.add(number + 1, f"cannot be read further: {_reason(error)}")
+    if blank:
+        notes.append(f"{blank} blank {'line was' if blank == 1 else 'lines were'} ignored")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
