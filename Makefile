@@ -1,0 +1,51 @@
+# One command for each job. Everything is installed into .venv, once; a change of pyproject.toml or constraints.txt
+# installs again. PYTHON names another interpreter: make test PYTHON=/path/to/python3.11
+SHELL := /bin/sh
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+BACKENDS ?= qdrant,lucene,csr
+WORKERS ?= 2
+TESTS ?= tests
+
+.PHONY: help demo test check bench docs clean
+
+help:
+	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
+	@echo 'make test    every check and every test, and what was skipped and why'
+	@echo 'make check   formatting, lint and types'
+	@echo 'make bench   the measurements of benchmarks/, beside the peers they name'
+	@echo 'make docs    write the generated pages of docs/reference anew'
+	@echo 'make clean   remove what make installed and what tools cached'
+
+demo: $(VENV)/.installed-all
+	$(BIN)/harness compare --backends $(BACKENDS)
+
+test: check
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS)
+
+check: $(VENV)/.installed-all,test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-all,bench
+	for script in benchmarks/*.py; do $(BIN)/python "$$script" || exit; done
+
+docs: $(VENV)/.installed-all,test
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@test -n '$(PYTHON)' || { echo 'make: no Python found; install Python 3.11 or newer' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'make: $(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of extras: .installed-all, .installed-all,test ...
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[$*]'
+	@touch '$@'
