@@ -1,0 +1,139 @@
+"""The verbs `backends` and `datasets`, on cards of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli.cards import CardFormat, backends, datasets
+from harness.cli.completion import complete_backend, complete_backends, complete_dataset
+from harness.errors import UnknownNameError
+
+BACKEND = """
+name = "zzz"
+summary = "A made-up engine"
+engine = "made.up:Engine"
+extra = "zed"
+encoder = "bm25"
+[oracle]
+kind = "sparse"
+tolerance = 4e-7
+unless = { model = ["ql"] }
+[parameters.model]
+type = "str"
+default = "bm25"
+choices = ["bm25", "ql"]
+scope = "engine"
+help = "The scoring function"
+[parameters.k1]
+type = "float"
+default = 0.9
+minimum = 0
+scope = "encoder"
+help = "Saturation"
+[parameters.b]
+type = "float"
+default = 0.4
+minimum = 0
+maximum = 1
+scope = "encoder"
+help = "Length normalisation"
+[parameters.analyzer]
+type = "str"
+default = ""
+scope = "encoder"
+help = "How text becomes terms"
+[parameters.fast]
+type = "bool"
+default = true
+scope = "engine"
+help = "Be quick"
+"""
+
+DATASET = """
+name = "tiny"
+summary = "Three documents"
+format = "beir"
+path = "tiny"
+language = "en"
+licence = "CC0-1.0"
+source = "made up"
+[facts]
+documents = 3204
+queries = 2
+[facts.judgments]
+test = 5
+"""
+
+
+@pytest.fixture
+def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for kind, name, text in (("backends", "zzz", BACKEND), ("datasets", "tiny", DATASET)):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"{name}.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_backends_are_listed_with_extra_and_summary(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backends(cards=cards)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["backend", "extra", "summary"]
+    assert [line.split(maxsplit=2) for line in lines if line.startswith("zzz")] == [["zzz", "zed", "A made-up engine"]]
+
+
+def test_one_backend_shows_every_parameter(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backends("zzz", cards=cards)
+    page = capsys.readouterr().out
+    rows = {line.split("  ")[0]: " ".join(line.split()) for line in page.splitlines()}
+    assert rows["model"] == "model str bm25 bm25, ql engine The scoring function"
+    assert rows["k1"] == "k1 float 0.9 at least 0 encoder Saturation"
+    assert rows["b"] == "b float 0.4 0 to 1 encoder Length normalisation"
+    assert rows["analyzer"] == "analyzer str '' any encoder How text becomes terms"
+    assert rows["fast"] == "fast bool true any engine Be quick"
+    assert "sparse, relative tolerance 4e-07; none with model=ql" in page
+    assert "pip install 'retrieval-harness[zed]'" in page
+
+
+def test_datasets_are_listed_and_shown(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    datasets(cards=cards)
+    listed = capsys.readouterr().out
+    assert ["tiny", "3,204", "2", "en", "Three", "documents"] in [line.split() for line in listed.splitlines()]
+    datasets("tiny", cards=cards)
+    page = " ".join(capsys.readouterr().out.split())
+    for fact in (
+        "documents 3,204",
+        "empty not stated",
+        "judgments test 5",
+        "licence CC0-1.0",
+        "text title + ' ' + text",
+    ):
+        assert fact in page
+
+
+def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backends("zzz", cards=cards, output=CardFormat.JSON)
+    card = json.loads(capsys.readouterr().out)
+    assert card["oracle"] == {"kind": "sparse", "tolerance": 4e-7, "unless": {"model": ["ql"]}}
+    assert card["parameters"]["model"]["choices"] == ["bm25", "ql"]
+    backends(cards=cards, output=CardFormat.JSON)
+    assert "zzz" in [card["name"] for card in json.loads(capsys.readouterr().out)]
+    datasets("tiny", cards=cards, output=CardFormat.JSON)
+    assert json.loads(capsys.readouterr().out)["judgments"] == {"test": 5}
+
+
+@pytest.mark.parametrize("verb", [backends, datasets])
+def test_an_unknown_name_is_refused_with_the_known_ones(verb: object, cards: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"known: .*(zzz|tiny)"):
+        verb("zzy", cards=cards)  # type: ignore[operator]
+
+
+@pytest.mark.usefixtures("cards")
+def test_names_are_completed_from_the_cards() -> None:
+    assert complete_backend("zz") == [("zzz", "A made-up engine")]
+    assert complete_backends("csr,zz") == [("csr,zzz", "A made-up engine")]
+    assert complete_backends("zzz:k1=") == []
+    assert complete_dataset("tin") == [("tiny", "Three documents")]
+    assert complete_backend("nothing-of-the-kind") == []
