@@ -18,7 +18,17 @@ from harness.errors import RankingError
 from harness.jit import inline_kernel, kernel
 from harness.types import Float32Array, Int32Array, Int64Array, Run, UInt32Array
 
-__all__ = ["TieRule", "check", "cut", "order", "pack_key", "pack_keys", "sortable_bits", "tie_break_by_row"]
+__all__ = [
+    "TieRule",
+    "check",
+    "cut",
+    "first_duplicate",
+    "order",
+    "pack_key",
+    "pack_keys",
+    "sortable_bits",
+    "tie_break_by_row",
+]
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -90,7 +100,7 @@ def check(run: Run) -> None:
         raise RankingError(
             _describe("a score is NaN", run, int(broken[0]), len(broken)), fix="check the engine's input"
         )
-    twice = _first_duplicate(run.indptr, run.rows, len(run.doc_ids))
+    twice = first_duplicate(run.indptr, run.rows, len(run.doc_ids))
     if twice >= 0:
         raise RankingError(
             _describe("a document is ranked twice", run, twice, 1), fix="a ranking lists each document once"
@@ -121,7 +131,8 @@ def _sort_queries(
 
 
 @kernel
-def _first_duplicate(indptr: Int64Array, rows: Int32Array, documents: int) -> int:
+def first_duplicate(indptr: Int64Array, rows: Int32Array, documents: int) -> int:
+    """Position of the first row that its query already had, -1 when every query lists each row once."""
     seen = np.full(documents, -1, dtype=np.int64)
     for query in range(len(indptr) - 1):
         for hit in range(indptr[query], indptr[query + 1]):

@@ -1,1 +1,20 @@
-"""metrics"""
+"""Measures of a run against judgments, with ties settled by one stated rule."""
+
+from harness.metrics.measure import Measure
+from harness.metrics.parse import official_measures, parse_measure, parse_measures
+from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary
+from harness.metrics.scoring import score
+from harness.ranking import TieRule
+
+__all__ = [
+    "Measure",
+    "QueryCounts",
+    "QuerySet",
+    "Scores",
+    "Summary",
+    "TieRule",
+    "official_measures",
+    "parse_measure",
+    "parse_measures",
+    "score",
+]

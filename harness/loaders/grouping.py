@@ -1,0 +1,79 @@
+"""From columns of (query, document, number) to the grouped arrays of runs and judgments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness import ranking
+from harness.errors import DataError
+from harness.types import Float32Array, Ids, Int32Array, Qrels, Run
+
+__all__ = ["build_qrels", "build_run", "to_float32"]
+
+
+def build_run(
+    queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[Any], places: npt.NDArray[Any] | None
+) -> Run:
+    """A run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
+
+    Queries keep the order of their first line. Within a query the engine's order is that of ``places``, of the lines
+    themselves where places are equal or None.
+    """
+    query_ids, codes = _encode(queries)
+    doc_ids, rows = _encode(documents)
+    order = _grouping(codes, places)
+    values = to_float32(scores)
+    if order is not None:
+        rows, values = rows[order], values[order]
+    return Run(query_ids, doc_ids, _indptr(codes, len(query_ids)), rows, values)
+
+
+def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
+    """Judgments from columns of equal length; raises DataError for a document judged twice under one query."""
+    query_ids, codes = _encode(queries)
+    doc_ids, rows = _encode(documents)
+    order = _grouping(codes, None)
+    values = grades.astype(np.int32)
+    if order is not None:
+        rows, values = rows[order], values[order]
+    indptr = _indptr(codes, len(query_ids))
+    twice = ranking.first_duplicate(indptr, rows, len(doc_ids))
+    if twice >= 0:
+        query = int(np.searchsorted(indptr, twice, side="right")) - 1
+        raise DataError("judgments", [f"query '{query_ids[query]}' judges document '{doc_ids[rows[twice]]}' twice"])
+    return Qrels(query_ids, doc_ids, indptr, rows, values)
+
+
+def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
+    """Scores as trec_eval keeps them; beyond the range of float32 they are infinite."""
+    with np.errstate(over="ignore"):
+        return scores.astype(np.float32)
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
+    """The distinct ids in the order of their first line, and the row of each line's id."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    combined = encoded.unify_dictionaries().combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        combined = combined.chunk(0) if combined.num_chunks else pa.array([], encoded.type)
+    rows: Int32Array = combined.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return Ids(combined.dictionary.cast(pa.string())), rows
+
+
+def _grouping(codes: Int32Array, places: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:
+    """The permutation that groups lines by query and orders them by place; None when they already are."""
+    grouped = bool((codes[1:] >= codes[:-1]).all())
+    if places is None:
+        return None if grouped else np.argsort(codes, kind="stable")
+    rising = (places[1:] >= places[:-1]) | (codes[1:] != codes[:-1])
+    return None if grouped and bool(rising.all()) else np.lexsort((places, codes))
+
+
+def _indptr(codes: Int32Array, queries: int) -> npt.NDArray[np.int64]:
+    indptr = np.zeros(queries + 1, dtype=np.int64)
+    np.cumsum(np.bincount(codes, minlength=queries), out=indptr[1:])
+    return indptr

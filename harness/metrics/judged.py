@@ -1,0 +1,58 @@
+"""What every measure reads: the judged documents that a run returned, with their ranks.
+
+A measure never looks at the run itself. Unjudged documents only take up ranks, so the judged hits, the number of
+returned documents and all grades of the query determine every measure; the run is never sorted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.jit import inline_kernel
+from harness.types import Float64Array, Int32Array, Int64Array
+
+__all__ = ["NO_CUTOFF", "Arguments", "JudgedHits", "Out", "relevant_total"]
+
+NO_CUTOFF = 2**31 - 1
+Out = Float64Array
+
+
+class JudgedHits(NamedTuple):
+    """Judged documents that were returned, for every judged query (Q queries, J judgments).
+
+    The hits of query ``q`` fill the first ``found[q]`` places of the slice ``indptr[q]:indptr[q + 1]``, best rank
+    first. ``ranks`` int64 (J,) count from 1; ``above`` int64 (J,) is the number of hits with a higher score and
+    ``tied`` int64 (J,) the size of the hit's tie group, itself included. ``ideal`` int32 (J,) holds all grades of the
+    query, highest first, in the same slices. ``retrieved`` int64 (Q,) is the number of hits, judged or not.
+    """
+
+    indptr: Int64Array
+    found: Int64Array
+    ranks: Int64Array
+    grades: Int32Array
+    above: Int64Array
+    tied: Int64Array
+    ideal: Int32Array
+    retrieved: Int64Array
+
+
+class Arguments(NamedTuple):
+    """The parameters of a measure as kernels take them.
+
+    ``cutoff`` is the last rank that counts (``NO_CUTOFF`` for all), ``level`` the lowest relevant grade, ``extra`` the
+    measure's own parameter (persistence, recall point …).
+    """
+
+    cutoff: int
+    level: int
+    extra: float
+
+
+@inline_kernel
+def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
+    """How many documents are relevant to the query, returned or not."""
+    start, stop = judged.indptr[query], judged.indptr[query + 1]
+    count = 0
+    while start + count < stop and judged.ideal[start + count] >= level:
+        count += 1
+    return count

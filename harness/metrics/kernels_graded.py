@@ -1,0 +1,60 @@
+"""Measures that see grades. Each fills ``out`` (float64, one value a query)."""
+
+from __future__ import annotations
+
+import math
+
+from harness.jit import inline_kernel, kernel
+from harness.metrics.judged import Arguments, JudgedHits, Out
+
+__all__ = ["EXPONENTIAL", "expected_reciprocal_rank", "gain", "ndcg"]
+
+EXPONENTIAL = 1.0
+"""``Arguments.extra`` of nDCG with exponential gains; 0 for linear ones."""
+
+
+@inline_kernel
+def gain(grade: int, exponential: bool) -> float:
+    """Gain of a grade: the grade itself or 2^grade - 1; 0 for grades below 1."""
+    if grade < 1:
+        return 0.0
+    return 2.0**grade - 1.0 if exponential else float(grade)
+
+
+@inline_kernel
+def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
+    """DCG of all judged documents of the query, best grade first, cut at the same rank."""
+    start, stop = judged.indptr[query], judged.indptr[query + 1]
+    total = 0.0
+    for place in range(min(stop - start, cutoff)):
+        if judged.ideal[start + place] < 1:
+            break
+        total += gain(judged.ideal[start + place], exponential) / math.log2(place + 2.0)
+    return total
+
+
+@kernel
+def ndcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """DCG of the returned documents over the DCG of the ideal order of all relevant ones."""
+    exponential = arguments.extra == EXPONENTIAL
+    for query in range(len(out)):
+        total = 0.0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            if judged.ranks[hit] <= arguments.cutoff:
+                total += gain(judged.grades[hit], exponential) / math.log2(judged.ranks[hit] + 1.0)
+        ideal = ideal_dcg(judged, query, arguments.cutoff, exponential)
+        out[query] = total / ideal if ideal > 0.0 else 0.0
+
+
+@kernel
+def expected_reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Expected 1/rank at which a reader stops, who is satisfied by grade g with probability (2^g - 1) / 2^max."""
+    highest = 2.0**arguments.extra
+    for query in range(len(out)):
+        going_on, total = 1.0, 0.0
+        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+            if judged.ranks[hit] <= arguments.cutoff and judged.grades[hit] > 0:
+                satisfied = (2.0 ** judged.grades[hit] - 1.0) / highest
+                total += going_on * satisfied / judged.ranks[hit]
+                going_on *= 1.0 - satisfied
+        out[query] = total

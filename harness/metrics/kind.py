@@ -1,0 +1,59 @@
+"""What a row of the table of measures holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.metrics.judged import Arguments, JudgedHits, Out
+
+__all__ = ["Cutoff", "Kernel", "Kind", "Parameter"]
+
+Kernel = Callable[[JudgedHits, Arguments, Out], None]
+Cutoff = Literal["none", "optional", "required", "recall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a measure: its type, default, bounds, and one line of help.
+
+    A parameter of type ``str`` has ``choices``: the words and the number that the kernel gets for each.
+    """
+
+    name: str
+    type: type[int] | type[float] | type[str]
+    default: int | float | str
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: dict[str, float] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row: everything the harness knows about a measure.
+
+    ``kernel`` fills one value a query; ``average`` does the same in expectation over tie permutations, None where no
+    closed form is offered; ``bounded`` says whether sorting inside tie groups gives the exact extremes. ``parameters``
+    holds at most one besides ``rel``. ``aliases`` are other names people write, ``trec`` is trec_eval's name without a
+    cutoff and ``trec_cut`` its name with one, ``trec_cuts`` the cutoffs trec_eval takes by default.
+    """
+
+    name: str
+    kernel: Kernel
+    summary: str
+    formula: str
+    source: str
+    cutoff: Cutoff
+    average: Kernel | None = None
+    bounded: bool = True
+    graded: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    aliases: tuple[str, ...] = ()
+    trec: str | None = None
+    trec_cut: str | None = None
+    trec_cuts: tuple[int | float, ...] = ()
+    aggregate: Literal["mean", "sum", "geometric"] = "mean"
+    floor: float = 0.0
+    range: str = "0 to 1"

@@ -1,0 +1,39 @@
+"""A measure is a small value: a name, an optional cutoff, and the parameters that were given.
+
+Two measures are equal when their canonical spelling is: ``nDCG(dcg='exp-log2')@10``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Measure", "ParameterValue"]
+
+ParameterValue = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure as parsed: ``name`` is the canonical name of a row of the table of measures.
+
+    ``cutoff`` is a rank (int), a recall point for ``IPrec`` (float), or None. ``parameters`` holds those that differ
+    from their defaults, sorted by name. Make one with :func:`harness.metrics.parse_measure`, which checks everything.
+    """
+
+    name: str
+    cutoff: int | float | None = None
+    parameters: tuple[tuple[str, ParameterValue], ...] = ()
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{key}={value!r}" for key, value in self.parameters)
+        given = f"({inside})" if inside else ""
+        at = "" if self.cutoff is None else f"@{self.cutoff:g}" if isinstance(self.cutoff, float) else f"@{self.cutoff}"
+        return f"{self.name}{given}{at}"
+
+    def parameter(self, key: str) -> ParameterValue | None:
+        """The value given for a parameter, or None when it was left at its default."""
+        return dict(self.parameters).get(key)
+
+    def with_parameter(self, key: str, value: ParameterValue) -> Measure:
+        """The same measure with one parameter set."""
+        return Measure(self.name, self.cutoff, tuple(sorted({**dict(self.parameters), key: value}.items())))

@@ -1,0 +1,158 @@
+"""Turns what people write into measures: ``nDCG@10``, ``MAP``, ``recall_100``, ``AP(rel=2)@100``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from harness.errors import UnknownNameError, UsageError
+from harness.metrics.kind import Kind, Parameter
+from harness.metrics.measure import Measure, ParameterValue
+from harness.metrics.table import KINDS
+
+__all__ = ["official_measures", "parse_measure", "parse_measures", "split_measures"]
+
+_SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
+_TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
+_OFFICIAL = (
+    "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map",
+    "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P",
+)  # fmt: skip
+
+
+def parse_measure(text: str) -> Measure:
+    """One measure from its text, by canonical name, alias or trec_eval's name; names are case-insensitive.
+
+    Raises UnknownNameError with the nearest name, and UsageError for a cutoff or parameter that does not fit.
+    """
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"measure '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
+    name, at = found["name"], found["at"]
+    kind = _names().get(name.lower())
+    if kind is None and found["inside"] is None and at is None:
+        kind, at = _trec_parts(name)
+    if kind is None:
+        raise UnknownNameError("measure", name, KINDS)
+    return Measure(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
+
+
+def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
+    """Measures from several texts, or from one text with commas between them; repeats are dropped.
+
+    trec_eval's families (``ndcg_cut``, ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a
+    cutoff stand for its default cutoffs, and ``official`` for its default measures. Raises UsageError that names every
+    mistake.
+    """
+    measures: list[Measure] = []
+    mistakes: list[UsageError] = []
+    for text in split_measures(texts) if isinstance(texts, str) else texts:
+        try:
+            measures.extend(_family(text) or [parse_measure(text)])
+        except UsageError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(str(mistake) for mistake in mistakes))
+    if not measures:
+        raise UsageError("no measure was given", fix="name at least one, like nDCG@10")
+    return list(dict.fromkeys(measures))
+
+
+def official_measures() -> list[Measure]:
+    """What trec_eval prints when no measure is named, in its order."""
+    return parse_measures(_OFFICIAL)
+
+
+def split_measures(text: str) -> list[str]:
+    """Parts between commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``."""
+    parts: list[str] = []
+    for part in re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text):
+        family = re.fullmatch(r"([A-Za-z0-9_]+)\.\d*\.?\d+", parts[-1]) if parts else None
+        parts.append(f"{family[1]}.{part}" if family and re.fullmatch(r"\d*\.?\d+", part) else part)
+    return parts
+
+
+@cache
+def _names() -> dict[str, Kind]:
+    """Every accepted name in lower case."""
+    names: dict[str, Kind] = {}
+    for kind in KINDS.values():
+        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut):
+            if name is not None:
+                names[name.lower()] = kind
+    return names
+
+
+def _trec_parts(name: str) -> tuple[Kind | None, str | None]:
+    """``recall_100`` or ``recall.100`` -> the measure and its cutoff."""
+    found = _TREC_SHAPE.fullmatch(name)
+    if found is None:
+        return None, None
+    for kind in KINDS.values():
+        if kind.trec_cut is not None and kind.trec_cut.lower() == found["name"].lower():
+            return kind, found["at"]
+    return None, None
+
+
+def _family(text: str) -> list[Measure]:
+    if text.strip().lower() == "official":
+        return official_measures()
+    for kind in KINDS.values():
+        if text.strip() == kind.trec_cut:
+            return [Measure(kind.name, cut) for cut in kind.trec_cuts]
+    return []
+
+
+def _cutoff(kind: Kind, at: str | None, text: str) -> int | float | None:
+    example = f"{kind.name}@0.5" if kind.cutoff == "recall" else f"{kind.name}@10"
+    if at is None:
+        if kind.cutoff in ("required", "recall"):
+            raise UsageError(f"measure '{text}' needs a cutoff", fix=f"write it like {example}")
+        return None
+    if kind.cutoff == "none":
+        raise UsageError(f"measure '{text}' takes no cutoff", fix=f"write {kind.name}")
+    if kind.cutoff == "recall":
+        if re.fullmatch(r"\d*\.?\d+", at) and 0.0 <= float(at) <= 1.0:
+            return float(at)
+        raise UsageError(f"measure '{text}': '{at}' is no recall between 0 and 1", fix=f"write it like {example}")
+    if re.fullmatch(r"\d{1,9}", at) and int(at) > 0:
+        return int(at)
+    raise UsageError(f"measure '{text}': '{at}' is no rank of 1 or more", fix=f"write it like {example}")
+
+
+def _parameters(kind: Kind, inside: str, text: str) -> tuple[tuple[str, ParameterValue], ...]:
+    known = {parameter.name: parameter for parameter in kind.parameters}
+    given: dict[str, ParameterValue] = {}
+    for part in filter(None, (part.strip() for part in inside.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or key in given:
+            raise UsageError(f"measure '{text}': '{part}' is no single key=value", fix="write it like AP(rel=2)")
+        if key not in known:
+            raise UnknownNameError(f"parameter of {kind.name}", key, known)
+        given[key] = _value(known[key], value.strip("'\""), text)
+    return tuple(sorted((key, value) for key, value in given.items() if _is_stated(known[key], value)))
+
+
+def _is_stated(parameter: Parameter, value: ParameterValue) -> bool:
+    """``rel`` is kept even at its default, because a run-wide relevance level must not override it."""
+    return parameter.name == "rel" or value != parameter.default
+
+
+def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
+    if parameter.type is str:
+        if text in parameter.choices:
+            return text
+        raise UnknownNameError(f"value of {parameter.name} in '{measure}'", text, parameter.choices)
+    try:
+        value = parameter.type(text)
+    except ValueError as error:
+        wanted = "a whole number" if parameter.type is int else "a number"
+        raise UsageError(f"measure '{measure}': {parameter.name}={text} is not {wanted}") from error
+    low, high = parameter.minimum, parameter.maximum
+    if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
+        bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:g}"
+        raise UsageError(f"measure '{measure}': {parameter.name} must be {bounds}, not {text}")
+    return value

@@ -1,0 +1,234 @@
+"""Finds the judged hits of a run and their ranks, without sorting the run.
+
+One pass over the hits marks the judged ones and notices duplicates. Ties are then settled among the hits with the same
+score only. A run that would make this dear (huge tie groups, or unsorted with many judged hits) is put in order once by
+:func:`harness.ranking.order`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import ranking
+from harness.jit import kernel
+from harness.metrics.judged import JudgedHits
+from harness.ranking import TieRule
+from harness.types import Float32Array, Int32Array, Int64Array, Qrels, Run, UInt32Array
+
+__all__ = ["place_hits"]
+
+_DEAR = 64
+"""Comparisons a hit, on average, beyond which ordering the whole run is cheaper than settling ties one by one."""
+
+
+class _Hits(NamedTuple):
+    """The run's arrays, and which judged query (or -1) each of its queries is."""
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+    query_of: Int32Array
+
+
+class _Marks(NamedTuple):
+    """Judged hits in the slices of ``JudgedHits``: ``at`` int64 (J,) is the hit's position in the run.
+
+    ``unsorted`` uint8 (run queries,) is 1 where scores do not descend, NaN included.
+    """
+
+    indptr: Int64Array
+    found: Int64Array
+    at: Int64Array
+    grades: Int32Array
+    retrieved: Int64Array
+    unsorted: npt.NDArray[np.uint8]
+
+
+def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
+    """The judged hits of every judged query with their ranks under the tie rule.
+
+    Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for NaN scores and for
+    a document that occurs twice under one query.
+    """
+    query_of = qrels.query_ids.rows_of(run.query_ids)
+    judged_rows = run.doc_ids.rows_of(qrels.doc_ids)[qrels.rows]
+    ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
+    hits = _Hits(run.indptr, run.rows, run.scores, query_of)
+    marks = _marked(run, hits, qrels, judged_rows)
+    if ties is not TieRule.ENGINE:
+        if _group_ties(hits, marks, _DEAR * max(run.hits, 1), above, tied):
+            if ties is TieRule.AVERAGE:
+                ranks[:] = above + 1
+            else:
+                tie_break = run.doc_ids.tie_rank if (tied > 1).any() else np.zeros(0, dtype=np.uint32)
+                _settle_ties(hits, marks, tie_break, above, tied, ranks)
+            _sort_by_rank(marks, ranks, above, tied)
+            return _judged(qrels, marks, ranks, above, tied)
+        run = ranking.order(run)
+        hits = _Hits(run.indptr, run.rows, run.scores, query_of)
+        marks = _marked(run, hits, qrels, judged_rows)
+    _take_as_listed(hits, marks, ranks, above, tied)
+    if ties is TieRule.AVERAGE:
+        ranks[:] = above + 1
+    return _judged(qrels, marks, ranks, above, tied)
+
+
+def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:
+    marks = _Marks(
+        qrels.indptr,
+        found=np.zeros(len(qrels.query_ids), dtype=np.int64),
+        at=np.zeros(len(qrels), dtype=np.int64),
+        grades=np.zeros(len(qrels), dtype=np.int32),
+        retrieved=np.zeros(len(qrels.query_ids), dtype=np.int64),
+        unsorted=np.zeros(len(run.query_ids), dtype=np.uint8),
+    )
+    duplicates = _mark_hits(hits, marks, judged_rows, qrels.grades, np.full(len(run.doc_ids), -1, dtype=np.int32))
+    if duplicates or (marks.unsorted.any() and np.isnan(run.scores).any()):
+        ranking.check(run)
+    return marks
+
+
+def _judged(qrels: Qrels, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
+    query = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
+    ideal = qrels.grades[np.lexsort((-qrels.grades.astype(np.int64), query))]
+    return JudgedHits(qrels.indptr, marks.found, ranks, marks.grades, above, tied, ideal, marks.retrieved)
+
+
+@kernel
+def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int32Array, seen: Int32Array) -> int:
+    """Fills ``marks``; returns the number of documents that are ranked twice.
+
+    ``seen`` holds, for each document, the last run query that ranked it, or -2 - (its judgment) while the query at hand
+    has one and has not met it yet.
+    """
+    duplicates = 0
+    for query in range(len(hits.query_of)):
+        begin, end = hits.indptr[query], hits.indptr[query + 1]
+        judged_query = hits.query_of[query]
+        start, stop = np.int64(0), np.int64(0)
+        if judged_query >= 0:
+            start, stop = marks.indptr[judged_query], marks.indptr[judged_query + 1]
+            marks.retrieved[judged_query] = end - begin
+        for judgment in range(start, stop):
+            if judged_rows[judgment] >= 0:
+                seen[judged_rows[judgment]] = -2 - judgment
+        place = start
+        for hit in range(begin, end):
+            row = hits.rows[hit]
+            before = seen[row]
+            seen[row] = query
+            if before <= -2:
+                marks.at[place] = hit
+                marks.grades[place] = grades[-2 - before]
+                place += 1
+            duplicates += before == query
+        if judged_query >= 0:
+            marks.found[judged_query] = place - start
+        for judgment in range(start, stop):
+            if judged_rows[judgment] >= 0 and seen[judged_rows[judgment]] <= -2:
+                seen[judged_rows[judgment]] = -1
+        ascents = 0
+        for hit in range(begin + 1, end):
+            ascents += not hits.scores[hit - 1] >= hits.scores[hit]
+        marks.unsorted[query] = ascents > 0 or (begin < end and hits.scores[begin] != hits.scores[begin])
+    return duplicates
+
+
+@kernel
+def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
+    """Ranks by position; a tie group is a stretch of neighbours with one score."""
+    for query in range(len(hits.query_of)):
+        judged_query = hits.query_of[query]
+        if judged_query < 0:
+            continue
+        begin, end = hits.indptr[query], hits.indptr[query + 1]
+        start = marks.indptr[judged_query]
+        low, high = begin, begin
+        for place in range(start, start + marks.found[judged_query]):
+            at = marks.at[place]
+            ranks[place] = at - begin + 1
+            if at >= high:
+                low, high = at, at + 1
+                while low > begin and hits.scores[low - 1] == hits.scores[at]:
+                    low -= 1
+                while high < end and hits.scores[high] == hits.scores[at]:
+                    high += 1
+            above[place], tied[place] = low - begin, high - low
+
+
+@kernel
+def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied: Int64Array) -> bool:
+    """Counts higher and equal scores for each judged hit; False as soon as settling the ties exceeds ``budget``."""
+    spent = 0
+    for query in range(len(hits.query_of)):
+        judged_query = hits.query_of[query]
+        if judged_query < 0:
+            continue
+        begin, end = hits.indptr[query], hits.indptr[query + 1]
+        start = marks.indptr[judged_query]
+        low, high = begin, begin
+        for place in range(start, start + marks.found[judged_query]):
+            at = marks.at[place]
+            score = hits.scores[at]
+            if marks.unsorted[query]:
+                higher, equal = 0, 0
+                for hit in range(begin, end):
+                    higher += hits.scores[hit] > score
+                    equal += hits.scores[hit] == score
+                above[place], tied[place] = higher, equal
+                spent += end - begin
+            else:
+                if at >= high:
+                    low, high = at, at + 1
+                    while low > begin and hits.scores[low - 1] == score:
+                        low -= 1
+                    while high < end and hits.scores[high] == score:
+                        high += 1
+                above[place], tied[place] = low - begin, high - low
+                spent += high - low if high - low > 1 else 0
+        if spent > budget:
+            return False
+    return True
+
+
+@kernel
+def _settle_ties(
+    hits: _Hits, marks: _Marks, tie_break: UInt32Array, above: Int64Array, tied: Int64Array, ranks: Int64Array
+) -> None:
+    """Rank within a tie group: one more than the group's hits with a larger tie-breaker."""
+    for query in range(len(hits.query_of)):
+        judged_query = hits.query_of[query]
+        if judged_query < 0:
+            continue
+        begin, end = hits.indptr[query], hits.indptr[query + 1]
+        start = marks.indptr[judged_query]
+        for place in range(start, start + marks.found[judged_query]):
+            ranks[place] = above[place] + 1
+            if tied[place] == 1:
+                continue
+            at = marks.at[place]
+            first, last = begin, end
+            if not marks.unsorted[query]:
+                first, last = begin + above[place], begin + above[place] + tied[place]
+            mine = tie_break[hits.rows[at]]
+            for hit in range(first, last):
+                if hits.scores[hit] == hits.scores[at] and tie_break[hits.rows[hit]] > mine:
+                    ranks[place] += 1
+
+
+@kernel
+def _sort_by_rank(marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
+    """Insertion sort of each query's judged hits: a sorted run leaves little to move."""
+    for query in range(len(marks.found)):
+        start = marks.indptr[query]
+        for place in range(start + 1, start + marks.found[query]):
+            rank, higher, equal, grade = ranks[place], above[place], tied[place], marks.grades[place]
+            hole = place
+            while hole > start and ranks[hole - 1] > rank:
+                ranks[hole], above[hole], tied[hole] = ranks[hole - 1], above[hole - 1], tied[hole - 1]
+                marks.grades[hole] = marks.grades[hole - 1]
+                hole -= 1
+            ranks[hole], above[hole], tied[hole], marks.grades[hole] = rank, higher, equal, grade

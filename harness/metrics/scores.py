@@ -1,0 +1,91 @@
+"""The outcome of scoring one run: a value for every query and measure, and what ties could make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.metrics.measure import Measure
+from harness.metrics.table import KINDS
+from harness.ranking import TieRule
+from harness.types import Float64Array, Ids
+
+__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary"]
+
+
+class QuerySet(StrEnum):
+    """Which queries an average is taken over. Unjudged queries never count."""
+
+    RELEVANT = "relevant"
+    """Queries with at least one relevant document, answered or not: the default."""
+    JUDGED = "judged"
+    """All judged queries; one without relevant documents counts as 0 (trec_eval with -c)."""
+    ANSWERED = "answered"
+    """Judged queries that the run has hits for; one without relevant documents counts as 0 (trec_eval's own choice)."""
+
+
+class QueryCounts(NamedTuple):
+    """How many queries are judged, have a relevant document, are judged and answered, were averaged over.
+
+    ``unjudged`` counts queries of the run that have no judgments; they are left out of everything.
+    """
+
+    judged: int
+    relevant: int
+    answered: int
+    evaluated: int
+    unjudged: int
+
+
+class Summary(NamedTuple):
+    """One measure over all queries: its value, and the lowest and highest value that ties allow (NaN: unknown)."""
+
+    measure: Measure
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Values of one run: Q evaluated queries (in the order of the judgments), M measures.
+
+    ``values``, ``low`` and ``high`` are float64 (Q, M); ``low`` and ``high`` are the exact extremes over tie orders,
+    NaN for a measure without them. ``measures`` are as scored, the relevance level filled in where it is not 1.
+    """
+
+    measures: tuple[Measure, ...]
+    query_ids: Ids
+    values: Float64Array
+    low: Float64Array
+    high: Float64Array
+    counts: QueryCounts
+    ties: TieRule
+    queries: QuerySet
+
+    def means(self) -> list[Summary]:
+        """Each measure over all evaluated queries: the mean, the sum for counts, the geometric mean for gm_map.
+
+        NaN when no query was evaluated (0 for counts).
+        """
+        return [
+            Summary(measure, *(_aggregate(measure, table[:, column]) for table in (self.values, self.low, self.high)))
+            for column, measure in enumerate(self.measures)
+        ]
+
+    def of(self, measure: Measure) -> Float64Array:
+        """The values of one measure, one a query (float64, shape (Q,)); raises ValueError if it was not scored."""
+        values: Float64Array = self.values[:, self.measures.index(measure)]
+        return values
+
+
+def _aggregate(measure: Measure, values: Float64Array) -> float:
+    aggregate = KINDS[measure.name].aggregate
+    if aggregate == "sum":
+        return float(values.sum())
+    if len(values) == 0:
+        return float("nan")
+    return float(np.exp(np.log(values).mean())) if aggregate == "geometric" else float(values.mean())

@@ -1,0 +1,149 @@
+"""Scores a columnar run against judgments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError, UsageError
+from harness.metrics.interval import extreme_placements
+from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
+from harness.metrics.kind import Kernel, Kind
+from harness.metrics.measure import Measure
+from harness.metrics.placement import place_hits
+from harness.metrics.scores import QueryCounts, QuerySet, Scores
+from harness.metrics.table import KINDS
+from harness.ranking import TieRule
+from harness.types import Float64Array, Ids, Qrels, Run
+
+__all__ = ["score"]
+
+
+def score(
+    run: Run,
+    qrels: Qrels,
+    measures: Sequence[Measure],
+    *,
+    ties: TieRule | str = TieRule.TREC_EVAL,
+    queries: QuerySet | str = QuerySet.RELEVANT,
+    relevance: int = 1,
+) -> Scores:
+    """Every measure for every query of the chosen set, with the interval that ties allow.
+
+    ``relevance`` is the lowest relevant grade for measures that do not state ``rel``. A judged query that the run does
+    not answer has no hits, and gets each measure's value for that (0). Raises RankingError for NaN scores and duplicate
+    documents, DataError for a run none of whose query or document ids is judged, UsageError for a measure without a
+    closed form under ``average``.
+    """
+    ties, queries = TieRule(ties), QuerySet(queries)
+    if relevance < 1:
+        raise UsageError(f"the relevance level must be at least 1, not {relevance}")
+    resolved = tuple(_with_level(measure, relevance) for measure in measures)
+    _refuse_without_closed_form(resolved, ties)
+    _refuse_strangers(run, qrels)
+    _refuse_grades_beyond_scale(resolved, qrels)
+    judged = place_hits(run, qrels, ties)
+    kept, counts = _choose(run, qrels, judged, queries, relevance)
+    values = _values(judged, resolved, relevance, _average_kernel if ties is TieRule.AVERAGE else _kernel)
+    extremes = extreme_placements(judged)
+    low, high = (values, values) if extremes is None else (_bounds(side, resolved, relevance) for side in extremes)
+    exact = np.array([KINDS[measure.name].bounded for measure in resolved])
+    low, high = (np.where(exact, side, np.nan)[kept] for side in (low, high))
+    ids = Ids.of(qrels.query_ids.take(np.flatnonzero(kept)))
+    return Scores(resolved, ids, values[kept], low, high, counts, ties, queries)
+
+
+def _with_level(measure: Measure, relevance: int) -> Measure:
+    takes_level = any(parameter.name == "rel" for parameter in KINDS[measure.name].parameters)
+    if relevance == 1 or not takes_level or measure.parameter("rel") is not None:
+        return measure
+    return measure.with_parameter("rel", relevance)
+
+
+def _refuse_without_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
+    lacking = [str(measure) for measure in measures if KINDS[measure.name].average is None]
+    if ties is TieRule.AVERAGE and lacking:
+        able = ", ".join(kind.name for kind in KINDS.values() if kind.average is not None)
+        raise UsageError(
+            f"no closed form over tie permutations for {', '.join(lacking)}",
+            fix=f"leave them out, or use another tie rule; 'average' is offered for {able}",
+        )
+
+
+def _refuse_strangers(run: Run, qrels: Qrels) -> None:
+    """A run that shares no id with the judgments is a mistake, never a score of 0."""
+    for kind, ids, judged in (("query", run.query_ids, qrels.query_ids), ("document", run.doc_ids, qrels.doc_ids)):
+        if len(ids) and len(judged) and not bool((judged.rows_of(ids) >= 0).any()):
+            raise DataError(
+                "run",
+                [f"none of its {len(ids)} {kind} ids is judged (run: '{ids[0]}', judgments: '{judged[0]}')"],
+                fix="check that run and judgments belong to the same collection",
+            )
+
+
+def _refuse_grades_beyond_scale(measures: Sequence[Measure], qrels: Qrels) -> None:
+    highest = int(qrels.grades.max(initial=0))
+    for measure in measures:
+        if measure.name == "ERR" and highest > _extra(measure, KINDS["ERR"]):
+            raise UsageError(
+                f"grade {highest} is beyond the scale of {measure}",
+                fix=f"write it with ERR(max={highest}), for example",
+            )
+
+
+def _choose(
+    run: Run, qrels: Qrels, judged: JudgedHits, queries: QuerySet, relevance: int
+) -> tuple[npt.NDArray[np.bool_], QueryCounts]:
+    best = np.full(len(qrels.query_ids), np.iinfo(np.int32).min, dtype=np.int64)
+    filled = np.diff(qrels.indptr) > 0
+    best[filled] = judged.ideal[qrels.indptr[:-1][filled]]
+    relevant, answered = best >= relevance, judged.retrieved > 0
+    kept = {QuerySet.RELEVANT: relevant, QuerySet.JUDGED: filled, QuerySet.ANSWERED: answered & filled}[queries]
+    unjudged = int((qrels.query_ids.rows_of(run.query_ids) < 0).sum())
+    return kept, QueryCounts(
+        int(filled.sum()), int(relevant.sum()), int((answered & filled).sum()), int(kept.sum()), unjudged
+    )
+
+
+def _kernel(kind: Kind) -> Kernel:
+    return kind.kernel
+
+
+def _average_kernel(kind: Kind) -> Kernel:
+    if kind.average is None:
+        raise UsageError(f"no closed form over tie permutations for {kind.name}")
+    return kind.average
+
+
+def _bounds(side: JudgedHits, measures: Sequence[Measure], relevance: int) -> Float64Array:
+    return _values(side, measures, relevance, _kernel)
+
+
+def _values(
+    judged: JudgedHits, measures: Sequence[Measure], relevance: int, choose: Callable[[Kind], Kernel]
+) -> Float64Array:
+    table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
+    for row, measure in zip(table, measures, strict=True):
+        kind = KINDS[measure.name]
+        choose(kind)(judged, _arguments(measure, kind, relevance), row)
+    return np.ascontiguousarray(table.T)
+
+
+def _arguments(measure: Measure, kind: Kind, relevance: int) -> Arguments:
+    level = measure.parameter("rel")
+    cutoff = measure.cutoff if isinstance(measure.cutoff, int) else NO_CUTOFF
+    return Arguments(cutoff, int(level) if level is not None else relevance, _extra(measure, kind))
+
+
+def _extra(measure: Measure, kind: Kind) -> float:
+    """The one number a kernel takes besides cutoff and level."""
+    if kind.cutoff == "recall" and measure.cutoff is not None:
+        return float(measure.cutoff)
+    for parameter in kind.parameters:
+        if parameter.name != "rel":
+            given = measure.parameter(parameter.name)
+            value = parameter.default if given is None else given
+            return parameter.choices[value] if isinstance(value, str) else float(value)
+    return kind.floor

@@ -1,0 +1,171 @@
+"""The table of measures. Adding a measure is one kernel and one row here.
+
+The reference page ``docs/reference/measures.md`` is generated from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from harness.metrics import average
+from harness.metrics import kernels_binary as binary
+from harness.metrics import kernels_graded as graded
+from harness.metrics import kernels_interpolated as interpolated
+from harness.metrics import kernels_pool as pool
+from harness.metrics import kernels_set as sets
+from harness.metrics.kind import Kind, Parameter
+
+__all__ = ["KINDS", "NOT_OFFERED"]
+
+_CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+_RECALLS = tuple(tenth / 10 for tenth in range(11))
+_REL = Parameter("rel", int, 1, "lowest grade that counts as relevant", minimum=1)
+_BUCKLEY = "Buckley and Voorhees, Retrieval System Evaluation, in TREC, MIT Press 2005"
+
+_ROWS = (
+    Kind(
+        "nDCG", graded.ndcg,
+        "discounted gain of the ranking over that of the ideal ranking of all relevant documents",
+        "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
+        "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
+        "optional", average=average.ndcg, graded=True, aliases=("NDCG",),
+        parameters=(Parameter(
+            "dcg", str, "log2", "log2: linear gain (trec_eval); exp-log2: exponential gain",
+            choices={"log2": 0.0, "exp-log2": graded.EXPONENTIAL},
+        ),),
+        trec="ndcg", trec_cut="ndcg_cut", trec_cuts=_CUTS,
+    ),
+    Kind(
+        "AP", binary.average_precision, "mean precision at the relevant documents",
+        "sum of P@rank over relevant documents in the top k / R, also when k < R (trec_eval)",
+        _BUCKLEY, "optional", average=average.average_precision, parameters=(_REL,), aliases=("MAP",),
+        trec="map", trec_cut="map_cut", trec_cuts=_CUTS,
+    ),
+    Kind(
+        "RR", binary.reciprocal_rank, "how early the first relevant document comes",
+        "1 / rank of the first relevant document in the top k, else 0", "Kantor and Voorhees, Inf. Retr. 2, 2000",
+        "optional", average=average.reciprocal_rank, parameters=(_REL,), aliases=("MRR",), trec="recip_rank",
+    ),
+    Kind(
+        "P", binary.precision, "share of the top k that is relevant",
+        "relevant documents in the top k / k, also when fewer than k were returned", _BUCKLEY,
+        "required", average=average.precision, parameters=(_REL,), aliases=("Precision",),
+        trec_cut="P", trec_cuts=_CUTS,
+    ),
+    Kind(
+        "R", binary.recall, "share of the relevant documents that the top k holds",
+        "relevant documents in the top k / R", _BUCKLEY,
+        "required", average=average.recall, parameters=(_REL,), aliases=("Recall",),
+        trec_cut="recall", trec_cuts=_CUTS,
+    ),
+    Kind(
+        "R_cap", binary.capped_recall, "recall that 1 can be reached for when k is smaller than R",
+        "relevant documents in the top k / min(k, R)", "Thakur et al., BEIR, NeurIPS 2021",
+        "required", average=average.capped_recall, parameters=(_REL,), aliases=("RCap", "Recall_cap"),
+    ),
+    Kind(
+        "Success", binary.success, "whether the top k holds a relevant document",
+        "1 if a relevant document is in the top k, else 0", _BUCKLEY,
+        "required", average=average.success, parameters=(_REL,), aliases=("Hit", "HitRate", "Accuracy"),
+        trec_cut="success", trec_cuts=(1, 5, 10),
+    ),
+    Kind(
+        "Rprec", binary.r_precision, "precision at R", "relevant documents in the top R / R", _BUCKLEY,
+        "none", average=average.r_precision, parameters=(_REL,), aliases=("R-Prec", "RPrecision"), trec="Rprec",
+    ),
+    Kind(
+        "RBP", binary.rank_biased_precision, "gain of a reader who goes on to the next document with probability p",
+        "(1 - p) · sum of p^(rank - 1) over relevant documents in the top k", "Moffat and Zobel, TOIS 27(1), 2008",
+        "optional", average=average.rank_biased_precision,
+        parameters=(Parameter("p", float, 0.8, "persistence", minimum=0.0, maximum=1.0), _REL),
+    ),
+    Kind(
+        "ERR", graded.expected_reciprocal_rank, "expected 1/rank at which a reader is satisfied",
+        "sum over ranks r of (1/r) · s_r · product of (1 - s_i) for i < r; s = (2^grade - 1) / 2^max",
+        "Chapelle et al., CIKM 2009; max = 4 as in gdeval", "optional", graded=True,
+        parameters=(Parameter("max", int, 4, "highest grade of the scale", minimum=1, maximum=30),),
+    ),
+    Kind(
+        "Judged", pool.judged_rate, "share of the top k that this query has a judgment for",
+        "judged documents in the top k / documents in the top k", "known as 1 - Hole@k (BEIR)",
+        "optional", average=average.judged_rate, graded=True,
+    ),
+    Kind(
+        "Bpref", pool.binary_preference, "preference of relevant over judged non-relevant documents",
+        "1/R · sum over relevant documents of 1 - min(N above, R) / min(N, R); N: judged, not relevant",
+        "Buckley and Voorhees, SIGIR 2004", "none", parameters=(_REL,), trec="bpref",
+    ),
+    Kind(
+        "infAP", pool.inferred_average_precision, "AP estimated from a sampled pool (grade -1: pooled, not judged)",
+        "1/R · sum over relevant documents of 1/rank + (pooled above / rank) · (relevant / judged above, smoothed)",
+        "Yilmaz and Aslam, CIKM 2006", "none", bounded=False, parameters=(_REL,), trec="infAP",
+    ),
+    Kind(
+        "IPrec", interpolated.interpolated_precision, "interpolated precision at a recall point",
+        "highest precision at any rank with at least floor(recall · R + 0.9) relevant documents (trec_eval 9)",
+        _BUCKLEY, "recall", parameters=(_REL,), trec_cut="iprec_at_recall", trec_cuts=_RECALLS,
+    ),
+    Kind(
+        "11pt_avg", interpolated.eleven_point_average, "interpolated precision averaged over recall points",
+        "mean of IPrec at 0.0, 0.1 … 1.0", _BUCKLEY, "none", parameters=(_REL,), trec="11pt_avg",
+    ),
+    Kind(
+        "gm_map", binary.average_precision, "AP under the geometric mean, which weighs hard queries more",
+        "exp(mean of ln(max(AP, 0.00001)))", "Robertson, CIKM 2006",
+        "none", parameters=(_REL,), aliases=("GMAP",), trec="gm_map", aggregate="geometric", floor=1e-5,
+    ),
+    Kind(
+        "SetP", sets.set_precision, "precision of everything returned", "relevant documents returned / returned",
+        _BUCKLEY, "none", average=sets.set_precision, parameters=(_REL,), trec="set_P",
+    ),
+    Kind(
+        "SetR", sets.set_recall, "recall of everything returned", "relevant documents returned / R", _BUCKLEY,
+        "none", average=sets.set_recall, parameters=(_REL,), trec="set_recall",
+    ),
+    Kind(
+        "SetF", sets.set_f, "weighted harmonic mean of SetP and SetR",
+        "(1 + beta²) · SetP · SetR / (beta² · SetP + SetR)", "van Rijsbergen, Information Retrieval, 1979",
+        "none", average=sets.set_f, parameters=(Parameter("beta", float, 1.0, "weight of recall", minimum=0.0), _REL),
+        trec="set_F",
+    ),
+    Kind(
+        "NumQ", sets.number_of_queries, "queries that were evaluated", "count", "trec_eval", "none",
+        average=sets.number_of_queries, graded=True, trec="num_q", aggregate="sum", range="0 or more",
+    ),
+    Kind(
+        "NumRet", sets.number_retrieved, "documents returned", "count", "trec_eval", "none",
+        average=sets.number_retrieved, graded=True, trec="num_ret", aggregate="sum", range="0 or more",
+    ),
+    Kind(
+        "NumRel", sets.number_relevant, "relevant documents, R", "count", "trec_eval", "none",
+        average=sets.number_relevant, parameters=(_REL,), trec="num_rel", aggregate="sum", range="0 or more",
+    ),
+    Kind(
+        "NumRelRet", sets.number_relevant_retrieved, "relevant documents returned", "count", "trec_eval", "none",
+        average=sets.number_relevant_retrieved, parameters=(_REL,), trec="num_rel_ret", aggregate="sum",
+        range="0 or more",
+    ),
+)  # fmt: skip
+
+KINDS: Mapping[str, Kind] = MappingProxyType({row.name: row for row in _ROWS})
+"""Canonical name -> row, in the order in which they are documented."""
+
+NOT_OFFERED: Mapping[str, str] = MappingProxyType({
+    "runid": "the run's tag; printed by --format trec_eval only",
+    "relstring": "a string, not a number",
+    "gm_bpref": "geometric mean of bpref",
+    "Rprec_mult": "precision at multiples of R",
+    "utility": "linear utility with four coefficients",
+    "binG, G": "gain measures that trec_eval marks as experimental",
+    "dcg, ideal_dcg": "parts of nDCG, not normalised",
+    "ndcg_rel, Rndcg": "nDCG averaged over relevant documents, or at R",
+    "relative_P, set_relative_P": "precision divided by the highest possible one",
+    "set_map": "SetP · SetR",
+    "num_nonrel_judged_ret": "judged non-relevant documents returned; Judged is offered instead",
+    "prefs_*": "preference judgments",
+    "*_avgjg": "several judgment groups",
+    "yaap": "yet another average precision",
+    "rbp, rbp_resid": "trec_eval 10's own RBP; RBP here is the same formula",
+})  # fmt: skip
+"""What else trec_eval has, and what it is."""

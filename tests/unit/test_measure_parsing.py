@@ -1,0 +1,145 @@
+"""Names of measures: canonical, aliases, trec_eval's own, and mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UnknownNameError, UsageError
+from harness.metrics import official_measures, parse_measure, parse_measures
+from harness.metrics.parse import split_measures
+from harness.metrics.table import KINDS
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
+        ('ndcg( dcg = "exp-log2" )@10', "nDCG(dcg='exp-log2')@10"),
+        ("nDCG(dcg=log2)@10", "nDCG@10"),
+        ("AP", "AP"),
+        ("AP@100", "AP@100"),
+        ("AP(rel=2)@100", "AP(rel=2)@100"),
+        ("RR", "RR"),
+        ("RR@10", "RR@10"),
+        ("P@5", "P@5"),
+        ("R@100", "R@100"),
+        ("Success@5", "Success@5"),
+        ("Rprec", "Rprec"),
+        ("RBP(p=0.8)", "RBP"),
+        ("RBP(p=0.95,rel=2)", "RBP(p=0.95, rel=2)"),
+        ("ERR@20", "ERR@20"),
+        ("Judged@10", "Judged@10"),
+        ("Bpref", "Bpref"),
+        ("IPrec@0.5", "IPrec@0.5"),
+        ("SetF(beta=2)", "SetF(beta=2.0)"),
+        ("Hit@5", "Success@5"),
+        ("HitRate@5", "Success@5"),
+        ("Accuracy@5", "Success@5"),
+        ("MRR", "RR"),
+        ("MRR@10", "RR@10"),
+        ("MAP", "AP"),
+        ("MAP@100", "AP@100"),
+        ("Recall@100", "R@100"),
+        ("Precision@5", "P@5"),
+        ("NDCG@10", "nDCG@10"),
+        ("hitrate@5", "Success@5"),
+        ("mrr@10", "RR@10"),
+        ("precision@5", "P@5"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("ndcg_cut.10", "nDCG@10"),
+        ("recall_100", "R@100"),
+        ("P_5", "P@5"),
+        ("map", "AP"),
+        ("map_cut_100", "AP@100"),
+        ("recip_rank", "RR"),
+        ("iprec_at_recall_0.50", "IPrec@0.5"),
+        ("11pt_avg", "11pt_avg"),
+        ("gm_map", "gm_map"),
+        ("infAP", "infAP"),
+        ("num_rel_ret", "NumRelRet"),
+    ],
+)
+def test_a_name_is_parsed_to_its_canonical_measure(text, canonical):
+    measure = parse_measure(text)
+    assert str(measure) == canonical
+    assert parse_measure(canonical) == measure
+    assert hash(parse_measure(canonical)) == hash(measure)
+
+
+def test_no_two_rows_claim_one_name():
+    claims = [
+        (name.lower(), kind.name)
+        for kind in KINDS.values()
+        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut)
+        if name is not None
+    ]
+    assert len(dict(claims)) == len(set(claims))
+    for kind in KINDS.values():
+        example = {"required": "@10", "recall": "@0.5"}.get(kind.cutoff, "")
+        assert parse_measure(kind.name + example).name == kind.name
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("nDGC@10", "nDCG"), ("Succes@5", "Success"), ("bpreff", "Bpref"), ("Rpec", "Rprec"), ("Juged@10", "Judged")],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(text, near):
+    with pytest.raises(UnknownNameError, match=f"did you mean '{near}'"):
+        parse_measure(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("P", "needs a cutoff"),
+        ("IPrec", "needs a cutoff"),
+        ("Rprec@5", "takes no cutoff"),
+        ("nDCG@0", "no rank of 1 or more"),
+        ("nDCG@-1", "no rank of 1 or more"),
+        ("nDCG@ten", "no rank of 1 or more"),
+        ("nDCG@", "no rank of 1 or more"),
+        ("IPrec@1.5", "no recall between 0 and 1"),
+        ("AP(rel=0)", "at least 1"),
+        ("AP(rel=x)", "not a whole number"),
+        ("AP(rel)", "no single key=value"),
+        ("AP(rel=1,rel=2)", "no single key=value"),
+        ("RBP(p=1.5)", "from 0 to 1"),
+        ("RBP(p=nan)", "from 0 to 1"),
+        ("AP(level=2)", "unknown parameter of AP 'level'"),
+        ("nDCG(dcg=exp)", "did you mean 'exp-log2'"),
+        ("nDCG(@10", "malformed"),
+        ("", "malformed"),
+    ],
+)
+def test_a_misshapen_measure_is_refused(text, says):
+    with pytest.raises(UsageError, match=says):
+        parse_measure(text)
+
+
+def test_all_mistakes_are_reported_at_once():
+    with pytest.raises(UsageError) as caught:
+        parse_measures("nDGC@10, AP, Rprec@5, R")
+    for part in ("'nDGC'", "'Rprec@5' takes no", "'R' needs a cutoff"):
+        assert part in str(caught.value)
+
+
+def test_no_measure_at_all_is_refused():
+    with pytest.raises(UsageError, match="no measure"):
+        parse_measures(" , ")
+
+
+def test_lists_are_split_outside_brackets_and_repeats_dropped():
+    assert split_measures("nDCG(dcg='exp-log2')@10,RBP(p=0.9, rel=2) AP") == [
+        "nDCG(dcg='exp-log2')@10",
+        "RBP(p=0.9, rel=2)",
+        "AP",
+    ]
+    assert [str(measure) for measure in parse_measures("MAP,AP,map")] == ["AP"]
+
+
+def test_trec_evals_families_stand_for_its_cutoffs():
+    assert [measure.cutoff for measure in parse_measures("P")] == [5, 10, 15, 20, 30, 100, 200, 500, 1000]
+    assert [str(measure) for measure in parse_measures("ndcg_cut.5,10")] == ["nDCG@5", "nDCG@10"]
+    assert len(official_measures()) == 9 + 11 + 9
+    assert parse_measures("official") == official_measures()
