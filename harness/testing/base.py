@@ -13,9 +13,9 @@ import pytest
 
 from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
 from harness.testing.drive import RecordingProgress, StepClock
-from harness.testing.oracle import Bm25, Expected, bm25_scores, encode_words, sparse_scores
+from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, sparse_scores
 from harness.testing.samples import plain_ids
-from harness.testing.verdicts import assert_exact, assert_scores, assert_well_formed, recall
+from harness.testing.verdicts import assert_exact, assert_same, assert_same_scores, assert_scores, assert_well_formed, recall
 from harness.types import Ids, SparseVectors
 
 __all__ = ["Base", "Built", "Collection", "only_where", "select"]
@@ -83,7 +83,7 @@ class Base:
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
         """Exact scores of all pairs; override it for an engine that computes something other than BM25."""
         if self.engine.capabilities.input == "sparse":
-            return sparse_scores(encode_words(documents, queries, self.bm25), idf=self.bm25.idf)
+            return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
         return bm25_scores(documents, queries, self.bm25)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
@@ -136,6 +136,14 @@ class Base:
                 f"recall@{k} is {found:.3f}, at least {self.minimum_recall} is required"
             )
         return result
+
+
+    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
+        """Equal results: bit for bit, or up to the order of equal scores for an engine that is not deterministic."""
+        if self.engine.capabilities.deterministic:
+            assert_same(one, other, what)
+        else:
+            assert_same_scores(one, other, what)
 
 
 def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:

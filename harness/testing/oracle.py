@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from harness.types import SparseVectors
 
-__all__ = ["Bm25", "Expected", "SparseSample", "bm25_scores", "encode_words", "sparse_scores"]
+__all__ = ["Bm25", "Expected", "SparseSample", "bm25_idf", "bm25_scores", "encode_words", "sparse_scores", "to_vectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class SparseSample(NamedTuple):
     queries: SparseVectors
 
 
-def _idf(documents: int, containing: int) -> float:
+def bm25_idf(documents: int, containing: int) -> float:
+    """BM25's idf of a term that ``containing`` of ``documents`` hold."""
     return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
 
@@ -59,7 +60,7 @@ def bm25_scores(documents: Sequence[str], queries: Sequence[str], bm25: Bm25) ->
     matches = np.zeros((len(queries), len(documents)), dtype=bool)
     for place, query in enumerate(queries):
         for term, repeats in Counter(query.split()).items():
-            weight = repeats * (_idf(filled, containing[term]) if bm25.idf else 1.0)
+            weight = repeats * (bm25_idf(filled, containing[term]) if bm25.idf else 1.0)
             for row, count in enumerate(counts):
                 if count[term]:
                     scores[place, row] += weight * _saturation(count[term], lengths[row] / average, bm25)
@@ -100,10 +101,10 @@ def to_vectors(rows: Sequence[dict[int, float]], dimensions: int) -> SparseVecto
     return SparseVectors(indptr, indices, values, dimensions)
 
 
-def sparse_scores(sample: SparseSample, *, idf: bool) -> Expected:
-    """Dot products of all queries with all documents, each query value times BM25's idf on request.
+def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None) -> Expected:
+    """Dot products of all queries with all documents, each query value times ``idf(N, df)`` when it is given.
 
-    N of the idf counts the documents with at least one stored value.
+    N counts the documents with at least one stored value, df those with a value in the column.
     """
     documents, queries = sample
     containing = Counter(documents.indices.tolist())
@@ -113,7 +114,7 @@ def sparse_scores(sample: SparseSample, *, idf: bool) -> Expected:
     matches = np.zeros((len(queries), len(documents)), dtype=bool)
     for place in range(len(queries)):
         for column, value in zip(*(part.tolist() for part in queries.row(place)), strict=True):
-            weight = value * (_idf(filled, containing[column]) if idf else 1.0)
+            weight = value * (idf(filled, containing[column]) if idf else 1.0)
             for row, document in enumerate(rows):
                 if column in document:
                     scores[place, row] += weight * document[column]

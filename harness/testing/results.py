@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.errors import RejectedInputError
+from harness.protocols import SearchResult
 from harness.testing.base import Base, only_where, select
 from harness.testing.drive import StepClock
 from harness.testing.samples import random_texts, word
@@ -132,11 +133,8 @@ class ResultContract(Base):
             mixed = self.search(engine, select(sample.queries, order), 100, 10)
             for place, query in enumerate(order):
                 alone = self.search(engine, select(sample.queries, [query]), 100, 10)
-                for other, position in ((mixed, place), (alone, 0)):
-                    cut = slice(int(other.indptr[position]), int(other.indptr[position + 1]))
-                    same = slice(int(whole.indptr[query]), int(whole.indptr[query + 1]))
-                    assert np.array_equal(other.rows[cut], whole.rows[same]), f"query {query}: other hits in a batch"
-                    assert np.array_equal(other.scores[cut], whole.scores[same]), f"query {query}: other scores"
+                self.assert_repeated(_of(whole, query), alone, f"query {query} alone")
+                self.assert_repeated(_of(whole, query), _of(mixed, place), f"query {query} in another batch")
 
     def test_results_speak_of_rows(self, tmp_path: Path) -> None:
         """Each document has a word of its own: a query for it finds its row number, wherever it lies."""
@@ -150,3 +148,12 @@ class ResultContract(Base):
             found = self.search_rightly(engine, sample._replace(documents=documents), 5)
         if self.engine.capabilities.exact:
             assert found.rows.tolist() == list(range(40)), "hits are not the rows of their documents"
+
+
+def _of(result: SearchResult, query: int) -> SearchResult:
+    hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
+    indptr = result.indptr[query : query + 2] - result.indptr[query]
+    times = slice(query, query + 1)
+    return SearchResult(
+        indptr, result.rows[hits], result.scores[hits], result.search_ns[times], result.transfer_ns[times]
+    )

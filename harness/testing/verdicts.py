@@ -9,7 +9,7 @@ from harness.testing.drive import STEP_NS
 from harness.testing.oracle import Expected
 from harness.types import Float64Array, Int32Array
 
-__all__ = ["assert_exact", "assert_same", "assert_scores", "assert_well_formed", "recall"]
+__all__ = ["assert_exact", "assert_same", "assert_same_scores", "assert_scores", "assert_well_formed", "recall"]
 
 
 def assert_well_formed(result: SearchResult, queries: int, documents: int, k: int) -> None:
@@ -87,6 +87,18 @@ def assert_same(one: SearchResult, other: SearchResult, what: str) -> None:
     assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
     assert np.array_equal(one.rows, other.rows), f"{what}: other documents, or in another order"
     assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
+
+
+def assert_same_scores(one: SearchResult, other: SearchResult, what: str) -> None:
+    """Equal scores, bit for bit; equal documents but for those that share a score with another, or with the cut."""
+    assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
+    assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
+    for query in range(len(one.indptr) - 1):
+        hits = slice(int(one.indptr[query]), int(one.indptr[query + 1]))
+        scores = one.scores[hits]
+        for score in set(scores[:-1].tolist()) - set(scores[-1:].tolist()):
+            first, second = (set(result.rows[hits][scores == score].tolist()) for result in (one, other))
+            assert first == second, f"{what}: query {query} has other documents that score {score}"
 
 
 def _rows(result: SearchResult, query: int) -> Int32Array:

@@ -25,7 +25,7 @@ from harness.protocols import (
     Storage,
 )
 from harness.testing import Bm25, Expected
-from harness.testing.oracle import SparseSample, bm25_scores, sparse_scores
+from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
 from harness.types import Ids, SparseVectors
 
 
@@ -137,7 +137,7 @@ class FakeSparse(FakeEngine):
         self.documents = load_sparse(folder, "documents")
 
     def score(self, queries: Inputs) -> Expected:
-        return sparse_scores(SparseSample(self.documents, require_sparse(queries, "query")), idf=True)
+        return sparse_scores(SparseSample(self.documents, require_sparse(queries, "query")), bm25_idf)
 
 
 class FakeText(FakeEngine):

@@ -1,0 +1,60 @@
+"""Qdrant Edge keeps the contract, with its default settings and with its optimiser forced to work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pytest
+
+from harness.adapters.qdrant import QdrantEngine
+from harness.protocols import ParameterValue
+from harness.reference.qdrant_model import qdrant_idf
+from harness.registry import find_cards
+from harness.testing import Bm25, EngineContract, Expected
+from harness.testing.oracle import encode_words, sparse_scores
+
+pytest.importorskip("qdrant_edge")
+pytestmark = pytest.mark.contract
+
+DEFAULTS: Mapping[str, ParameterValue] = {
+    name: parameter.default for name, parameter in find_cards("backends")["qdrant"].parameters.items()
+}
+
+
+class QdrantContract(EngineContract):
+    engine = QdrantEngine
+    parameters = DEFAULTS
+    tolerance = 4e-7
+
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+        """Qdrant's idf is computed in float32: with few documents and frequent terms that shows."""
+        sample = encode_words(documents, queries, self.bm25)
+        return sparse_scores(sample, _float32_idf if self.bm25.idf else None)
+
+
+def _float32_idf(documents: int, containing: int) -> float:
+    return float(qdrant_idf(documents, containing))
+
+
+class TestQdrant(QdrantContract):
+    """As the card sets it up: a collection this small stays in one mutable segment."""
+
+
+class TestQdrantOptimised(QdrantContract):
+    """Immutable segments on disk, several of them, without a write-ahead log."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        **DEFAULTS,
+        "indexing_threshold_kb": 1,
+        "optimize_every": 50,
+        "default_segment_number": 4,
+        "on_disk": True,
+        "wal": False,
+        "batch_size": 20,
+    }
+
+
+class TestQdrantWithoutIdf(QdrantContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False}
+    bm25 = Bm25(idf=False)
