@@ -15,7 +15,14 @@ from harness.protocols import Capabilities, Engine, IndexReport, Inputs, Paramet
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, sparse_scores
 from harness.testing.samples import plain_ids
-from harness.testing.verdicts import assert_exact, assert_same, assert_same_scores, assert_scores, assert_well_formed, recall
+from harness.testing.verdicts import (
+    assert_exact,
+    assert_same,
+    assert_same_scores,
+    assert_scores,
+    assert_well_formed,
+    recall,
+)
 from harness.types import Ids, SparseVectors
 
 __all__ = ["Base", "Built", "Collection", "only_where", "select"]
@@ -136,7 +143,6 @@ class Base:
                 f"recall@{k} is {found:.3f}, at least {self.minimum_recall} is required"
             )
         return result
-
 
     def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
         """Equal results: bit for bit, or up to the order of equal scores for an engine that is not deterministic."""
