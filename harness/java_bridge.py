@@ -6,7 +6,7 @@ list without one call from Python per element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,6 +85,11 @@ class JavaBridge:
         """A ``java.util.List`` of the same strings, in one call (JSON bytes, so any Unicode arrives whole)."""
         return self.cast("java.util.List", self._mapper.readValue(orjson.dumps(values), self._list))
 
+    def to_nodes(self, values: Sequence[Mapping[str, str]]) -> Any:  # noqa: ANN401 - a Java stream
+        """A ``java.util.stream.Stream`` of Jackson's JSON nodes, one for each mapping, in one call."""
+        nodes = self._mapper.readTree(orjson.dumps(values))
+        return self.load("java.util.stream.StreamSupport").stream(nodes.spliterator(), False)
+
     def to_python(self, value: Any) -> Any:  # noqa: ANN401 - whatever Jackson can write
         """A Java value as plain Python lists, dicts, numbers and strings, in one call."""
         return orjson.loads(bytes(self._mapper.writeValueAsBytes(value)))
@@ -97,10 +102,33 @@ class JavaBridge:
         """A method handle of an instance method; the receiver is its first argument."""
         return self._lookup().findVirtual(self.type(owner), name, self._signature(descriptor))
 
+    def constructor(self, owner: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
+        """A method handle of a constructor; ``descriptor`` in the JVM's notation, returning V."""
+        return self._lookup().findConstructor(self.type(owner), self._signature(descriptor))
+
+    def getter(self, owner: str, name: str, kind: str) -> Any:  # noqa: ANN401 - a Java object
+        """A method handle that reads a public field; ``kind`` is the field's type in the JVM's notation."""
+        return self._lookup().findGetter(self.type(owner), name, self._field_type(kind))
+
+    def static_setter(self, owner: str, name: str, kind: str) -> Any:  # noqa: ANN401 - a Java object
+        """A method handle that writes a public static field; ``kind`` as in :meth:`getter`."""
+        return self._lookup().findStaticSetter(self.type(owner), name, self._field_type(kind))
+
+    def chain(self, first: Any, *rest: Any) -> Any:  # noqa: ANN401 - Java objects
+        """One method handle that hands the result of each method handle to the next one."""
+        filtered = self.load("java.lang.invoke.MethodHandles").filterReturnValue
+        for handle in rest:
+            fitting = handle.type().changeParameterType(0, first.type().returnType())
+            first = filtered(first, handle.asType(self.cast("java.lang.invoke.MethodType", fitting)))
+        return first
+
     def function(self, handle: Any) -> Any:  # noqa: ANN401 - Java objects
         """A one-argument method handle as ``java.util.function.Function``."""
+        return self.interface("java.util.function.Function", handle)
+
+    def interface(self, kind: str, handle: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A method handle as an object of ``kind``, an interface with one method."""
         proxies = self.load("java.lang.invoke.MethodHandleProxies")
-        kind = "java.util.function.Function"
         return self.cast(kind, proxies.asInterfaceInstance(self.type(kind), handle))
 
     def map(self, function: Any, values: Any) -> Any:  # noqa: ANN401 - Java objects
@@ -109,6 +137,9 @@ class JavaBridge:
 
     def _lookup(self) -> Any:  # noqa: ANN401 - a Java object
         return self.load("java.lang.invoke.MethodHandles").publicLookup()
+
+    def _field_type(self, kind: str) -> Any:  # noqa: ANN401 - a Java object
+        return self.cast("java.lang.Class", self._signature(f"(){kind}").returnType())
 
     def _signature(self, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
         return self.load("java.lang.invoke.MethodType").fromMethodDescriptorString(descriptor, None)

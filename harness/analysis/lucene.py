@@ -70,11 +70,11 @@ class LuceneAnalyzer:
     def __init__(self, language: str = "english", *, heap: str | None = None, jar: str | None = None) -> None:
         code = language_code(language)
         self.name = f"lucene-{language}"
-        self._bridge = JavaBridge(start(heap=heap, jar=jar))
+        self.bridge = JavaBridge(start(heap=heap, jar=jar))
         with java_errors(f"loading the analyzer '{self.name}'"):
-            self.java = _create(self._bridge, code)
-            analyze = self._bridge.static_method("io.anserini.analysis.AnalyzerUtils", "analyze", _ANALYZE)
-            self._analyze = self._bridge.function(analyze.bindTo(self.java))
+            self.java = _create(self.bridge, code)
+            analyze = self.bridge.static_method("io.anserini.analysis.AnalyzerUtils", "analyze", _ANALYZE)
+            self._analyze = self.bridge.function(analyze.bindTo(self.java))
             self._analyze.apply("")  # a cut-down Java lacks Thai's word breaks, and says so on the first text only
 
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
@@ -83,13 +83,13 @@ class LuceneAnalyzer:
         for start_row in range(0, len(texts), _BATCH):
             batch = texts[start_row : start_row + _BATCH]
             with java_errors(f"analysing texts {start_row} to {start_row + len(batch) - 1} with '{self.name}'"):
-                found = self._bridge.map(self._analyze, self._bridge.to_java(batch))
-                terms.extend(self._bridge.to_python(found))
+                found = self.bridge.map(self._analyze, self.bridge.to_java(batch))
+                terms.extend(self.bridge.to_python(found))
         return terms
 
     def describe(self) -> Mapping[str, str]:
         """The analyzer's Java class and the versions of Lucene and Anserini: all that decides its terms."""
-        return {"analyzer": self.name, "class": str(self.java.getClass().getName()), **versions(self._bridge)}
+        return {"analyzer": self.name, "class": str(self.java.getClass().getName()), **versions(self.bridge)}
 
 
 def versions(bridge: JavaBridge) -> dict[str, str]:

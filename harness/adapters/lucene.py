@@ -1,0 +1,181 @@
+"""Lucene, through Anserini's jar in the JVM of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from harness.adapters.checks import require_announced_ids, require_positive_k
+from harness.adapters.lucene_feedback import Feedback
+from harness.adapters.lucene_index import IndexBuilder, is_blank
+from harness.adapters.lucene_search import Hits, OpenIndex
+from harness.adapters.lucene_settings import LuceneSettings
+from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
+from harness.analysis.lucene import LuceneAnalyzer, versions
+from harness.errors import BackendError, EngineFailureError, RejectedInputError
+from harness.java_bridge import java_errors
+from harness.protocols import (
+    Capabilities,
+    Clock,
+    EngineInfo,
+    IndexReport,
+    Inputs,
+    ParameterValue,
+    Progress,
+    SearchResult,
+    Storage,
+)
+from harness.types import Ids, Int32Array
+
+__all__ = ["LuceneEngine"]
+
+_NAME = "lucene"
+_BATCH = 1024
+_BLOCK_BYTES = 512
+
+
+class LuceneEngine:
+    """BM25, query likelihood, RM3 and AX by Lucene and Anserini, indexed and searched with one thread.
+
+    Search times hold Lucene's search (and the feedback round of RM3 and AX), not the analysis of the query's text,
+    which is no part of the search of engines that take vectors either.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True
+    )
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        self._settings = LuceneSettings.of(parameters)
+        self._analyzer: LuceneAnalyzer | None = None
+        self._folder = Path()
+        self._ids = Ids.of([])
+        self._index: OpenIndex | None = None
+        self._row_of = np.empty(0, dtype=np.int32)
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        """Start the JVM if need be, and open the index in ``folder`` if there is one."""
+        settings = self._settings
+        has_index = check_manifest(folder, _NAME, settings.of_index, ids)
+        self._analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
+        self._folder, self._ids = folder.absolute(), ids
+        if has_index:
+            self._open_index()
+        found = versions(self._analyzer.bridge)
+        return EngineInfo("Lucene", f"{found['lucene']} (Anserini {found['anserini']})", "embedded")
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Index all documents that have text; Anserini's indexer drops the others too."""
+        analyzer = self._opened()
+        if self._index is not None:
+            raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
+        _require_texts(documents, "document")
+        require_announced_ids(documents, self._ids)
+        started = clock()
+        with IndexBuilder.writing(analyzer, self._settings, self._folder) as builder:
+            _add_all(builder, documents, progress)
+            added = clock()
+            builder.finish()
+        index = self._open_index()
+        ready = clock()
+        write_manifest(self._folder, _NAME, self._settings.of_index, self._ids)
+        missing = np.ones(len(documents), dtype=bool)
+        missing[self._row_of] = False
+        return IndexReport(
+            sent=len(documents),
+            indexed=len(self._row_of),
+            missing_rows=np.flatnonzero(missing).astype(np.int32),
+            index_ns=added - started,
+            ready_ns=ready - added,
+            state={**index.state(), "heap": self._settings.heap, **_java(analyzer)},
+        )
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        """The best ``k`` documents of each query: score descending, then Lucene's document number (the row) ascending.
+
+        RM3 and AX rank by the expanded query's scores. Under QL a document that matches can score 0.
+        """
+        analyzer = self._opened()
+        index = self._index
+        if index is None:
+            raise RejectedInputError("Lucene has no index yet", fix="index documents before searching")
+        require_positive_k(k)
+        texts = _require_texts(queries, "query")
+        with java_errors("building the queries"):
+            built = index.queries(texts)
+            feedback = Feedback(analyzer, index, self._settings, self._folder) if self._settings.feedback else None
+        times_ns = np.empty((2, len(texts)), dtype=np.int64)
+        found: list[Hits] = []
+        for place, (text, query) in enumerate(zip(texts, built, strict=True)):
+            with java_errors(f"searching query '{queries.ids[place]}'"):
+                started = clock()
+                top_docs = index.search(query, k) if feedback is None else feedback.search(query, text, k)
+                searched = clock()
+                found.append(index.hits.read(top_docs))
+                times_ns[:, place] = searched - started, clock() - searched
+        return _result(found, self._row_of, times_ns[0], times_ns[1])
+
+    def storage(self) -> Storage:
+        """Allocated bytes of Lucene's files; Lucene keeps no write-ahead log."""
+        self._opened()
+        files = [path.stat() for path in self._folder.iterdir() if path.is_file() and path.name != MANIFEST]
+        return Storage(index_bytes=sum(file.st_blocks for file in files) * _BLOCK_BYTES, log_bytes=0)
+
+    def close(self) -> None:
+        """Close the index; the JVM stays, as it must."""
+        if self._index is not None:
+            self._index.close()
+        self._index, self._analyzer = None, None
+
+    def _opened(self) -> LuceneAnalyzer:
+        if self._analyzer is None:
+            raise EngineFailureError("Lucene is not open", fix="call open() before, and nothing after close()")
+        return self._analyzer
+
+    def _open_index(self) -> OpenIndex:
+        index = OpenIndex(self._opened(), self._settings, self._folder)
+        try:
+            self._row_of = index.rows(self._ids)
+        except BackendError:
+            index.close()
+            raise
+        self._index = index
+        return index
+
+
+def _require_texts(inputs: Inputs, what: str) -> list[str]:
+    if inputs.texts is None:
+        raise RejectedInputError(f"the {what} inputs hold no texts", fix="Lucene analyses texts by itself: pass them")
+    if len(inputs.texts) != len(inputs.ids):
+        raise RejectedInputError(f"{len(inputs.texts)} texts came with {len(inputs.ids)} {what} ids")
+    texts: list[str] = inputs.texts.to_pylist()
+    return texts
+
+
+def _add_all(builder: IndexBuilder, documents: Inputs, progress: Progress) -> None:
+    progress.start("index", len(documents))
+    for start in range(0, len(documents), _BATCH):
+        ids = documents.ids.values.slice(start, _BATCH).to_pylist()
+        texts = documents.texts.slice(start, _BATCH).to_pylist() if documents.texts is not None else []
+        kept = [place for place, text in enumerate(texts) if not is_blank(text)]
+        builder.add([ids[place] for place in kept], [texts[place] for place in kept])
+        progress.advance(len(ids))
+
+
+def _java(analyzer: LuceneAnalyzer) -> dict[str, str | int]:
+    load = analyzer.bridge.load
+    return {
+        "java": str(load("java.lang.System").getProperty("java.version")),
+        "java_processors": int(load("java.lang.Runtime").getRuntime().availableProcessors()),
+    }
+
+
+def _result(found: list[Hits], row_of: Int32Array, search_ns: np.ndarray, transfer_ns: np.ndarray) -> SearchResult:
+    indptr = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum([len(hits.documents) for hits in found], out=indptr[1:])
+    documents = np.concatenate([np.empty(0, dtype=np.int32), *(hits.documents for hits in found)])
+    scores = np.concatenate([np.empty(0, dtype=np.float32), *(hits.scores for hits in found)])
+    return SearchResult(indptr, row_of[documents], scores, search_ns, transfer_ns)

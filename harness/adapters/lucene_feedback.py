@@ -1,0 +1,77 @@
+"""RM3 and axiomatic feedback (AX) by Anserini's own rerankers, over true scores and Lucene's order of ties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.adapters.lucene_index import FIELD
+from harness.adapters.lucene_search import OpenIndex
+from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
+from harness.analysis.lucene import LuceneAnalyzer
+from harness.errors import EngineFailureError
+from harness.java_bridge import JavaBridge
+
+__all__ = ["Feedback"]
+
+_AXIOM = "io.anserini.rerank.lib.AxiomReranker"
+
+
+class Feedback:
+    """A reranker of one index; it searches twice, the second time with the expanded query."""
+
+    def __init__(self, analyzer: LuceneAnalyzer, index: OpenIndex, settings: LuceneSettings, folder: Path) -> None:
+        bridge = analyzer.bridge
+        self._index = index
+        self._analyzer = analyzer
+        self._utilities = bridge.load("io.anserini.analysis.AnalyzerUtils")
+        self._context = bridge.load("io.anserini.rerank.RerankerContext")
+        self._scored_docs = bridge.load("io.anserini.search.ScoredDocs")
+        self._arguments = bridge.load("io.anserini.search.SearchCollection$Args")()
+        self._arguments.arbitraryScoreTieBreak = True
+        if settings.axiomatic is not None:
+            self._depth = settings.axiomatic.documents
+            self._reranker = _axiomatic(bridge, analyzer, settings.axiomatic, folder)
+        elif settings.rm3 is not None:
+            self._depth = settings.rm3.documents
+            self._reranker = _rm3(bridge, analyzer, settings.rm3)
+
+    def search(self, query: Any, text: str, k: int) -> Any:  # noqa: ANN401 - Java objects
+        """The best ``k`` documents of the expanded query as Anserini's ``ScoredDocs``."""
+        first = self._index.search(query, self._depth)
+        before = self._scored_docs.fromTopDocs(first, self._index.searcher)
+        tokens = self._utilities.analyze(self._analyzer.java, text)
+        self._arguments.hits = k
+        context = self._context(self._index.searcher, "q", query, None, text, tokens, None, self._arguments)
+        after = self._reranker.rerank(before, context)
+        if after.equals(before):
+            raise EngineFailureError("Anserini swallowed an error", fix="see what Java printed on stderr")
+        return after
+
+
+def _rm3(bridge: JavaBridge, analyzer: LuceneAnalyzer, rm3: Rm3) -> Any:  # noqa: ANN401 - a Java object
+    return bridge.load("io.anserini.rerank.lib.Rm3Reranker")(
+        analyzer.java, None, FIELD, rm3.terms, rm3.documents, rm3.original_weight, False, True
+    )
+
+
+def _axiomatic(bridge: JavaBridge, analyzer: LuceneAnalyzer, ax: Axiomatic, folder: Path) -> Any:  # noqa: ANN401
+    """AX samples documents from a list that Anserini keeps in a static field, whichever index it came from."""
+    forget = bridge.static_setter(_AXIOM, "internalDocidsCache", "[Lorg/apache/lucene/search/ScoreDoc;")
+    bridge.function(forget).apply(None)
+    return bridge.load(_AXIOM)(
+        analyzer.java,
+        None,
+        str(folder),
+        None,
+        FIELD,
+        True,
+        ax.seed,
+        ax.documents,
+        ax.times,
+        ax.beta,
+        ax.terms,
+        None,
+        False,
+        False,
+    )

@@ -1,0 +1,88 @@
+"""Writing a Lucene index: batches of documents become Lucene documents inside the JVM, by Anserini's own generator.
+
+One thread adds and merges, and only neighbouring segments are merged, so Lucene's document numbers follow the order
+in which documents were sent: equal scores are then broken by row, in every build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.adapters.lucene_settings import LuceneSettings
+from harness.analysis.lucene import LuceneAnalyzer
+from harness.java_bridge import JavaBridge, java_errors
+
+__all__ = ["FIELD", "IndexBuilder", "is_blank", "open_directory"]
+
+FIELD = "contents"
+_JAVA_BLANK = "".join(map(chr, range(0x21)))
+_JSON_DOCUMENT = "io.anserini.collection.JsonCollection$Document"
+_GENERATOR = "io.anserini.index.generator.DefaultLuceneDocumentGenerator"
+_GENERATE = "(Lio/anserini/collection/SourceDocument;)Lorg/apache/lucene/document/Document;"
+
+
+def is_blank(text: str) -> bool:
+    """True for a text that Anserini does not index: nothing but characters up to U+0020."""
+    return not text.strip(_JAVA_BLANK)
+
+
+def open_directory(bridge: JavaBridge, folder: Path) -> Any:  # noqa: ANN401 - a Java object
+    """Lucene's directory at ``folder``."""
+    path = bridge.load("java.io.File")(str(folder)).toPath()
+    return bridge.load("org.apache.lucene.store.FSDirectory").open(path)
+
+
+class IndexBuilder:
+    """One index being written; made by :meth:`writing`, which commits it or leaves nothing."""
+
+    def __init__(self, bridge: JavaBridge, settings: LuceneSettings, writer: Any) -> None:  # noqa: ANN401 - Java
+        self._bridge = bridge
+        self._settings = settings
+        self._writer = writer
+        arguments = bridge.load("io.anserini.index.IndexCollection$Args")()
+        arguments.storeDocvectors = settings.feedback
+        generator = bridge.load(_GENERATOR)(arguments)
+        parse = bridge.constructor(_JSON_DOCUMENT, "(Lcom/fasterxml/jackson/databind/JsonNode;)V")
+        generate = bridge.method(_GENERATOR, "createDocument", _GENERATE).bindTo(generator)
+        self._to_document = bridge.function(bridge.chain(parse, generate))
+
+    @classmethod
+    @contextmanager
+    def writing(cls, analyzer: LuceneAnalyzer, settings: LuceneSettings, folder: Path) -> Iterator[IndexBuilder]:
+        """A builder on the empty ``folder``; committed and closed at the end, rolled back when anything fails."""
+        bridge = analyzer.bridge
+        with java_errors(f"writing an index to '{folder}'"), ExitStack() as stack:
+            directory = open_directory(bridge, folder)
+            stack.callback(directory.close)
+            writer = bridge.load("org.apache.lucene.index.IndexWriter")(directory, _configuration(analyzer, settings))
+            stack.callback(writer.rollback)  # does nothing once the writer is closed
+            yield cls(bridge, settings, writer)
+            writer.close()
+
+    def add(self, ids: list[str], texts: list[str]) -> None:
+        """Add documents of which none is blank, in order."""
+        nodes = [{"id": one, FIELD: text} for one, text in zip(ids, texts, strict=True)]
+        with java_errors(f"indexing '{ids[0]}' and {len(ids) - 1} documents after it" if ids else "indexing"):
+            documents = self._bridge.to_nodes(nodes).map(self._to_document).toList()
+            self._writer.addDocuments(self._bridge.cast("java.lang.Iterable", documents))
+
+    def finish(self) -> None:
+        """Commit, and merge into one segment when the settings want one."""
+        with java_errors("committing the index"):
+            self._writer.commit()
+            if self._settings.segments == "single":
+                self._writer.forceMerge(1)
+
+
+def _configuration(analyzer: LuceneAnalyzer, settings: LuceneSettings) -> Any:  # noqa: ANN401 - a Java object
+    load = analyzer.bridge.load
+    configuration = load("org.apache.lucene.index.IndexWriterConfig")(analyzer.java)
+    configuration.setOpenMode(load("org.apache.lucene.index.IndexWriterConfig$OpenMode").CREATE)
+    configuration.setRAMBufferSizeMB(float(settings.ram_buffer_mb))
+    configuration.setUseCompoundFile(False)
+    configuration.setMergePolicy(load("org.apache.lucene.index.LogByteSizeMergePolicy")())
+    configuration.setMergeScheduler(load("org.apache.lucene.index.SerialMergeScheduler")())
+    return configuration

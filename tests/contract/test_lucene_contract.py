@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.adapters.lucene import LuceneEngine
+from harness.cards import read_backend_card
+from harness.testing import EngineContract
+
+pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+pytestmark = [pytest.mark.contract, pytest.mark.integration]
+
+_CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
+_FLOAT32_STEPS = 1e-6
+"""The suite computes in float64, Lucene in float32; tests/integration/test_lucene_oracle.py asks for equal bits."""
+
+
+class TestLucene(EngineContract):
+    engine = LuceneEngine
+    parameters = _CARD.defaults
+    tolerance = _FLOAT32_STEPS
+
+
+class TestLuceneSingleSegment(EngineContract):
+    engine = LuceneEngine
+    parameters = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1}
+    tolerance = _FLOAT32_STEPS
