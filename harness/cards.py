@@ -133,17 +133,17 @@ class BackendCard:
 class DatasetCard:
     """A named collection: where it lies, how title and text are joined, whose it is, and facts checked on loading.
 
-    ``location`` is absolute. ``fields`` and ``separator`` are the join rule. ``documents``, ``empty_documents`` and
-    ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a file's
-    name inside the collection to its digest. ``judgments_of_unknown_documents`` is how many judgments of the card's
-    split name documents that the corpus lacks: without it they are an error. ``digest`` is the SHA-256 of the card's
-    file.
+    ``location`` is absolute. ``split`` is None when the loader's rule decides. ``fields`` and ``separator`` are the
+    join rule. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a file's
+    name inside the collection to its digest. ``judgments_of_unknown_documents`` maps a split to how many of its
+    judgments name documents that the corpus lacks: without it they are an error. ``digest`` is the SHA-256 of the
+    card's file.
     """
 
     name: str
     summary: str
     location: Path
-    split: str
+    split: str | None
     language: str
     licence: str
     source: str
@@ -153,7 +153,7 @@ class DatasetCard:
     empty_documents: int | None
     queries: int | None
     judgments: Mapping[str, int]
-    judgments_of_unknown_documents: int
+    judgments_of_unknown_documents: Mapping[str, int]
     sha256: Mapping[str, str]
     path: Path
     digest: str
@@ -192,7 +192,7 @@ def read_dataset_card(path: Path) -> DatasetCard:
         name=_name(table, path),
         summary=table.required("summary", str),
         location=(path.parent / table.required("path", str)).absolute(),
-        split=table.optional("split", str) or "test",
+        split=table.optional("split", str),
         language=table.required("language", str),
         licence=table.required("licence", str),
         source=table.required("source", str),
@@ -202,7 +202,7 @@ def read_dataset_card(path: Path) -> DatasetCard:
         empty_documents=facts.optional("empty_documents", int),
         queries=facts.optional("queries", int),
         judgments=_counts(facts.table("judgments")),
-        judgments_of_unknown_documents=facts.optional("judgments_of_unknown_documents", int) or 0,
+        judgments_of_unknown_documents=_counts(facts.table("judgments_of_unknown_documents")),
         sha256=_digests(table.table("sha256")),
         path=path,
         digest=document.digest,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 import harness
 from harness.backend_spec import BackendSpec, parse_backend_specs
 from harness.cards import BackendCard, DatasetCard, read_backend_card, read_dataset_card
-from harness.errors import CardError, MissingExtraError, UsageError
+from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UsageError
 from harness.strict_toml import read_document
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list
 def load_engine(card: BackendCard) -> type[Engine]:
     """The engine class that a card names, imported now.
 
-    Raises MissingExtraError when a module of the card's extra is missing, CardError when the card names nothing.
+    Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
+    be imported for another reason, CardError when the card names nothing.
     """
     module_name, _, class_name = card.engine.partition(":")
     try:
@@ -79,9 +80,13 @@ def load_engine(card: BackendCard) -> type[Engine]:
                 f"card '{card.path}': module '{module_name}' of 'engine' cannot be imported: {error}",
                 fix="install the package that holds it, or put its folder on PYTHONPATH",
             ) from error
-        if card.extra is None:
-            raise
-        raise MissingExtraError(missing, extra=card.extra, feature=f"backend {card.name}") from error
+        if card.extra is not None:
+            raise MissingExtraError(missing, extra=card.extra, feature=f"backend {card.name}") from error
+        raise EngineUnavailableError(
+            f"backend {card.name} needs the Python module '{missing}', which is not installed", fix="install it"
+        ) from error
+    except ImportError as error:
+        raise EngineUnavailableError(f"backend {card.name} cannot be imported: {error}", fix="reinstall it") from error
     engine = getattr(module, class_name, None)
     if not isinstance(engine, type):
         raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ _CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
 _QUERY_RULE = JoinRule(fields=("text",))
 _NO_QUERIES = "harness.loaders.load_corpus reads a corpus that has no queries"
 _UNKNOWN_FIX = (
-    "remove the judgments of unknown documents, or state them on a card: judgments_of_unknown_documents = {}; "
-    "they then count as documents that no engine can find"
+    "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
+    "can find: judgments_of_unknown_documents = {{ {} = {} }}"
 )
 _LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 
@@ -36,14 +36,14 @@ _LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 class Reading:
     """How a collection is to be read.
 
-    ``expected_documents`` is for the progress bar only. ``unknown_documents`` is the number of judgments that are known
-    to name documents outside the corpus; any other number of them is an error.
+    ``expected_documents`` is for the progress bar only. ``unknown_documents`` maps a split to the number of its
+    judgments that are known to name documents outside the corpus; any other number of them is an error.
     """
 
     cache: Cache
     rule: JoinRule
     split: str | None = None
-    unknown_documents: int = 0
+    unknown_documents: Mapping[str, int] = field(default_factory=dict)
     expected_documents: int | None = None
     progress: Progress | None = None
 
@@ -104,7 +104,7 @@ def read_collection(source: Source, how: Reading) -> Collection:
     chosen = _choose_split(source, how.split)
     queries = prepare_texts(source, member, _QUERY_RULE, how.cache, None)
     documents = read_corpus(source, how)
-    known = _Known(queries.ids, documents.corpus.ids, how.unknown_documents)
+    known = _Known(queries.ids, documents.corpus.ids, how.unknown_documents.get(chosen, 0))
     judged = _read_judgments(source, chosen, known) if chosen else None
     return Collection(
         corpus=documents.corpus,
@@ -155,7 +155,7 @@ def _read_judgments(source: Source, split: str, known: _Known) -> Judged:
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {_CORPUS}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(len(strangers)) if strangers else None)
+    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split, len(strangers)) if strangers else None)
     return Judged(qrels, len(strangers), _raw(source, member), _labelled(member, notes))
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from harness.cache import Cache
 from harness.cards import DatasetCard
-from harness.errors import DataError, UnknownNameError
+from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.beir import Collection, Reading, read_collection, read_corpus
 from harness.loaders.prepared import JoinRule
-from harness.loaders.source import open_source
+from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.types import Corpus, Dataset
@@ -42,9 +42,10 @@ def load_dataset(
     """
     place = _locate(name_or_path, cards)
     card = place.card
-    found = read_collection(open_source(place.path), _reading(place, split, cache, progress))
+    source = open_source(place.path)
+    found = read_collection(source, _reading(place, split, cache, progress))
     if card is not None:
-        _check_card(card, found)
+        _check_card(card, found, source)
     for note in found.notes:
         _log.info("%s: %s", place.path, note)
     return Dataset(place.name, found.corpus, found.queries, found.qrels, _provenance(place, found))
@@ -73,12 +74,11 @@ def _reading(place: _Place, split: str | None, cache: Cache | None, progress: Pr
     card = place.card
     if card is None:
         return Reading(cache or Cache(), place.rule, split, progress=progress)
-    chosen = card.split if split is None else split
     return Reading(
         cache or Cache(),
         place.rule,
-        chosen,
-        unknown_documents=card.judgments_of_unknown_documents if chosen == card.split else 0,
+        card.split if split is None else split,
+        unknown_documents=card.judgments_of_unknown_documents,
         expected_documents=card.documents,
         progress=progress,
     )
@@ -86,8 +86,10 @@ def _reading(place: _Place, split: str | None, cache: Cache | None, progress: Pr
 
 def _locate(name_or_path: str | Path, cards: Path | None) -> _Place:
     text = os.fspath(name_or_path)
+    if not text:
+        raise UsageError("the dataset is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = Path(text).expanduser()
-    if not isinstance(name_or_path, Path) and os.sep not in text and text not in ("", ".", "..", "~"):
+    if not isinstance(name_or_path, Path) and os.sep not in text and text not in (".", "..", "~"):
         known = find_cards("datasets", cards)
         card = known.get(text)
         if card is not None:
@@ -98,13 +100,17 @@ def _locate(name_or_path: str | Path, cards: Path | None) -> _Place:
     return _Place(name[:-4] if path.is_file() and name.lower().endswith(".zip") else name, path, None, JoinRule())
 
 
-def _check_card(card: DatasetCard, found: Collection) -> None:
+def _check_card(card: DatasetCard, found: Collection, source: Source) -> None:
     """Hold the files against the card's facts: another version of a collection must not pass under its name."""
     problems = [
         f"the SHA-256 of '{name}' is {found.raw_sha256[name]}, the card says {expected}"
         for name, expected in card.sha256.items()
         if name in found.raw_sha256 and found.raw_sha256[name] != expected
     ]
+    held = {source.raw_name(member) for member in source.members}
+    problems += [f"there is no file '{name}', which the card names" for name in sorted(card.sha256.keys() - held)]
+    splits = card.judgments.keys() | card.judgments_of_unknown_documents.keys()
+    problems += [f"there is no split '{name}', which the card names" for name in sorted(splits - set(found.splits))]
     stated = {
         "documents": (len(found.corpus), card.documents),
         "queries": (found.all_queries, card.queries),

@@ -79,7 +79,7 @@ def test_backend_card(tmp_path):
 def test_dataset_card_locates_its_data_beside_itself(tmp_path):
     card = read_dataset_card(write(tmp_path, "toys", DATASET))
     assert card.location == tmp_path / "toys"
-    assert (card.split, card.fields, card.separator) == ("test", ("title", "text"), "\n")
+    assert (card.split, card.fields, card.separator) == (None, ("title", "text"), "\n")
     assert (card.documents, card.queries, dict(card.judgments)) == (3, 2, {"test": 2})
     assert dict(card.sha256) == {"corpus.jsonl.gz": "0" * 64}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import registry
-from harness.errors import CardError, MissingExtraError, UnknownNameError, UsageError
+from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.registry import find_cards, load_engine, parse_backends
 
 CARD = """
@@ -209,6 +209,15 @@ def test_engine_is_loaded(cards, tmp_path, monkeypatch):
     (tmp_path / "toy_engine.py").write_text("class Engine: pass\nnothing = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert load_engine(find_cards("backends", cards)["toy"]).__name__ == "Engine"
+
+
+@pytest.mark.parametrize("line", ["import no_such_client", "from json import nothing"])
+def test_engine_without_an_extra_that_cannot_be_imported(cards, tmp_path, monkeypatch, line):
+    (tmp_path / "broken_engine.py").write_text(line)
+    monkeypatch.syspath_prepend(tmp_path)
+    add_card(cards, "broken", engine="broken_engine:Engine")
+    with pytest.raises(EngineUnavailableError, match="backend broken"):
+        load_engine(find_cards("backends", cards)["broken"])
 
 
 @pytest.mark.parametrize(
