@@ -134,10 +134,10 @@ class DatasetCard:
     """A named collection: where it lies, how title and text are joined, whose it is, and facts checked on loading.
 
     ``location`` is absolute. ``split`` is None when the loader's rule decides. ``fields`` and ``separator`` are the
-    join rule. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a file's
-    name inside the collection to its digest. ``judgments_of_unknown_documents`` maps a split to how many of its
-    judgments name documents that the corpus lacks: without it they are an error. ``digest`` is the SHA-256 of the
-    card's file.
+    join rule. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them;
+    ``judgments`` maps a split to its count, ``sha256`` a file's name inside the collection to its digest.
+    ``judgments_of_unknown_documents`` maps a split to how many of its judgments name documents that the corpus lacks:
+    without it they are an error. ``digest`` is the SHA-256 of the card's file.
     """
 
     name: str

@@ -106,7 +106,7 @@ def _dataset_page(card: DatasetCard) -> str:
         ("empty", _count(card.empty_documents)),
         ("queries", _count(card.queries)),
         ("judgments", judgments or "not stated"),
-        ("split", f"{card.split} (default)"),
+        ("split", f"{card.split} (default)" if card.split else "test, or the only one"),
         ("text", f" + {card.separator!r} + ".join(card.fields)),
         ("language", card.language),
         ("licence", card.licence),

@@ -89,7 +89,8 @@ def read_corpus(source: Source, how: Reading) -> Documents:
     """The documents alone; raises DataError when there are none or their file is faulty."""
     member = source.require(_CORPUS, fix=_LAYOUT)
     texts = prepare_texts(source, member, how.rule, how.cache, how.progress, how.expected_documents)
-    return Documents(Corpus(texts.ids, texts.texts, texts.digest), _raw(source, member), _labelled(member, texts.notes))
+    corpus = Corpus(texts.ids, texts.texts, texts.digest, texts.path)
+    return Documents(corpus, _raw(source, member), _labelled(member, texts.notes))
 
 
 def read_collection(source: Source, how: Reading) -> Collection:

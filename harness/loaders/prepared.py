@@ -44,12 +44,13 @@ class JoinRule(NamedTuple):
 class Texts(NamedTuple):
     """Prepared documents or queries.
 
-    ``digest`` as in :class:`harness.types.Corpus`; ``notes`` say what was accepted although it is odd.
+    ``digest`` and ``path`` as in :class:`harness.types.Corpus`; ``notes`` say what was accepted although it is odd.
     """
 
     ids: Ids
     texts: pa.ChunkedArray
     digest: str
+    path: Path
     notes: tuple[str, ...]
 
 
@@ -81,7 +82,7 @@ def prepare_texts(
     table = load_table(folder / _TABLE)
     facts = orjson.loads((folder / _FACTS).read_bytes())
     ids = Ids(table.column("id").combine_chunks())
-    return Texts(ids, table.column("text"), facts["digest"], tuple(facts["notes"]))
+    return Texts(ids, table.column("text"), facts["digest"], folder / _TABLE, tuple(facts["notes"]))
 
 
 def content_digest(ids: Ids, texts: pa.ChunkedArray) -> str:
