@@ -12,11 +12,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import RankingError
 from harness.jit import inline_kernel, kernel
-from harness.types import Float32Array, Int32Array, Int64Array, Run, UInt32Array
+from harness.types import Float32Array, Int32Array, Int64Array, Run, UInt32Array, UInt64Array
 
 __all__ = [
     "TieRule",
@@ -28,9 +27,8 @@ __all__ = [
     "pack_keys",
     "sortable_bits",
     "tie_break_by_row",
+    "unpack_keys",
 ]
-
-UInt64Array = npt.NDArray[np.uint64]
 
 
 class TieRule(StrEnum):
@@ -65,6 +63,13 @@ def pack_keys(scores: Float32Array, tie_break: UInt32Array) -> UInt64Array:
     ordered = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(0x80000000))
     keys: UInt64Array = (ordered.astype(np.uint64) << np.uint64(32)) | tie_break.astype(np.uint64)
     return keys
+
+
+def unpack_keys(keys: UInt64Array) -> tuple[Float32Array, UInt32Array]:
+    """Scores and tie-breakers of packed keys (float32 and uint32, same shape); a score of -0.0 comes back as 0.0."""
+    ordered = (keys >> np.uint64(32)).astype(np.uint32)
+    bits = np.where(ordered >> np.uint32(31), ordered ^ np.uint32(0x80000000), ~ordered)
+    return bits.view(np.float32), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
 
 def tie_break_by_row(rows: int) -> UInt32Array:

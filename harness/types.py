@@ -22,6 +22,7 @@ __all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "SparseVectors
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 

@@ -1,0 +1,157 @@
+"""Checked input and its transpose: from rows of documents to lists of postings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError
+from harness.jit import kernel
+from harness.reference.kernels import Postings
+from harness.types import (
+    Float32Array,
+    Int32Array,
+    Int64Array,
+    SparseVectors,
+    UInt32Array,
+    UInt64Array,
+)
+
+__all__ = ["as_sparse", "read_only", "transpose"]
+
+_NOT_FINITE, _OUT_OF_RANGE, _NOT_ASCENDING = 1, 2, 4
+_WORDS = {
+    _NOT_FINITE: "a value is NaN or infinite in float32",
+    _OUT_OF_RANGE: "an index is outside the dimensions",
+    _NOT_ASCENDING: "indices are not ascending, or one is repeated",
+}
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only view: arrays in memory and mapped from disk then share one compiled signature."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_sparse(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+    """Checked float32 rows from :class:`SparseVectors` or any SciPy sparse matrix or array.
+
+    SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
+    what they mean there). In :class:`SparseVectors` indices are ascending and unique; anything else is refused.
+    Stored zeros stay. Raises DataError that names the rows (of ``source``) holding NaN, infinite values or values
+    beyond float32, indices outside the dimensions, or repeated ones.
+    """
+    vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
+    indptr = np.ascontiguousarray(vectors.indptr, dtype=np.int64)
+    indices = np.ascontiguousarray(vectors.indices, dtype=np.int32)
+    values = np.ascontiguousarray(vectors.values, dtype=np.float32)
+    if len(indices) != len(values) or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(values):
+        raise DataError(source, ["indptr, indices and values do not belong together"])
+    if np.any(indptr[1:] < indptr[:-1]):
+        raise DataError(source, [f"indptr falls after row {int(np.argmax(indptr[1:] < indptr[:-1]))}"])
+    faults = np.zeros(len(indptr) - 1, dtype=np.uint8)
+    _find_faults(read_only(indptr), read_only(indices), read_only(values), vectors.dimensions, faults)
+    if faults.any():
+        raise DataError(
+            source, [f"row {row}: {_words(int(faults[row]))}" for row in np.flatnonzero(faults)], fix="mend these rows"
+        )
+    return SparseVectors(indptr, indices, values, vectors.dimensions)
+
+
+def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
+    """Postings of checked rows: by dimension, within each by ascending internal row.
+
+    ``order`` int32 (n,) lists the rows in internal order (None: as they come).
+    """
+    columns = np.zeros(vectors.dimensions + 1, dtype=np.int64)
+    rows = np.empty(vectors.nnz, dtype=np.uint32)
+    values = np.empty(vectors.nnz, dtype=np.float32)
+    taken = np.arange(len(vectors), dtype=np.int32) if order is None else order
+    _transpose(
+        read_only(vectors.indptr),
+        read_only(vectors.indices),
+        read_only(vectors.values),
+        read_only(taken),
+        columns,
+        rows,
+        values,
+    )
+    return freeze(columns.view(np.uint64), rows, values)
+
+
+def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Postings:
+    """Postings as read-only views."""
+    return Postings(read_only(columns), read_only(rows), read_only(values))
+
+
+def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+    from scipy.sparse import csr_array, issparse
+
+    if not issparse(matrix):
+        raise DataError(source, [f"expected SparseVectors or a SciPy sparse matrix, not {type(matrix).__name__}"])
+    if matrix.ndim != 2:
+        raise DataError(source, [f"expected two axes, not {matrix.ndim}"])
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(source, [f"values of dtype {matrix.dtype} are not real numbers"])
+    csr = matrix.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr_array(csr, copy=True)
+        csr.sum_duplicates()
+    if max(csr.shape) > np.iinfo(np.int32).max:
+        raise DataError(source, [f"shape {csr.shape} does not fit 32-bit row and column numbers"])
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
+        values = csr.data.astype(np.float32, copy=False)
+    return SparseVectors(
+        csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int32, copy=False), values, int(csr.shape[1])
+    )
+
+
+def _words(fault: int) -> str:
+    return "; ".join(text for bit, text in _WORDS.items() if fault & bit)
+
+
+@kernel
+def _find_faults(
+    indptr: Int64Array, indices: Int32Array, values: Float32Array, dimensions: int, faults: npt.NDArray[np.uint8]
+) -> None:
+    for row in range(len(faults)):
+        fault = 0
+        previous = -1
+        for place in range(indptr[row], indptr[row + 1]):
+            if not np.isfinite(values[place]):
+                fault |= _NOT_FINITE
+            if indices[place] < 0 or indices[place] >= dimensions:
+                fault |= _OUT_OF_RANGE
+            if indices[place] <= previous:
+                fault |= _NOT_ASCENDING
+            previous = indices[place]
+        faults[row] = fault
+
+
+@kernel
+def _transpose(
+    indptr: Int64Array,
+    indices: Int32Array,
+    values: Float32Array,
+    order: Int32Array,
+    columns: Int64Array,
+    rows: UInt32Array,
+    out_values: Float32Array,
+) -> None:
+    """Counting sort; ``columns`` int64 (D + 1) starts as zeros and ends as the start of each column."""
+    for place in range(len(indices)):
+        columns[indices[place] + 1] += 1
+    for column in range(1, len(columns)):
+        columns[column] += columns[column - 1]
+    for internal in range(len(order)):
+        for place in range(indptr[order[internal]], indptr[order[internal] + 1]):
+            target = columns[indices[place]]
+            rows[target] = internal
+            out_values[target] = values[place]
+            columns[indices[place]] = target + 1
+    for column in range(len(columns) - 1, 0, -1):
+        columns[column] = columns[column - 1]
+    columns[0] = 0

@@ -1,0 +1,165 @@
+"""From a batch of queries to ranked hits: batches, threads, workspaces, decoding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.ranking import unpack_keys
+from harness.reference.kernels import Postings, QueryRows, Rule, retrieve_kernel, sample_step, score_kernel
+from harness.reference.postings import read_only
+from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+
+__all__ = ["Searcher", "TopK"]
+
+_BATCH_KEYS = 1 << 20
+_BATCH_QUERIES = 256
+
+
+class TopK(NamedTuple):
+    """Ranked hits of a batch of queries, best first.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,). A query without hits has an empty slice.
+    """
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+
+
+class _Workspace(NamedTuple):
+    sums: Float64Array
+    keys: UInt64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Searcher:
+    """Postings with everything a search needs; shared by both scoring modes.
+
+    ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
+    of ties. Workspaces (16 bytes a document) are kept between calls, one for each thread that ever searched.
+    """
+
+    postings: Postings
+    documents: int
+    rule: Rule
+    order: Int32Array | None
+    _free: list[_Workspace] = field(default_factory=list)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of postings, column starts and tie order."""
+        arrays = (*self.postings, *(() if self.order is None else (self.order,)))
+        return sum(array.nbytes for array in arrays)
+
+    def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
+        """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
+        if k < 1:
+            raise UsageError(f"k is {k}", fix="k must be at least 1")
+        if threads < 1:
+            raise UsageError(f"threads is {threads}", fix="threads must be at least 1")
+        batches = list(self._batches(queries, k, threads))
+        if threads == 1 or len(batches) == 1:
+            parts = [self._retrieve_batch(queries, *batch) for batch in batches]
+        else:
+            with ThreadPoolExecutor(max_workers=threads) as pool:
+                parts = list(pool.map(lambda batch: self._retrieve_batch(queries, *batch), batches))
+        if len(parts) == 1:
+            return parts[0]
+        counts = [np.zeros(1, dtype=np.int64), *(np.diff(part.indptr) for part in parts)]
+        return TopK(
+            np.cumsum(np.concatenate(counts), dtype=np.int64),
+            np.concatenate([part.rows for part in parts] or [np.empty(0, dtype=np.int32)]),
+            np.concatenate([part.scores for part in parts] or [np.empty(0, dtype=np.float32)]),
+        )
+
+    def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
+        """Scores of the listed documents of every query (see :meth:`SparseIndex.score`)."""
+        _check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
+        internal = np.ascontiguousarray(rows, dtype=np.int32)
+        if self.order is not None:
+            internal = self._internal_rows()[internal]
+        scores = np.empty(len(rows), dtype=np.float32)
+        workspace = self._take()
+        lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
+        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace.sums, scores)
+        self._free.append(workspace)
+        _refuse_overflow(scores, indptr, 0)
+        return scores
+
+    def _batches(self, queries: QueryRows, k: int, threads: int) -> Iterator[tuple[int, int, int]]:
+        """(first query, end, width of its key table): as many queries as keep the table small."""
+        count = len(queries.indptr) - 1
+        lengths = self.postings.document_frequencies()[queries.columns]
+        totals = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])[queries.indptr]
+        most = min(k, self.documents, int(np.diff(totals).max(initial=0)))
+        width = max(1, most)
+        size = max(1, min(_BATCH_QUERIES, _BATCH_KEYS // width, -(-count // threads)))
+        for first in range(0, count, size):
+            yield first, min(first + size, count), width
+
+    def _retrieve_batch(self, queries: QueryRows, first: int, end: int, width: int) -> TopK:
+        best = np.zeros((end - first, width), dtype=np.uint64)
+        counts = np.zeros(end - first, dtype=np.int64)
+        workspace = self._take()
+        rank = sample_rank(width, self.documents)
+        retrieve_kernel(self.postings, queries, first, self.rule, rank, workspace.sums, workspace.keys, best, counts)
+        self._free.append(workspace)
+        best.sort(axis=1)
+        kept = best[:, ::-1][np.arange(width) < counts[:, None]]
+        scores, tie_break = unpack_keys(kept)
+        indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        _refuse_overflow(scores, indptr, first)
+        internal = (np.uint32(0xFFFFFFFF) - tie_break).view(np.int32)
+        return TopK(indptr, internal if self.order is None else self.order[internal], scores)
+
+    def _take(self) -> _Workspace:
+        try:
+            return self._free.pop()
+        except IndexError:
+            empty = np.full(self.documents, self.rule.empty, dtype=np.uint64).view(np.float64)
+            return _Workspace(empty, np.empty(self.documents, dtype=np.uint64))
+
+    def _internal_rows(self) -> Int32Array:
+        internal = np.empty(self.documents, dtype=np.int32)
+        internal[self.order] = np.arange(self.documents, dtype=np.int32)
+        return internal
+
+
+def sample_rank(width: int, documents: int) -> int:
+    """Where in the sample the threshold is guessed: low enough to be right nearly always (three deviations)."""
+    expected = width / int(sample_step(documents))
+    return math.ceil(expected + 3.0 * math.sqrt(expected)) + 1
+
+
+def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
+    """Rows by tie-breaker, the larger first; equal ones by row (int32, shape (n,))."""
+    if tie_break.shape != (documents,) or tie_break.dtype != np.uint32:
+        raise UsageError(
+            f"tie_break has shape {tie_break.shape} and dtype {tie_break.dtype}",
+            fix=f"give one uint32 for each of the {documents} documents",
+        )
+    return np.argsort(~tie_break, kind="stable").astype(np.int32)
+
+
+def _check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
+    if len(indptr) != queries + 1 or indptr[0] != 0 or indptr[-1] != len(rows) or np.any(indptr[1:] < indptr[:-1]):
+        raise UsageError(
+            f"indptr of length {len(indptr)} does not cut {len(rows)} rows into {queries} lists",
+            fix="give one slice of rows for each query",
+        )
+    if len(rows) and (rows.min() < 0 or rows.max() >= documents):
+        raise UsageError("a listed row is outside the index", fix=f"rows must be from 0 to {documents - 1}")
+
+
+def _refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
+    broken = np.flatnonzero(~np.isfinite(scores))
+    if len(broken):
+        queries = np.unique(np.searchsorted(indptr, broken, side="right") - 1) + first
+        raise DataError("queries", [f"row {query}: a score is beyond float32" for query in queries])
