@@ -1,0 +1,59 @@
+"""A label can be given back to the command line and means the same backend."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.backend_spec import parse_backend_specs
+from harness.cards import BackendCard, Oracle, Parameter
+from harness.errors import UsageError
+
+PARAMETERS = {
+    "size": Parameter("size", "int", 5, "", "engine", minimum=0),
+    "rate": Parameter("rate", "float", 0.5, "", "encoder", minimum=0.0),
+    "fast": Parameter("fast", "bool", False, "", "engine"),
+    "url": Parameter("url", "str", "", "", "engine"),
+}
+CARD = BackendCard("toy", "", "toy:Toy", None, "bm25", Oracle("none"), PARAMETERS, Path("toy.toml"), "")
+words = st.text(st.characters(exclude_characters=",;", exclude_categories=["Cs", "Cc", "Z"]), max_size=20)
+given_values = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.integers(0, 2**40),
+        "rate": st.floats(0, allow_nan=False, allow_infinity=False),
+        "fast": st.booleans(),
+        "url": words,
+    },
+)
+
+
+@given(given_values)
+def test_a_label_means_the_backend_it_was_made_for(values):
+    written = ";".join(f"{key}={value}" for key, value in values.items())
+    (spec,) = parse_backend_specs(f"toy:{written}" if written else "toy", {"toy": CARD})
+    assert dict(spec.given) == values
+    assert dict(spec.parameters) == {**CARD.defaults, **values}
+    (again,) = parse_backend_specs(spec.label, {"toy": CARD})
+    assert again == spec
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_understood_or_refused(text):
+    with suppress(UsageError):
+        assert {spec.name for spec in parse_backend_specs(text, {"toy": CARD})} == {"toy"}
+
+
+@given(st.floats())
+def test_bounds_hold(value):
+    parameter = PARAMETERS["rate"]
+    if math.isfinite(value) and value >= 0:
+        assert parameter.parse(str(value)) == value
+    else:
+        with pytest.raises(ValueError, match=r"below|finite"):
+            parameter.parse(str(value))
