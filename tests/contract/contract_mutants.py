@@ -1,0 +1,577 @@
+"""Engines that each break the contract in one way, and the tests of the suite that must notice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from contract_fakes import FakeEngine, FakeSparse, FakeText
+
+from harness.errors import BackendError, HarnessError
+from harness.protocols import (
+    Clock,
+    EngineInfo,
+    IndexReport,
+    Inputs,
+    ParameterValue,
+    Progress,
+    SearchResult,
+    Storage,
+)
+from harness.testing import Bm25, Expected
+from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
+from harness.types import Ids, SparseVectors
+
+KILLS: dict[type[FakeEngine], tuple[str, ...]] = {}
+
+
+def breaks(*tests: str) -> Callable[[type[FakeEngine]], type[FakeEngine]]:
+    def note(mutant: type[FakeEngine]) -> type[FakeEngine]:
+        KILLS[mutant] = tests
+        return mutant
+
+    return note
+
+
+def sparse_of(inputs: Inputs) -> SparseVectors:
+    assert inputs.sparse is not None
+    return inputs.sparse
+
+
+# What an engine says of itself
+
+
+@breaks("test_has_the_methods_of_the_protocol")
+class NoStorage(FakeSparse):
+    storage = None  # type: ignore[assignment]
+
+
+@breaks("test_has_the_methods_of_the_protocol")
+class OtherParameterNames(FakeSparse):
+    def search(self, queries: Inputs, top: int, clock: Clock) -> SearchResult:
+        return super().search(queries, top, clock)
+
+
+@breaks("test_declares_the_required_minimum")
+class DeclaresNothing(FakeSparse):
+    capabilities = None  # type: ignore[assignment]
+
+
+@breaks("test_declares_the_required_minimum")
+class NeverReopens(FakeSparse):
+    capabilities = replace(FakeSparse.capabilities, reopens=False)
+
+
+@breaks("test_declares_the_required_minimum")
+class UnknownGap(FakeSparse):
+    capabilities = replace(FakeSparse.capabilities, gaps={"test_that_is_not_there": "misspelt"})
+
+
+@breaks("test_declares_the_required_minimum")
+class GapForText(FakeText):
+    capabilities = replace(FakeText.capabilities, gaps={"test_wide_dimensions": "means nothing for texts"})
+
+
+@breaks("test_declares_the_required_minimum")
+class GapInTheMinimum(FakeSparse):
+    capabilities = replace(FakeSparse.capabilities, gaps={"test_finds_the_right_documents": "too hard"})
+
+
+@breaks("test_declares_the_required_minimum")
+class GapWithoutReason(FakeSparse):
+    capabilities = replace(FakeSparse.capabilities, gaps={"test_two_at_once": " "})
+
+
+@breaks("test_declares_the_required_minimum")
+class UnknownInput(FakeSparse):
+    capabilities = replace(FakeSparse.capabilities, input="graph")  # type: ignore[arg-type]
+
+
+@breaks("test_names_itself")
+class NoVersion(FakeSparse):
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        return replace(super().open(folder, ids), version="")
+
+
+@breaks("test_constructor_does_nothing")
+class WritesWhenMade(FakeSparse):
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        Path("engine.log").write_text("made", encoding="utf-8")
+
+
+# Lifetime
+
+
+class Reports(FakeSparse):
+    """Changes the report of indexing."""
+
+    def change(self, report: IndexReport) -> IndexReport:
+        raise NotImplementedError
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        return self.change(super().index(documents, progress, clock))
+
+
+def report_mutant(name: str, change: Callable[[IndexReport], IndexReport]) -> type[FakeEngine]:
+    mutant = type(name, (Reports,), {"change": lambda _, report: change(report)})
+    return breaks("test_counts_what_it_holds")(mutant)
+
+
+report_mutant("CountsWrongly", lambda report: replace(report, indexed=report.indexed - 1))
+report_mutant("SentWrongly", lambda report: replace(report, sent=report.sent + 1, indexed=report.indexed + 1))
+report_mutant("MissesWrongDtype", lambda report: replace(report, missing_rows=np.array([], dtype=np.int64)))
+report_mutant(
+    "MissesGoodDocuments",
+    lambda report: replace(report, missing_rows=np.array([1], dtype=np.int32), indexed=report.indexed - 1),
+)
+report_mutant("OwnClock", lambda report: replace(report, index_ns=time.perf_counter_ns() // 1000 * 1000 + 1))
+report_mutant("NoTime", lambda report: replace(report, index_ns=0))
+report_mutant("SaysNothing", lambda report: replace(report, state={}))
+report_mutant("NestedState", lambda report: replace(report, state={"segments": [1]}))  # type: ignore[dict-item]
+report_mutant("NanState", lambda report: replace(report, state={"share": float("nan")}))
+
+
+@breaks("test_reports_progress")
+class SilentProgress(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        class Silent:
+            def start(self, phase: str, total: int | None) -> None:
+                progress.start(phase, total)
+
+            def advance(self, amount: int) -> None:
+                pass
+
+        return super().index(documents, Silent(), clock)
+
+
+@breaks("test_reports_progress")
+class ProgressBeyondTotal(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        report = super().index(documents, progress, clock)
+        progress.start("merge", 1)
+        progress.advance(2)
+        return report
+
+
+@breaks("test_takes_space", "test_reopens")
+class TakesNoSpace(FakeSparse):
+    def storage(self) -> Storage:
+        return Storage(0, 0)
+
+
+@breaks("test_takes_space")
+class HalfBytes(FakeSparse):
+    def storage(self) -> Storage:
+        return Storage(1.5, 0)  # type: ignore[arg-type]
+
+
+@breaks("test_indexes_only_once")
+class IndexesAgain(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        self.ready = False
+        return super().index(documents, progress, clock)
+
+
+@breaks("test_searches_nothing_before_indexing")
+class AnswersBeforeIndexing(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if not self.ready:
+            empty = np.zeros(len(queries), dtype=np.int64)
+            return SearchResult(
+                np.zeros(len(queries) + 1, np.int64), np.array([], np.int32), np.array([], np.float32), empty, empty
+            )
+        return super().search(queries, k, clock)
+
+
+@breaks("test_reopens", "test_odd_ids")
+class ForgetsWeights(FakeSparse):
+    def load(self, folder: Path) -> None:
+        super().load(folder)
+        self.documents = replace(self.documents, values=np.ones_like(self.documents.values))
+
+
+@breaks("test_reopens")
+class CannotReopen(FakeSparse):
+    def load(self, folder: Path) -> None:
+        raise BackendError(f"'{folder}' is not mine")
+
+
+class Careless(FakeSparse):
+    """Opens whatever it finds, without looking at the manifest."""
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        self.folder, self.ids = folder, ids
+        self.ready = any(folder.iterdir())
+        if self.ready:
+            self.load(folder)
+        return EngineInfo(self.name, "1.0", "embedded")
+
+
+@breaks("test_reopening_with_other_documents_is_refused")
+class OpensForOthers(Careless):
+    pass
+
+
+@breaks("test_a_damaged_index_never_answers_wrongly")
+class LeaksEofErrors(Careless):
+    def load(self, folder: Path) -> None:
+        for path in folder.glob("*.npy"):
+            np.load(path)
+
+
+@breaks("test_a_damaged_index_never_answers_wrongly")
+class TakesDamageForEmptiness(Careless):
+    def load(self, folder: Path) -> None:
+        try:
+            super().load(folder)
+        except HarnessError:
+            nothing = np.array([], dtype=np.int32)
+            self.documents = SparseVectors(
+                np.zeros(len(self.ids) + 1, dtype=np.int64), nothing, nothing.astype(np.float32), 400
+            )
+
+
+@breaks("test_closes_twice", "test_constructor_does_nothing")
+class ClosesOnce(FakeSparse):
+    def close(self) -> None:
+        if self.folder is None:
+            raise BackendError("closed already")
+        super().close()
+
+
+@breaks("test_refuses_everything_once_closed")
+class CrashesOnceClosed(FakeSparse):
+    def opened(self) -> Path:
+        if self.folder is None:
+            raise AttributeError("'NoneType' object has no attribute 'query'")
+        return self.folder
+
+
+@breaks("test_refuses_everything_once_closed")
+class MeasuresOnceClosed(FakeSparse):
+    def storage(self) -> Storage:
+        return Storage(1, 0)
+
+
+@breaks("test_two_at_once")
+class SharesItsDocuments(FakeSparse):
+    shared: ClassVar[list[SparseVectors]] = []
+
+    def take(self, documents: Inputs) -> None:
+        super().take(documents)
+        self.shared.append(self.documents)
+
+    def score(self, queries: Inputs) -> Expected:
+        self.documents = self.shared[-1]
+        return super().score(queries)
+
+
+@breaks("test_odd_ids")
+class LosesOddIds(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        report = super().index(documents, progress, clock)
+        odd = np.array([row for row, one in enumerate(documents.ids) if not one.isprintable()], dtype=np.int32)
+        return replace(report, missing_rows=odd, indexed=report.indexed - len(odd))
+
+
+@breaks("test_odd_ids")
+class CrashesOnQuotes(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if any("'" in one for one in self.ids):
+            raise BackendError('syntax error near "\'"')
+        return super().search(queries, k, clock)
+
+
+# Answers
+
+
+class Answers(FakeSparse):
+    """Changes the hits of each query: rows and scores as lists, best first."""
+
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        raise NotImplementedError
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        right = super().search(queries, k, clock)
+        rows, scores, indptr = [], [], [0]
+        for start, stop in zip(right.indptr, right.indptr[1:], strict=False):
+            new = self.change(right.rows[start:stop].tolist(), right.scores[start:stop].tolist(), k)
+            rows += new[0]
+            scores += new[1]
+            indptr.append(len(rows))
+        return right._replace(
+            indptr=np.array(indptr, dtype=np.int64),
+            rows=np.array(rows, dtype=np.int32),
+            scores=np.array(scores, dtype=np.float32),
+        )
+
+
+FINDS = "test_finds_the_right_documents"
+
+
+@breaks(FINDS)
+class DropsTheBest(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows[1:], scores[1:]
+
+
+@breaks(FINDS)
+class RanksByRow(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        return [rows[i] for i in order], [scores[i] for i in order]
+
+
+@breaks(FINDS)
+class RepeatsADocument(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows[:1] + rows[:-1], scores[:1] + scores[:-1]
+
+
+@breaks(FINDS)
+class RoundsScores(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows, [round(score, 4) for score in scores]
+
+
+@breaks(FINDS)
+class SwapsRows(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows[::-1], scores
+
+
+@breaks(FINDS, "test_k_cuts_a_tie_group")
+class ReturnsOneMore(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        return super().search(queries, k + 1, clock) if k > 0 else super().search(queries, k, clock)
+
+
+@breaks("test_k_cuts_a_tie_group")
+class DropsTheCutGroup(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        kept = sum(score != scores[-1] for score in scores) if len(scores) == k else len(scores)
+        return rows[:kept], scores[:kept]
+
+
+@breaks("test_equal_scores")
+class PerturbsTies(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows, [score * (1 - 3e-8 * rank) for rank, score in enumerate(scores)]
+
+
+class Fields(FakeSparse):
+    """Changes one field of every result."""
+
+    def change(self, result: SearchResult) -> SearchResult:
+        raise NotImplementedError
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        return self.change(super().search(queries, k, clock))
+
+
+def field_mutant(name: str, change: Callable[[SearchResult], Any]) -> type[FakeEngine]:
+    return breaks(FINDS)(type(name, (Fields,), {"change": lambda _, result: change(result)}))
+
+
+field_mutant("LongRows", lambda result: result._replace(rows=result.rows.astype(np.int64)))
+field_mutant("DoubleScores", lambda result: result._replace(scores=result.scores.astype(np.float64)))
+field_mutant("ShortIndptr", lambda result: result._replace(indptr=result.indptr[:-1]))
+field_mutant("IntIndptr", lambda result: result._replace(indptr=result.indptr.astype(np.int32)))
+field_mutant("ShiftedIndptr", lambda result: result._replace(indptr=result.indptr + 1))
+field_mutant("UnknownRows", lambda result: result._replace(rows=result.rows + np.int32(100_000)))
+field_mutant("NanScores", lambda result: result._replace(scores=result.scores * np.float32("nan")))
+field_mutant("NoSearchTime", lambda result: result._replace(search_ns=result.search_ns * 0))
+field_mutant("OneTimeForAll", lambda result: result._replace(search_ns=result.search_ns[:1]))
+field_mutant("FloatTimes", lambda result: result._replace(transfer_ns=result.transfer_ns / 1e3))
+field_mutant("NegativeTransfer", lambda result: result._replace(transfer_ns=-result.transfer_ns))
+field_mutant("AnotherClock", lambda result: result._replace(transfer_ns=result.transfer_ns + 1))
+
+
+@breaks("test_pads_nothing", "test_k_beyond_the_documents", "test_empty_query", "test_unknown_term")
+class PadsWithZeros(FakeSparse):
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        return right._replace(matches=np.ones_like(right.matches))
+
+
+@breaks("test_k_beyond_the_documents")
+class CrashesBeyondTheDocuments(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if k > len(self.documents):
+            raise BackendError("kth out of bounds")
+        return super().search(queries, k, clock)
+
+
+@breaks("test_refuses_k_below_one")
+class AnswersZero(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        found = super().search(queries, max(k, 1), clock)
+        if k < 1:
+            return found._replace(indptr=found.indptr * 0, rows=found.rows[:0], scores=found.scores[:0])
+        return found
+
+
+@breaks("test_keeps_the_prefix_where_declared")
+class TiesDependOnK(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        order = sorted(range(len(rows)), key=lambda i: (-scores[i], rows[i] if k % 2 else -rows[i]))
+        return [rows[i] for i in order], [scores[i] for i in order]
+
+
+@breaks("test_is_deterministic_where_declared", "test_keeps_the_prefix_where_declared", "test_reopens")
+class ShufflesTies(Answers):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        chance = np.random.default_rng(time.perf_counter_ns()).random(len(rows))
+        order = sorted(range(len(rows)), key=lambda i: (-scores[i], chance[i]))
+        return [rows[i] for i in order], [scores[i] for i in order]
+
+
+@breaks("test_empty_query", "test_unknown_term")
+class SkipsQueriesWithoutHits(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        found = super().search(queries, k, clock)
+        lengths = np.diff(found.indptr)
+        order = np.argsort(lengths == 0, kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
+        return found._replace(indptr=indptr)
+
+
+@breaks("test_unknown_term", FINDS)
+class WantsAllTerms(FakeSparse):
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        wanted = sparse_of(queries).to_scipy().astype(bool).astype(int)
+        shared = (wanted @ self.documents.to_scipy().astype(bool).astype(int).T).toarray()
+        return right._replace(matches=shared == wanted.sum(axis=1)[:, None])
+
+
+@breaks("test_repeated_query_terms", FINDS)
+class IgnoresRepeats(FakeText):
+    def score(self, queries: Inputs) -> Expected:
+        assert queries.texts is not None
+        unique = [" ".join(sorted(set(text.split()))) for text in queries.texts.to_pylist()]
+        return bm25_scores(self.texts, unique, Bm25())
+
+
+@breaks("test_one_document")
+class NegativeIdf(FakeSparse):
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        return right._replace(scores=right.scores - 1.0) if len(self.documents) == 1 else right
+
+
+@breaks("test_empty_documents")
+class CountsEmptyDocuments(FakeSparse):
+    def score(self, queries: Inputs) -> Expected:
+        size = len(self.documents)
+        return sparse_scores(
+            SparseSample(self.documents, sparse_of(queries)), lambda _, containing: bm25_idf(size, containing)
+        )
+
+
+@breaks("test_empty_documents")
+class ShiftsRows(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        found = super().search(queries, k, clock)
+        position = np.cumsum(np.diff(self.documents.indptr) > 0) - 1
+        return found._replace(rows=position[found.rows].astype(np.int32))
+
+
+@breaks("test_no_queries")
+class NeedsQueries(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if not len(queries):
+            raise ValueError("need at least one array to concatenate")
+        return super().search(queries, k, clock)
+
+
+@breaks("test_batches_change_nothing")
+class NormalisesByBatch(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        found = super().search(queries, k, clock)
+        return found._replace(scores=found.scores / max(found.scores, default=np.float32(1)))
+
+
+@breaks("test_results_speak_of_rows")
+class SpeaksOfSortedIds(FakeSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        found = super().search(queries, k, clock)
+        return found._replace(rows=self.ids.tie_rank[found.rows].astype(np.int32))
+
+
+# Inputs
+
+
+@breaks("test_unicode_words")
+class FoldsToAscii(FakeText):
+    def score(self, queries: Inputs) -> Expected:
+        def fold(text: str) -> str:
+            return text.encode("ascii", "ignore").decode()
+
+        assert queries.texts is not None
+        return bm25_scores([fold(text) for text in self.texts], [fold(t) for t in queries.texts.to_pylist()], Bm25())
+
+
+@breaks("test_wide_dimensions")
+class FoldsColumns(FakeSparse):
+    def take(self, documents: Inputs) -> None:
+        super().take(documents)
+        self.documents = replace(self.documents, indices=np.minimum(self.documents.indices, 65_535))
+
+
+@breaks(
+    "test_refuses_bad_values_in_documents",
+    "test_refuses_bad_indices_in_documents",
+)
+class TakesAnyDocument(FakeSparse):
+    def take(self, documents: Inputs) -> None:
+        self.documents = sparse_of(documents)
+
+
+@breaks(
+    "test_refuses_bad_values_in_queries",
+    "test_refuses_bad_indices_in_queries",
+)
+class TakesAnyQuery(FakeSparse):
+    def score(self, queries: Inputs) -> Expected:
+        shape = (len(queries), len(self.documents))
+        return Expected(np.zeros(shape), np.zeros(shape, dtype=bool))
+
+
+@breaks("test_refuses_bad_values_in_queries", "test_refuses_bad_values_in_documents")
+class NamesNobody(FakeSparse):
+    def take(self, documents: Inputs) -> None:
+        self._refuse(documents)
+        super().take(documents)
+
+    def score(self, queries: Inputs) -> Expected:
+        self._refuse(queries)
+        return super().score(queries)
+
+    def _refuse(self, inputs: Inputs) -> None:
+        if inputs.sparse is not None and not np.isfinite(inputs.sparse.values).all():
+            raise BackendError("some value is not finite")
+
+
+@breaks("test_refuses_another_column")
+class CrashesWithoutAColumn(FakeSparse):
+    def take(self, documents: Inputs) -> None:
+        self.documents = replace(documents.sparse)  # type: ignore[type-var]
+
+
+@breaks("test_refuses_other_ids_than_it_was_opened_with")
+class TakesOtherIds(FakeSparse):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        self.ids = documents.ids
+        return super().index(documents, progress, clock)
+
+
+def pairs() -> Iterator[tuple[type[FakeEngine], str]]:
+    for mutant, tests in KILLS.items():
+        for test in tests:
+            yield mutant, test

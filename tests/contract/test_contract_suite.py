@@ -1,0 +1,136 @@
+"""Tests of the contract suite itself: it passes correct engines, and each of its tests fails some broken one."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_fakes import FakeEngine, FakeSparse
+from contract_mutants import KILLS, Answers, pairs
+
+from harness.testing import EngineContract
+
+pytest_plugins = ["pytester"]
+TESTS = sorted(name for name in dir(EngineContract) if name.startswith("test_"))
+DEFECTS = (Exception, pytest.fail.Exception)
+
+
+def suite_for(engine: type[FakeEngine]) -> EngineContract:
+    suite: EngineContract = type("Suite", (EngineContract,), {"engine": engine, "tolerance": 1e-6})()
+    return suite
+
+
+def arguments(test: Any) -> Iterator[dict[str, Any]]:
+    """The values of the test's parametrisation, one call a dict; one empty dict when there is none."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    yield from (dict(values) for values in itertools.product(*([(m.args[0], v) for v in m.args[1]] for m in marks)))
+
+
+def call(test: Any, folder: Path, patch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
+    folder.mkdir()
+    fixtures = {"tmp_path": folder, "monkeypatch": patch}
+    wanted = set(inspect.signature(test).parameters) & set(fixtures)
+    test(**{name: fixtures[name] for name in wanted}, **values)
+
+
+@pytest.mark.parametrize(("mutant", "test"), [pytest.param(m, t, id=f"{m.__name__}-{t}") for m, t in pairs()])
+def test_a_broken_engine_is_noticed(
+    mutant: type[FakeEngine], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = getattr(suite_for(mutant), test)
+    for number, values in enumerate(arguments(method)):
+        with pytest.raises(DEFECTS):
+            call(method, tmp_path / str(number), monkeypatch, values)
+
+
+def test_every_test_notices_something() -> None:
+    noticed = {test for tests in KILLS.values() for test in tests}
+    assert noticed == set(TESTS), f"never fail: {set(TESTS) - noticed}; unknown: {noticed - set(TESTS)}"
+
+
+class Approximate(Answers):
+    """Leaves out one of ten hits, as an approximate index might."""
+
+    capabilities = replace(FakeSparse.capabilities, exact=False, keeps_k_prefix=False)
+
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        kept = [place for place in range(len(rows)) if len(rows) < 10 or place % 10 != 9]
+        return [rows[place] for place in kept], [scores[place] for place in kept]
+
+
+class TooApproximate(Approximate):
+    def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+        return rows[::2], scores[::2]
+
+
+@pytest.mark.contract
+class TestApproximate(EngineContract):
+    """An engine that does not claim to be exact passes with a good recall."""
+
+    engine = Approximate
+    tolerance = 1e-6
+
+
+@pytest.mark.contract
+class TestAnyOrderOfTies(EngineContract):
+    """An engine that claims neither a prefix nor the same ties twice passes."""
+
+    class Shuffled(Answers):
+        capabilities = replace(FakeSparse.capabilities, deterministic=False, keeps_k_prefix=False)
+        generator = np.random.default_rng(5)
+
+        def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
+            chance = self.generator.random(len(rows))
+            order = sorted(range(len(rows)), key=lambda i: (-scores[i], chance[i]))
+            return [rows[i] for i in order], [scores[i] for i in order]
+
+    engine = Shuffled
+    tolerance = 1e-6
+
+
+def test_a_low_recall_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="recall@1"):
+        suite_for(TooApproximate).test_finds_the_right_documents(tmp_path)
+
+
+GAPS = """
+    from dataclasses import replace
+    from contract_fakes import FakeSparse
+    from contract_mutants import PerturbsTies
+    from harness.testing import EngineContract
+
+    class Gap(PerturbsTies):
+        capabilities = replace(FakeSparse.capabilities, gaps={{"{test}": "its own tie-breaking"}})
+
+    class TestGap(EngineContract):
+        engine = Gap
+        tolerance = 1e-6
+"""
+
+
+def run_with_gap(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str) -> pytest.RunResult:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    pytester.makepyfile(GAPS.format(test=test))
+    return pytester.runpytest("-q", "-p", "no:cacheprovider", "-k", "equal_scores or two_at_once or minimum")
+
+
+def test_a_declared_gap_is_expected_to_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with_gap(pytester, monkeypatch, "test_equal_scores").assert_outcomes(passed=2, xfailed=1)
+
+
+def test_a_gap_that_closed_is_noticed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_with_gap(pytester, monkeypatch, "test_two_at_once")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*XPASS(strict)*its own tie-breaking*"])
+
+
+def test_a_gap_of_an_unknown_name_is_an_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_with_gap(pytester, monkeypatch, "test_equal_score")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*gaps that name no test of the suite*test_equal_score*"])
