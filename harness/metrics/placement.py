@@ -7,7 +7,8 @@ score only. A run that would make this dear (huge tie groups, or unsorted with m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from harness.ranking import TieRule
 from harness.types import Float32Array, Int32Array, Int64Array, Qrels, Run, UInt32Array
 
 __all__ = ["place_hits"]
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 _DEAR = 64
 """Comparisons a hit, on average, beyond which ordering the whole run is cheaper than settling ties one by one."""
@@ -53,6 +56,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
     Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for NaN scores and for
     a document that occurs twice under one query.
     """
+    run, qrels = _uniform(run, qrels)
     query_of = qrels.query_ids.rows_of(run.query_ids)
     judged_rows = run.doc_ids.rows_of(qrels.doc_ids)[qrels.rows]
     ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
@@ -74,6 +78,20 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
     if ties is TieRule.AVERAGE:
         ranks[:] = above + 1
     return _judged(qrels, marks, ranks, above, tied)
+
+
+def _uniform(run: Run, qrels: Qrels) -> tuple[Run, Qrels]:
+    """The same arrays as read-only views, so that kernels are compiled for one kind of array, mapped from disk or not."""
+    run = replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
+    return run, replace(
+        qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
+    )
+
+
+def _read_only(array: Array) -> Array:
+    view = np.asarray(array).view()
+    view.setflags(write=False)
+    return cast("Array", view)
 
 
 def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Marks:
