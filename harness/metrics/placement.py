@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import ranking
+from harness.errors import DataError
 from harness.jit import kernel
 from harness.metrics.judged import JudgedHits
 from harness.ranking import TieRule
-from harness.types import Float32Array, Int32Array, Int64Array, Qrels, Run, UInt32Array
+from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run, UInt32Array
 
 __all__ = ["place_hits"]
 
@@ -54,11 +55,11 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
     """The judged hits of every judged query with their ranks under the tie rule.
 
     Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for NaN scores and for
-    a document that occurs twice under one query.
+    a document that occurs twice under one query, DataError for a run none of whose query or document ids is judged.
     """
     run, qrels = _uniform(run, qrels)
-    query_of = qrels.query_ids.rows_of(run.query_ids)
-    judged_rows = run.doc_ids.rows_of(qrels.doc_ids)[qrels.rows]
+    query_of = _match("query", run.query_ids, qrels.query_ids)
+    judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids), len(qrels.doc_ids))[qrels.rows]
     ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
     hits = _Hits(run.indptr, run.rows, run.scores, query_of)
     marks = _marked(run, hits, qrels, judged_rows)
@@ -81,11 +82,31 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
 
 
 def _uniform(run: Run, qrels: Qrels) -> tuple[Run, Qrels]:
-    """The same arrays as read-only views, so that kernels are compiled for one kind of array, mapped from disk or not."""
+    """The same arrays as read-only views: one kind of array, mapped from disk or not, so one compilation."""
     run = replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
     return run, replace(
         qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
     )
+
+
+def _match(kind: str, ids: Ids, judged: Ids) -> Int32Array:
+    """Judged row of each id of the run; a run that shares no id with the judgments is a mistake, never a score of 0."""
+    found = judged.rows_of(ids)
+    if len(ids) and len(judged) and not bool((found >= 0).any()):
+        raise DataError(
+            "run",
+            [f"none of its {len(ids)} {kind} ids is judged (run: '{ids[0]}', judgments: '{judged[0]}')"],
+            fix="check that run and judgments belong to the same collection",
+        )
+    return found
+
+
+def _inverse(found: Int32Array, size: int) -> Int32Array:
+    """Where each of ``size`` rows is found, -1 for nowhere. Hashing the judged ids only is the cheap direction."""
+    where = np.full(size, -1, dtype=np.int32)
+    places = np.flatnonzero(found >= 0)
+    where[found[places]] = places
+    return where
 
 
 def _read_only(array: Array) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import DataError, UsageError
+from harness.errors import UsageError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import Kernel, Kind
@@ -42,7 +42,6 @@ def score(
         raise UsageError(f"the relevance level must be at least 1, not {relevance}")
     resolved = tuple(_with_level(measure, relevance) for measure in measures)
     _refuse_without_closed_form(resolved, ties)
-    _refuse_strangers(run, qrels)
     _refuse_grades_beyond_scale(resolved, qrels)
     judged = place_hits(run, qrels, ties)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
@@ -70,17 +69,6 @@ def _refuse_without_closed_form(measures: Sequence[Measure], ties: TieRule) -> N
             f"no closed form over tie permutations for {', '.join(lacking)}",
             fix=f"leave them out, or use another tie rule; 'average' is offered for {able}",
         )
-
-
-def _refuse_strangers(run: Run, qrels: Qrels) -> None:
-    """A run that shares no id with the judgments is a mistake, never a score of 0."""
-    for kind, ids, judged in (("query", run.query_ids, qrels.query_ids), ("document", run.doc_ids, qrels.doc_ids)):
-        if len(ids) and len(judged) and not bool((judged.rows_of(ids) >= 0).any()):
-            raise DataError(
-                "run",
-                [f"none of its {len(ids)} {kind} ids is judged (run: '{ids[0]}', judgments: '{judged[0]}')"],
-                fix="check that run and judgments belong to the same collection",
-            )
 
 
 def _refuse_grades_beyond_scale(measures: Sequence[Measure], qrels: Qrels) -> None:
