@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -62,11 +63,20 @@ class Ids:
         return ids
 
     def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
-        """Row number of each given id, -1 where it is not in this column."""
-        wanted = ids.values if isinstance(ids, Ids) else ids
-        found = pc.fill_null(pc.index_in(wanted, value_set=self.values), -1)
-        rows: Int32Array = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
-        return rows
+        """Row number of each given id, -1 where it is not in this column.
+
+        The answer for another id column is remembered as long as that column lives: a corpus is matched with the same
+        judgments for every backend, measure set and tie rule.
+        """
+        if not isinstance(ids, Ids):
+            return _rows_in(self.values, ids)
+        if ids not in self._matched:
+            self._matched[ids] = _rows_in(self.values, ids.values)
+        return self._matched[ids]
+
+    @cached_property
+    def _matched(self) -> WeakKeyDictionary[Ids, Int32Array]:
+        return WeakKeyDictionary()
 
     @cached_property
     def tie_rank(self) -> UInt32Array:
@@ -79,6 +89,13 @@ class Ids:
         rank = np.empty(len(self), dtype=np.uint32)
         rank[order] = np.arange(len(self), dtype=np.uint32)
         return rank
+
+
+def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
+    found = pc.fill_null(pc.index_in(wanted, value_set=values), -1)
+    rows: Int32Array = np.array(found.to_numpy(zero_copy_only=False), dtype=np.int32)
+    rows.setflags(write=False)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
