@@ -89,8 +89,8 @@ def order(run: Run) -> Run:
     return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
 
 
-def cut(run: Run, k: int) -> Run:
-    """The first ``k`` hits of every query, in the run's own order; ``k`` must be at least 0."""
+def cut(run: Run, k: int | Int64Array) -> Run:
+    """The first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
     lengths = np.minimum(np.diff(run.indptr), k)
     indptr = np.zeros(len(run.indptr), dtype=np.int64)
     np.cumsum(lengths, out=indptr[1:])

@@ -57,21 +57,28 @@ def idf(df: Int64Array, documents: int) -> Float64Array:
 
 
 def document_weights(
-    counts: TermCounts, *, k1: float = K1, b: float = B, k1_plus_1: bool = True, avgdl: float | None = None
+    counts: TermCounts,
+    *,
+    k1: float = K1,
+    b: float = B,
+    k1_plus_1: bool = True,
+    avgdl: float | None = None,
+    lengths: Int64Array | None = None,
 ) -> SparseVectors:
     """BM25 weights of every document: computed in float64, rounded once to float32.
 
     ``k1_plus_1=False`` leaves the constant factor (k1 + 1) out, as Lucene does since version 8: every score shrinks by
-    that factor and no ranking changes. ``avgdl`` overrides the measured mean length. Documents without terms stay
-    empty. With k1 = 0 a weight is 1 whenever the term occurs. Raises UsageError for parameters out of range.
+    that factor and no ranking changes. ``avgdl`` overrides the measured mean length, ``lengths`` int64 (n,) the
+    documents' own. Documents without terms stay empty. With k1 = 0 a weight is 1 whenever the term occurs. Raises
+    UsageError for parameters out of range.
     """
     check_parameters(k1, b, avgdl)
     mean = statistics(counts).avgdl if avgdl is None else avgdl
     values = np.empty(counts.documents.nnz, dtype=np.float32)
     if len(values):
         factor = k1 + 1.0 if k1_plus_1 else 1.0
-        documents = counts.documents
-        _weigh(documents.indptr, documents.values, counts.lengths, float(k1), float(b), mean, factor, values)
+        documents, terms = counts.documents, counts.lengths if lengths is None else lengths
+        _weigh(documents.indptr, documents.values, terms, float(k1), float(b), mean, factor, values)
     return SparseVectors(counts.documents.indptr, counts.documents.indices, values, counts.documents.dimensions)
 
 

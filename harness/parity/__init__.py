@@ -1,1 +1,24 @@
-"""parity"""
+"""Holds an engine's run against the exact result of what it claims to compute, and names the cause of differences."""
+
+from __future__ import annotations
+
+from harness.parity.compare import UNKNOWN, compare_run, explain
+from harness.parity.hypotheses import HYPOTHESES, Case, Hypothesis, Rescored
+from harness.parity.oracles import Oracle, SparseOracle, make_oracle
+from harness.parity.result import Level, Parity, QueryParity
+
+__all__ = [
+    "HYPOTHESES",
+    "UNKNOWN",
+    "Case",
+    "Hypothesis",
+    "Level",
+    "Oracle",
+    "Parity",
+    "QueryParity",
+    "Rescored",
+    "SparseOracle",
+    "compare_run",
+    "explain",
+    "make_oracle",
+]

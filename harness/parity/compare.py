@@ -1,0 +1,131 @@
+"""A run held against its oracle: levels, agreement, score differences, and the proven cause of each difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from harness import ranking
+from harness.errors import UsageError
+from harness.metrics.agreement import RBO_P, overlap, rbo
+from harness.parity.hypotheses import HYPOTHESES, Case, Hypothesis
+from harness.parity.judging import Judgements, judge
+from harness.parity.oracles import Oracle
+from harness.parity.result import Level, Parity, QueryParity
+from harness.types import Float64Array, Int32Array, Run
+
+__all__ = ["UNKNOWN", "compare_run", "explain"]
+
+UNKNOWN = "unknown"
+"""The name of a cause that no hypothesis proves: a defect of the harness, counted."""
+
+_SHALLOW = 10
+
+
+def compare_run(
+    run: Run,
+    oracle: Oracle,
+    *,
+    k: int,
+    tolerance: float,
+    missing_rows: Int32Array | None = None,
+    hypotheses: Sequence[Hypothesis] = HYPOTHESES,
+) -> Parity:
+    """Compare an engine's ``run``, asked for ``k`` hits, with its oracle for the same queries.
+
+    ``tolerance`` is the relative score difference that the engine states (0: none); ``missing_rows`` are documents that
+    the engine is known not to hold. Queries that are different, or whose scores differ by more than the tolerance,
+    get a cause. Raises UsageError for k below 1 or a tolerance outside [0, 1), RankingError for a run with NaN
+    scores, repeated documents, or other queries or documents than the oracle's.
+    """
+    if k < 1 or not 0 <= tolerance < 1:
+        raise UsageError(f"parity at k = {k} and tolerance {tolerance}", fix="k is at least 1, the tolerance in [0, 1)")
+    ranking.check(run)
+    exact = oracle.retrieve(k)
+    queries = len(run.query_ids)
+    verdict = judge(run, oracle.score(run), exact, np.full(queries, k, dtype=np.int64), np.full(queries, tolerance))
+    pending = np.flatnonzero((verdict.level == Level.DIFFERENT) | (verdict.max_rel > tolerance)).astype(np.int32)
+    missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
+    cause: list[str | None] = [None] * queries
+    if len(pending):
+        case = Case(_of_queries(run, pending), oracle.of_queries(pending), k, tolerance, missing)
+        for query, name in zip(pending, explain(case, hypotheses), strict=True):
+            cause[query] = name
+    per_query = QueryParity(
+        level=verdict.level,
+        overlap={depth: overlap(run, exact, depth) for depth in sorted({min(_SHALLOW, k), k})},
+        rbo=rbo(run, exact, RBO_P),
+        max_abs_score_diff=verdict.max_abs,
+        max_rel_score_diff=verdict.max_rel,
+        cause=tuple(cause),
+    )
+    return _summarise(oracle, tolerance, k, verdict, per_query)
+
+
+def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[str]:
+    """The first hypothesis that is proven for each query of the case, ``unknown`` where none is.
+
+    Every hypothesis re-scores only the queries that are still unexplained.
+    """
+    causes = [UNKNOWN] * len(case.run.query_ids)
+    left = np.arange(len(causes), dtype=np.int32)
+    for hypothesis in hypotheses:
+        if len(left) == 0:
+            break
+        part = Case(
+            _of_queries(case.run, left), case.oracle.of_queries(left), case.k, case.tolerance, case.missing_rows
+        )
+        proven = _proven(part, hypothesis)
+        for query in left[proven]:
+            causes[query] = hypothesis.name
+        left = left[~proven]
+    return causes
+
+
+def _proven(case: Case, hypothesis: Hypothesis) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    rescored = hypothesis.rescore(case)
+    if rescored is None:
+        return np.zeros(len(case.run.query_ids), dtype=np.bool_)
+    verdict = judge(rescored.run, rescored.true_scores, rescored.oracle, rescored.k, rescored.tie_tolerance)
+    return (verdict.level >= Level.TIE_EQUIVALENT) & (verdict.max_rel <= rescored.score_tolerance)
+
+
+def _of_queries(run: Run, rows: Int32Array) -> Run:
+    lengths = np.diff(run.indptr)[rows]
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[rows] - indptr[:-1], lengths)
+    return Run(type(run.query_ids).of(run.query_ids.take(rows)), run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+
+
+def _summarise(oracle: Oracle, tolerance: float, k: int, verdict: Judgements, per_query: QueryParity) -> Parity:
+    def at_least(level: Level) -> int:
+        return int(np.count_nonzero(verdict.level >= level))
+
+    return Parity(
+        oracle=oracle.name,
+        mode=oracle.mode,
+        tolerance=tolerance,
+        k=k,
+        queries=len(verdict.level),
+        bit_equal=at_least(Level.BIT_EQUAL),
+        identical=at_least(Level.IDENTICAL),
+        tie_equivalent=at_least(Level.TIE_EQUIVALENT),
+        different=len(verdict.level) - at_least(Level.TIE_EQUIVALENT),
+        overlap={depth: _mean(values) for depth, values in per_query.overlap.items()},
+        rbo=_mean(per_query.rbo),
+        rbo_p=RBO_P,
+        max_abs_score_diff=float(verdict.max_abs.max(initial=0.0)),
+        max_rel_score_diff=float(verdict.max_rel.max(initial=0.0)),
+        causes=_count(per_query.cause),
+        per_query=per_query,
+    )
+
+
+def _mean(values: Float64Array) -> float:
+    return float(values.mean()) if len(values) else 1.0
+
+
+def _count(causes: Sequence[str | None]) -> Mapping[str, int]:
+    return dict(Counter(cause for cause in causes if cause is not None).most_common())

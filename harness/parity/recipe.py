@@ -1,0 +1,96 @@
+"""What an oracle is made of. A cause of a difference is one field of it, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from harness.analysis.terms import TermCounts
+from harness.encoders import bm25
+from harness.errors import UsageError
+from harness.protocols import ParameterValue
+from harness.types import Float32Array, Ids, Int32Array, SparseVectors
+
+__all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
+
+Mode = Literal["textbook", "lucene"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Everything that decides an oracle's scores.
+
+    ``mode`` ``textbook``: ``documents`` are weights, ``queries`` query weights, and a contribution is
+    ``f32(f32(query weight · idf) · document weight)``. ``mode`` ``lucene``: both are term counts, scored with Lucene's
+    byte lengths and order of operations under ``k1`` and ``b``. Either way contributions are added in float64.
+
+    ``idf`` is "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
+    IDF, or float32 (V,) to use as it stands. ``counts`` is None for vectors that BM25 did not make; causes that need
+    new weights cannot be tested then, and ``k1``, ``b`` and ``k1_plus_1`` mean nothing.
+    """
+
+    mode: Mode
+    doc_ids: Ids
+    query_ids: Ids
+    documents: SparseVectors
+    queries: SparseVectors
+    idf: Literal["bm25"] | Float32Array | None = "bm25"
+    counts: TermCounts | None = None
+    k1: float = bm25.K1
+    b: float = bm25.B
+    k1_plus_1: bool = True
+
+    def with_queries(self, rows: Int32Array) -> Self:
+        """The same oracle for some of the queries, in the order of ``rows``."""
+        lengths = np.diff(self.queries.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(self.queries.indptr[rows] - indptr[:-1], lengths)
+        queries = SparseVectors(indptr, self.queries.indices[kept], self.queries.values[kept], self.queries.dimensions)
+        return replace(self, query_ids=Ids.of(self.query_ids.take(rows)), queries=queries)
+
+
+def make_recipe(
+    kind: str,
+    *,
+    doc_ids: Ids,
+    query_ids: Ids,
+    counts: TermCounts | None = None,
+    documents: SparseVectors | None = None,
+    queries: SparseVectors | None = None,
+    parameters: Mapping[str, ParameterValue],
+) -> Recipe:
+    """The recipe of the oracle that a backend's card names.
+
+    ``kind`` ``lucene`` needs ``counts``. ``sparse`` takes the vectors that the engine was given (``documents`` and
+    ``queries``), or makes them from ``counts``. Of the ``parameters`` k1, b, k1_plus_1 and idf are read (does the
+    engine multiply by the IDF? default true). Raises UsageError for another kind or when something is missing.
+    """
+    k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))
+    if kind == "lucene":
+        if counts is None:
+            raise UsageError("the lucene oracle needs term counts", fix="only BM25 backends have it")
+        return Recipe("lucene", doc_ids, query_ids, counts.documents, counts.queries, "bm25", counts, k1, b, False)
+    if kind != "sparse":
+        raise UsageError(f"there is no oracle of kind '{kind}'", fix="use sparse or lucene")
+    k1_plus_1 = bool(parameters.get("k1_plus_1", True))
+    if counts is not None and documents is None:
+        documents = bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=k1_plus_1)
+    if counts is not None and queries is None:
+        queries = counts.queries
+    if documents is None or queries is None:
+        raise UsageError("the sparse oracle needs document and query vectors, or term counts")
+    idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", True) else None
+    return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1)
+
+
+def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
+    """The same vectors with nothing left in ``rows``."""
+    lengths = np.diff(vectors.indptr)
+    gone = np.zeros(len(vectors), dtype=np.bool_)
+    gone[rows] = True
+    kept = ~np.repeat(gone, lengths)
+    indptr = np.concatenate([[0], np.cumsum(np.where(gone, 0, lengths))]).astype(np.int64)
+    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
