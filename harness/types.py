@@ -161,10 +161,7 @@ class Qrels:
     def of_queries(self, queries: Ids) -> Qrels:
         """The judgments of those queries only, in this object's order."""
         kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
-        lengths = np.diff(self.indptr)[kept]
-        indptr = np.zeros(len(kept) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        places = np.arange(indptr[-1], dtype=np.int64) + np.repeat(self.indptr[kept] - indptr[:-1], lengths)
+        indptr, places = _gather(self.indptr, kept)
         query_ids = Ids(self.query_ids.values.take(pa.array(kept)))
         return Qrels(query_ids, self.doc_ids, indptr, self.rows[places], self.grades[places])
 
@@ -182,6 +179,12 @@ class Run:
     indptr: Int64Array
     rows: Int32Array
     scores: Float32Array
+
+    def of_queries(self, queries: npt.NDArray[Any]) -> Run:
+        """The run of some queries, given by number, in that order."""
+        indptr, places = _gather(self.indptr, queries)
+        query_ids = Ids(self.query_ids.values.take(pa.array(queries)))
+        return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places])
 
     @property
     def hits(self) -> int:
@@ -219,6 +222,11 @@ class SparseVectors:
         cut = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
         return self.indices[cut], self.values[cut]
 
+    def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
+        """Some of the vectors, in the order of ``rows``."""
+        indptr, places = _gather(self.indptr, rows)
+        return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
+
     @cached_property
     def nonempty_rows(self) -> Int32Array:
         """Rows that have at least one stored value."""
@@ -243,6 +251,15 @@ class SparseVectors:
             values=csr.data.astype(np.float32, copy=False),
             dimensions=int(csr.shape[1]),
         )
+
+
+def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
+    """Offsets of the chosen rows among themselves, and where each of their values lies now."""
+    lengths = np.diff(indptr)[rows]
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    places: Int64Array = np.arange(offsets[-1], dtype=np.int64) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
+    return offsets, places
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 ``w(t, d) = tf · (k1 + 1) / (tf + k1 · (1 - b + b · |d| / avgdl))``, ``idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))``.
 A document's score is the sum, over the query's terms, of ``count in query · idf · w``. The vectors made here hold
-``w`` for documents and the counts for queries; engines and oracles multiply by the IDF themselves.
+``w`` for documents and the counts for queries; engines and oracles multiply by the IDF themselves
+(:func:`harness.reference.bm25_idf`).
 
 N, df and avgdl are taken over the documents that have at least one term, as Lucene and Qdrant do.
 
@@ -20,9 +21,9 @@ import numpy as np
 from harness.analysis.terms import TermCounts
 from harness.errors import UsageError
 from harness.jit import kernel
-from harness.types import Float32Array, Float64Array, Int64Array, SparseVectors
+from harness.types import Float32Array, Int64Array, SparseVectors
 
-__all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "idf", "statistics"]
+__all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "statistics"]
 
 K1 = 0.9
 """Anserini's default: how fast repeats of a term stop counting."""
@@ -48,12 +49,6 @@ def statistics(counts: TermCounts) -> Statistics:
     documents = int(np.count_nonzero(lengths))
     df = np.bincount(counts.documents.indices, minlength=counts.documents.dimensions).astype(np.int64)
     return Statistics(documents, float(lengths.sum() / documents) if documents else 0.0, df)
-
-
-def idf(df: Int64Array, documents: int) -> Float64Array:
-    """``ln(1 + (N - df + 0.5) / (df + 0.5))`` for each term: float64 (V,), always positive for df <= N."""
-    weights: Float64Array = np.log1p((documents - df + 0.5) / (df + 0.5))
-    return weights
 
 
 def document_weights(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from harness import ranking
-from harness.errors import UsageError
-from harness.metrics.agreement import RBO_P, overlap, rbo
+from harness.errors import RankingError, UsageError
+from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
 from harness.parity.hypotheses import HYPOTHESES, Case, Hypothesis
 from harness.parity.judging import Judgements, judge
 from harness.parity.oracles import Oracle
@@ -42,15 +43,15 @@ def compare_run(
     """
     if k < 1 or not 0 <= tolerance < 1:
         raise UsageError(f"parity at k = {k} and tolerance {tolerance}", fix="k is at least 1, the tolerance in [0, 1)")
-    ranking.check(run)
     exact = oracle.retrieve(k)
+    _check(run, exact)
     queries = len(run.query_ids)
     verdict = judge(run, oracle.score(run), exact, np.full(queries, k, dtype=np.int64), np.full(queries, tolerance))
     pending = np.flatnonzero((verdict.level == Level.DIFFERENT) | (verdict.max_rel > tolerance)).astype(np.int32)
     missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
     cause: list[str | None] = [None] * queries
     if len(pending):
-        case = Case(_of_queries(run, pending), oracle.of_queries(pending), k, tolerance, missing)
+        case = Case(run.of_queries(pending), oracle.of_queries(pending), k, tolerance, missing)
         for query, name in zip(pending, explain(case, hypotheses), strict=True):
             cause[query] = name
     per_query = QueryParity(
@@ -64,6 +65,13 @@ def compare_run(
     return _summarise(oracle, tolerance, k, verdict, per_query)
 
 
+def _check(run: Run, exact: Run) -> None:
+    same_axes(run, exact)
+    if len(run.rows) and not (run.rows.min() >= 0 and run.rows.max() < len(run.doc_ids)):
+        raise RankingError("a run names documents outside its corpus", fix="this is a defect of the adapter")
+    ranking.check(run)
+
+
 def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[str]:
     """The first hypothesis that is proven for each query of the case, ``unknown`` where none is.
 
@@ -74,9 +82,7 @@ def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[s
     for hypothesis in hypotheses:
         if len(left) == 0:
             break
-        part = Case(
-            _of_queries(case.run, left), case.oracle.of_queries(left), case.k, case.tolerance, case.missing_rows
-        )
+        part = replace(case, run=case.run.of_queries(left), oracle=case.oracle.of_queries(left))
         proven = _proven(part, hypothesis)
         for query in left[proven]:
             causes[query] = hypothesis.name
@@ -90,13 +96,6 @@ def _proven(case: Case, hypothesis: Hypothesis) -> np.ndarray[tuple[int], np.dty
         return np.zeros(len(case.run.query_ids), dtype=np.bool_)
     verdict = judge(rescored.run, rescored.true_scores, rescored.oracle, rescored.k, rescored.tie_tolerance)
     return (verdict.level >= Level.TIE_EQUIVALENT) & (verdict.max_rel <= rescored.score_tolerance)
-
-
-def _of_queries(run: Run, rows: Int32Array) -> Run:
-    lengths = np.diff(run.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[rows] - indptr[:-1], lengths)
-    return Run(type(run.query_ids).of(run.query_ids.take(rows)), run.doc_ids, indptr, run.rows[kept], run.scores[kept])
 
 
 def _summarise(oracle: Oracle, tolerance: float, k: int, verdict: Judgements, per_query: QueryParity) -> Parity:

@@ -19,6 +19,7 @@ from harness.parity.recipe import Recipe
 from harness.parity.recipe_changes import (
     byte_lengths,
     float16_weights,
+    float32_idf,
     idf_over_all_documents,
     lucene_arithmetic,
     missing_documents,
@@ -53,8 +54,8 @@ class Case:
 class Rescored(NamedTuple):
     """The case under one changed assumption.
 
-    ``run`` are the engine's hits that count, ``oracle`` the exact ranking, ``true_scores`` float32 aligned with ``run``;
-    per query: ``k`` int64, and the relative tolerances of the ranking and of the scores, float64.
+    ``run`` are the engine's hits that count, ``oracle`` the exact ranking, ``true_scores`` float32 aligned with
+    ``run``; per query: ``k`` int64, and the relative tolerances of the ranking and of the scores, float64.
     """
 
     run: Run
@@ -137,9 +138,10 @@ def _float32_sums(case: Case) -> Rescored | None:
 def _fewer_hits(case: Case) -> Rescored | None:
     plain = _plain(case, case.run, case.oracle)
     returned = np.diff(case.run.indptr)
-    if not (returned < np.diff(plain.oracle.indptr)).any():
+    if not ((returned > 0) & (returned < np.diff(plain.oracle.indptr))).any():
         return None
-    return plain._replace(oracle=ranking.cut(plain.oracle, returned), k=returned)
+    k: Int64Array = np.where(returned > 0, returned, case.k)
+    return plain._replace(oracle=ranking.cut(plain.oracle, k), k=k)
 
 
 def _padding(case: Case) -> Rescored | None:
@@ -167,6 +169,7 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     _Reread("fewer hits", "the engine returned the right documents, and stopped early", _fewer_hits),
     _Reread("zero-score padding", "documents that match nothing fill the list up to k", _padding),
     _Changed("IDF over all documents", "N counts documents without terms too", idf_over_all_documents),
+    _Changed("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
     _Changed("no IDF", "the engine leaves the IDF out", no_idf),
     _Changed("query counts ignored", "a repeated query term counts once", query_counts_ignored),
     _Changed("factor (k1 + 1)", "the constant factor is left out, or put in", other_constant_factor),

@@ -45,11 +45,7 @@ class Recipe:
 
     def with_queries(self, rows: Int32Array) -> Self:
         """The same oracle for some of the queries, in the order of ``rows``."""
-        lengths = np.diff(self.queries.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(self.queries.indptr[rows] - indptr[:-1], lengths)
-        queries = SparseVectors(indptr, self.queries.indices[kept], self.queries.values[kept], self.queries.dimensions)
-        return replace(self, query_ids=Ids.of(self.query_ids.take(rows)), queries=queries)
+        return replace(self, query_ids=Ids.of(self.query_ids.take(rows)), queries=self.queries.take(rows))
 
 
 def make_recipe(

@@ -9,11 +9,16 @@ import numpy as np
 from harness.analysis.terms import TermCounts
 from harness.encoders import bm25
 from harness.parity.recipe import Recipe, empty_rows
-from harness.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.reference import bm25_idf, document_frequencies
+from harness.reference.lucene import byte_lengths as encode_lengths
+from harness.reference.lucene import decoded_lengths
+from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
+from harness.types import Int32Array, Int64Array, SparseVectors
 
 __all__ = [
     "byte_lengths",
     "float16_weights",
+    "float32_idf",
     "idf_over_all_documents",
     "lucene_arithmetic",
     "missing_documents",
@@ -21,7 +26,6 @@ __all__ = [
     "no_idf",
     "other_constant_factor",
     "query_counts_ignored",
-    "rounded_lengths",
     "textbook_arithmetic",
     "uint8_weights",
 ]
@@ -38,7 +42,7 @@ def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | 
     changed = missing_documents(recipe, missing)
     if changed is None or recipe.mode != "textbook" or recipe.idf != "bm25":
         return None
-    return replace(changed, idf=_idf(recipe.documents, len(recipe.documents.nonempty_rows)))
+    return replace(changed, idf=bm25_idf(*document_frequencies(recipe.documents)))
 
 
 def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
@@ -46,7 +50,7 @@ def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | Non
     all_documents = len(recipe.documents)
     if recipe.mode != "textbook" or recipe.idf != "bm25" or len(recipe.documents.nonempty_rows) == all_documents:
         return None
-    return replace(recipe, idf=_idf(recipe.documents, all_documents))
+    return replace(recipe, idf=bm25_idf(document_frequencies(recipe.documents)[0], all_documents))
 
 
 def no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
@@ -73,7 +77,7 @@ def byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Textbook weights from lengths that were rounded to one byte."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
-    lengths = rounded_lengths(recipe.counts.lengths)
+    lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
     return replace(recipe, documents=_weights(recipe, recipe.counts, lengths=lengths))
 
 
@@ -94,10 +98,7 @@ def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 def float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Document weights rounded to float16 (Qdrant's ``datatype=float16``)."""
-    if recipe.mode != "textbook":
-        return None
-    rounded = recipe.documents.values.astype(np.float16).astype(np.float32)
-    return replace(recipe, documents=replace(recipe.documents, values=rounded))
+    return _stored_as(recipe, "float16")
 
 
 def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
@@ -105,31 +106,22 @@ def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
     It is what a single segment does; with several segments each has limits of its own.
     """
+    return _stored_as(recipe, "uint8")
+
+
+def float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    """The IDF with every step in float32, as Qdrant computes it."""
+    if recipe.mode != "textbook" or recipe.idf != "bm25":
+        return None
+    containing, documents = document_frequencies(recipe.documents)
+    return replace(recipe, idf=qdrant_idf(documents, containing))
+
+
+def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
+    """Weights as ``datatype`` holds them; the IDF does not change."""
     if recipe.mode != "textbook":
         return None
-    documents = recipe.documents
-    lowest = np.full(documents.dimensions, np.inf, dtype=np.float32)
-    highest = np.full(documents.dimensions, -np.inf, dtype=np.float32)
-    np.minimum.at(lowest, documents.indices, documents.values)
-    np.maximum.at(highest, documents.indices, documents.values)
-    step = ((highest - lowest) / np.float32(255))[documents.indices]
-    low = lowest[documents.indices]
-    # A dimension with a single value has steps of zero, and stores that value.
-    places = np.divide(documents.values - low, step, out=np.zeros_like(low), where=step > 0).astype(np.float64)
-    stored = np.clip(np.floor(places + 0.5), 0, 255).astype(np.float32)
-    return replace(recipe, documents=replace(documents, values=low + stored * step))
-
-
-def rounded_lengths(lengths: Int64Array) -> Int64Array:
-    """Lengths as Lucene's byte holds them (int64): 24 + the four leading bits of the rest; always at most the truth."""
-    rest = np.maximum(lengths - 24, 1)
-    dropped = np.maximum(np.floor(np.log2(rest)).astype(np.int64) - 3, 0)
-    return np.where(lengths < 40, lengths, 24 + (rest >> dropped << dropped))
-
-
-def _idf(documents: SparseVectors, count: int) -> Float32Array:
-    df = np.bincount(documents.indices, minlength=documents.dimensions).astype(np.int64)
-    return bm25.idf(df, count).astype(np.float32)
+    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype))
 
 
 def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:

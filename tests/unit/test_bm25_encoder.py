@@ -9,8 +9,9 @@ import pytest
 
 from harness.analysis import count_terms, create_analyzer
 from harness.analysis.terms import TermCounts
-from harness.encoders.bm25 import document_weights, idf, statistics
+from harness.encoders.bm25 import document_weights, statistics
 from harness.errors import UsageError
+from harness.reference import SparseIndex, bm25_idf
 from harness.types import Float64Array
 
 
@@ -22,7 +23,7 @@ def scores(counts: TermCounts, **parameters: float | bool) -> Float64Array:
     """Scores of every (query, document) pair, in float64: small and direct."""
     measured = statistics(counts)
     weights = document_weights(counts, **parameters).to_scipy().toarray().astype(np.float64)
-    return (counts.queries.to_scipy().toarray() * idf(measured.df, measured.documents)) @ weights.T
+    return (counts.queries.to_scipy().toarray() * bm25_idf(measured.df, measured.documents)) @ weights.T
 
 
 def test_the_worked_example() -> None:
@@ -57,9 +58,11 @@ def test_empty_documents_change_no_weight() -> None:
     assert np.diff(document_weights(gaps).indptr).tolist() == [0, 2, 2, 0]
 
 
-def test_idf_by_hand_and_always_positive() -> None:
-    assert idf(np.array([1, 2]), 2).tolist() == pytest.approx([math.log(2), math.log(1.2)], rel=1e-15)
-    assert idf(np.array([0, 10]), 10).min() > 0
+def test_the_worked_example_by_the_reference() -> None:
+    counts = count(["a a b", "b c"], ["a b"])
+    top = SparseIndex.build(document_weights(counts, k1=1.5, b=0.75), idf="bm25").retrieve(counts.queries, 10)
+    assert top.rows.tolist() == [0, 1]
+    assert [f"{score:.4f}" for score in top.scores] == ["1.0977", "0.2004"]
 
 
 def test_k1_of_zero_counts_presence_only() -> None:
