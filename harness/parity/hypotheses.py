@@ -157,6 +157,7 @@ def _padding(case: Case) -> Rescored | None:
 
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
+    _Changed("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
     _Reread("float32 sums", "scores lie within the error of adding float32 contributions in any order", _float32_sums),
     _Changed(
         "missing documents", "the engine does not hold these documents, and counts without them", missing_documents
@@ -169,7 +170,6 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     _Reread("fewer hits", "the engine returned the right documents, and stopped early", _fewer_hits),
     _Reread("zero-score padding", "documents that match nothing fill the list up to k", _padding),
     _Changed("IDF over all documents", "N counts documents without terms too", idf_over_all_documents),
-    _Changed("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
     _Changed("no IDF", "the engine leaves the IDF out", no_idf),
     _Changed("query counts ignored", "a repeated query term counts once", query_counts_ignored),
     _Changed("factor (k1 + 1)", "the constant factor is left out, or put in", other_constant_factor),

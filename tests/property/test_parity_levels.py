@@ -62,7 +62,9 @@ SCORES = st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0]), min_size=1, max_si
 def test_levels_are_nested_in_the_counts() -> None:
     oracle = TableOracle([[3, 2, 2, 1]] * 4)
     exact = [0, 1, 2, 3]
-    run = oracle.run([exact, exact, [0, 2, 1, 3], [1, 0, 2, 3]], [[3, 2, 2, 1], [6, 4, 4, 2], [3, 2, 2, 1], [2, 3, 2, 1]])
+    run = oracle.run(
+        [exact, exact, [0, 2, 1, 3], [1, 0, 2, 3]], [[3, 2, 2, 1], [6, 4, 4, 2], [3, 2, 2, 1], [2, 3, 2, 1]]
+    )
     found = compare_run(run, oracle, k=4, tolerance=0.0, hypotheses=())
     assert [Level(one) for one in found.per_query.level] == [
         Level.BIT_EQUAL,
