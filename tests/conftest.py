@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """True when golden files are to be written instead of compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def golden(update_golden: bool) -> Callable[[str, str], None]:
+    """`golden(name, text)`: the text must equal `tests/golden/<name>`; `--update-golden` writes it instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = REPOSITORY / "tests" / "golden" / name
+        if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"no golden file '{name}': run pytest --update-golden and look at what it wrote"
+        assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"
+
+    return compare
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

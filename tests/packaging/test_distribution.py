@@ -1,0 +1,134 @@
+"""What is built, and whether it finds its cards wherever it is installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installation import Environment, build, tracked_copy
+
+pytestmark = pytest.mark.packaging
+
+CARDS = """
+import json, pathlib, harness
+from harness.registry import find_cards
+print(json.dumps({
+    "package": str(pathlib.Path(harness.__file__).parent),
+    **{kind: {name: str(card.path) for name, card in find_cards(kind).items()} for kind in ("backends", "datasets")},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def clean_copy(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tracked_copy(repository, tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture(scope="module")
+def distributions(clean_copy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return build(clean_copy, tmp_path_factory.mktemp("dist"))
+
+
+def names_in_wheel(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return sorted(name for name in archive.namelist() if ".dist-info/" not in name)
+
+
+def card_names(repository: Path, kind: str) -> list[str]:
+    return sorted(path.stem for path in (repository / kind).glob("*.toml"))
+
+
+def test_the_wheel_holds_exactly_the_golden_list(
+    distributions: tuple[Path, Path], golden: Callable[[str, str], None]
+) -> None:
+    golden("wheel-contents.txt", "\n".join(names_in_wheel(distributions[1])) + "\n")
+
+
+def test_the_wheel_carries_licence_and_metadata(distributions: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as archive:
+        info = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
+        metadata = archive.read(info["METADATA"]).decode()
+        scripts = archive.read(info["entry_points.txt"]).decode()
+    assert {"licenses/LICENSE", "licenses/NOTICE"} <= info.keys()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "Requires-Python: >=3.11" in metadata
+    assert "harness = harness.cli.app:main" in scripts
+
+
+def test_the_source_distribution_is_the_project_and_nothing_else(
+    distributions: tuple[Path, Path], clean_copy: Path
+) -> None:
+    with tarfile.open(distributions[0]) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    expected = {str(path.relative_to(clean_copy)) for path in clean_copy.rglob("*") if path.is_file()}
+    assert packed - {"PKG-INFO"} == expected
+
+
+def test_cards_are_found_from_the_wheel(
+    distributions: tuple[Path, Path], repository: Path, tmp_path: Path
+) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.install(str(distributions[1]))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    found = json.loads(environment.run(environment.python, "-c", CARDS, cwd=elsewhere).stdout)
+    assert Path(found["package"]).is_relative_to(environment.packages)
+    for kind in ("backends", "datasets"):
+        assert sorted(found[kind]) == card_names(repository, kind)
+        assert all(Path(path).is_relative_to(found["package"]) for path in found[kind].values())
+    listed = environment.run(environment.harness, "backends", cwd=elsewhere)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert [line.split()[0] for line in listed.stdout.splitlines()[2:]] == card_names(repository, "backends")
+
+
+def test_the_bundled_collection_loads_from_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.install(str(distributions[1]))
+    code = "from harness.loaders import load_dataset; print(len(load_dataset('cacm').corpus))"
+    loaded = environment.run(environment.python, "-c", code, cwd=tmp_path)
+    assert loaded.stdout == "3204\n", loaded.stderr
+
+
+def test_cards_are_found_from_an_editable_install(clean_copy: Path, repository: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.install("--editable", str(clean_copy))
+    found = json.loads(environment.run(environment.python, "-c", CARDS, cwd=tmp_path).stdout)
+    assert Path(found["package"]) == clean_copy / "harness"
+    for kind in ("backends", "datasets"):
+        assert sorted(found[kind]) == card_names(repository, kind)
+        assert all(Path(path).parent == clean_copy / kind for path in found[kind].values())
+
+
+def test_cards_are_found_from_a_checkout(clean_copy: Path, repository: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    found = json.loads(environment.run(environment.python, "-c", CARDS, cwd=clean_copy).stdout)
+    assert Path(found["package"]) == clean_copy / "harness"
+    for kind in ("backends", "datasets"):
+        assert sorted(found[kind]) == card_names(repository, kind)
+
+
+@pytest.mark.parametrize("folder", ["backends", "datasets", "reports"])
+def test_no_python_beside_the_cards(repository: Path, folder: str) -> None:
+    assert list((repository / folder).rglob("*.py")) == []
+
+
+def test_no_module_of_the_package_is_called_datasets(repository: Path) -> None:
+    assert list((repository / "harness").rglob("datasets")) == []
+    assert list((repository / "harness").rglob("datasets.py")) == []
+
+
+def test_hugging_face_datasets_is_importable_from_the_repository(repository: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    code = "import datasets; print(datasets.Dataset.__module__, datasets.__file__)"
+    imported = environment.run(environment.python, "-c", code, cwd=repository)
+    if "No module named 'datasets'" in imported.stderr:
+        pytest.skip("Hugging Face's datasets is not installed (it comes with the extra 'lucene')")
+    module, path = imported.stdout.split()
+    assert module.startswith("datasets.")
+    assert not Path(path).is_relative_to(repository / "datasets")
+    assert imported.returncode == 0, sys.version

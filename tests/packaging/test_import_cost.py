@@ -1,0 +1,76 @@
+"""`harness --help` loads no numeric stack and no client, and is quick; so does whatever only reads cards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+COUNT = """
+import json, sys
+before = set(sys.modules)
+try:
+    {statement}
+except SystemExit:
+    pass
+print(json.dumps(sorted(set(sys.modules) - before)), file=sys.stderr)
+"""
+
+MAIN = "sys.argv = {arguments}; from harness.cli.app import main; main()"
+
+# Typer, and what it is made of in one version or another.
+ALLOWED = {
+    "annotated_doc", "annotated_types", "click", "colorama", "pydantic", "pydantic_core", "shellingham", "typer",
+    "typing_extensions", "typing_inspection",
+}  # fmt: skip
+
+
+def modules_loaded_by(statement: str, repository: Path) -> set[str]:
+    result = subprocess.run(
+        [sys.executable, "-c", COUNT.format(statement=statement)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(result.stderr.splitlines()[-1]))
+
+
+def third_party(modules: set[str]) -> set[str]:
+    packages = {module.partition(".")[0] for module in modules if not module.startswith("_sysconfigdata")}
+    return packages - set(sys.stdlib_module_names) - {"harness"}
+
+
+@pytest.mark.parametrize("arguments", [["harness", "--help"], ["harness", "--version"]])
+def test_help_loads_neither_numbers_nor_clients(arguments: list[str], repository: Path) -> None:
+    loaded = modules_loaded_by(MAIN.format(arguments=arguments), repository)
+    assert third_party(loaded) <= ALLOWED
+    ours = {module for module in loaded if module.partition(".")[0] == "harness"}
+    assert ours == {"harness", "harness._version", "harness.cli", "harness.cli.app", "harness.errors"}
+
+
+@pytest.mark.parametrize("verb", ["backends", "datasets"])
+def test_reading_cards_loads_neither_numbers_nor_clients(verb: str, repository: Path) -> None:
+    assert third_party(modules_loaded_by(MAIN.format(arguments=["harness", verb]), repository)) <= ALLOWED
+
+
+def test_importing_the_package_loads_nothing_else(repository: Path) -> None:
+    assert third_party(modules_loaded_by("import harness", repository)) == set()
+
+
+def test_help_answers_within_300_ms(repository: Path) -> None:
+    """The best of several, in processor time: what the command costs, not what else the machine is doing."""
+    seconds = []
+    for _ in range(5):
+        process = subprocess.Popen([sys.executable, "-m", "harness", "--help"], cwd=repository, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        seconds.append(usage.ru_utime + usage.ru_stime)
+    assert min(seconds) < 0.3
