@@ -69,9 +69,7 @@ def test_the_source_distribution_is_the_project_and_nothing_else(
     assert packed - {"PKG-INFO"} == expected
 
 
-def test_cards_are_found_from_the_wheel(
-    distributions: tuple[Path, Path], repository: Path, tmp_path: Path
-) -> None:
+def test_cards_are_found_from_the_wheel(distributions: tuple[Path, Path], repository: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
     environment.install(str(distributions[1]))
     elsewhere = tmp_path / "elsewhere"

@@ -68,7 +68,9 @@ def test_help_answers_within_300_ms(repository: Path) -> None:
     """The best of several, in processor time: what the command costs, not what else the machine is doing."""
     seconds = []
     for _ in range(5):
-        process = subprocess.Popen([sys.executable, "-m", "harness", "--help"], cwd=repository, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "--help"], cwd=repository, stdout=subprocess.DEVNULL
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0

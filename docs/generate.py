@@ -1,0 +1,69 @@
+"""Write the generated blocks of the documentation anew: ``python docs/generate.py``.
+
+A fenced block is generated when the line above it says so::
+
+    <!-- output of: harness compare --help -->
+    <!-- docstring of: harness.errors -->
+
+Only commands of ``harness`` that print the same every time belong there. A test compares every page with what this
+script would write.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+__all__ = ["pages", "regenerate"]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(
+    r"(?P<marker><!-- (?P<kind>output|docstring) of: (?P<what>.+?) -->\n```text\n)(?P<body>.*?)(?P<end>^```$)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def pages() -> list[Path]:
+    """Every page of the documentation."""
+    return sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+
+
+def regenerate(text: str) -> str:
+    """The page ``text`` with its generated blocks as they are now."""
+    return BLOCK.sub(lambda match: match["marker"] + _content(match["kind"], match["what"]) + match["end"], text)
+
+
+@cache
+def _content(kind: str, what: str) -> str:
+    if kind == "docstring":
+        return f"{inspect.getdoc(importlib.import_module(what))}\n"
+    program, *arguments = shlex.split(what)
+    if program != "harness":
+        raise SystemExit(f"'{what}' is not a command of harness")
+    environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
+    output = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return "\n".join(line.rstrip() for line in output.strip().splitlines()) + "\n"
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(REPOSITORY))
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        after = regenerate(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            sys.stdout.write(f"{page.relative_to(REPOSITORY)}\n")

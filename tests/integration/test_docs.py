@@ -1,0 +1,170 @@
+"""The documentation is true: its commands run, its generated blocks are current, its links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from documented import Block, blocks_of
+
+from harness.cli.app import VERBS
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*/README.md")])
+PAGES = sorted(set(PAGES))
+LANGUAGES = {"bash", "python", "text", "toml", "json", "yaml", "xml", "csv"}
+LEFT_OUT = {"harness", "tests", ".git", ".venv"}
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
+
+def runs(page: Path) -> bool:
+    return any(block.language in ("bash", "python") and not block.not_run for block in blocks_of(page))
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what a checkout holds beside the package, so that no command writes into the checkout."""
+    folder = tmp_path_factory.mktemp("documentation") / "checkout"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for tracked in filter(None, listed.stdout.split("\0")):
+        if tracked.partition("/")[0] not in LEFT_OUT and (REPOSITORY / tracked).is_file():
+            (folder / tracked).parent.mkdir(parents=True, exist_ok=True)
+            (folder / tracked).write_bytes((REPOSITORY / tracked).read_bytes())
+    programs = folder.parent / "bin"
+    programs.mkdir()
+    for program, module in (("harness", "-m harness"), ("pytest", "-m pytest"), ("python", "")):
+        script = programs / program
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+    return folder
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
+def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
+    if any(block.needs_shared for block in blocks_of(page)) and not (workplace.parent / "shared").exists():
+        shared = request.getfixturevalue("shared_collections")
+        (workplace.parent / "shared").mkdir()
+        (workplace.parent / "shared" / "collections").symlink_to(shared)
+    environment = {
+        **os.environ,
+        "PATH": f"{workplace.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    driver = Path(__file__).with_name("documented.py")
+    result = subprocess.run(
+        [sys.executable, str(driver), str(workplace / page.relative_to(REPOSITORY))],
+        cwd=workplace, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, f"{result.stdout[-3000:]}\n{result.stderr[-6000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_says_its_language(page: Path) -> None:
+    assert [(block.line, block.language) for block in blocks_of(page) if block.language not in LANGUAGES] == []
+
+
+def test_what_is_not_run_is_listed_with_its_reason(golden: Callable[[str, str], None]) -> None:
+    """Each exception is a line of the golden file, so that a new one shows in review."""
+    lines = [f"{name(page)}: {block.not_run}" for page in PAGES for block in blocks_of(page) if block.not_run]
+    golden("documented-but-not-run.txt", "".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", REPOSITORY / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_generated_blocks_are_current(page: Path, generator: ModuleType) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert generator.regenerate(text) == text, "run `make docs`"
+
+
+def test_the_command_line_reference_has_every_verb() -> None:
+    reference = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    commands = re.findall(r"<!-- output of: (.+) -->", reference)
+    assert commands == ["harness --help", *(f"harness {verb} --help" for verb in VERBS)]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        to = (page.parent / path) if path else page
+        if not to.exists() or (anchor and anchor not in anchors(to)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_listed_in_the_index() -> None:
+    index = REPOSITORY / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)\s#]+)\)", index.read_text("utf-8"))}
+    assert {page for page in (REPOSITORY / "docs").rglob("*.md") if page != index} - linked == set()
+
+
+PAGE = """
+<!-- not run: it would install -->
+```bash
+exit 3
+```
+```python
+number = 1
+```
+1. in a list
+
+   ```python
+   assert number == {expected}
+   ```
+<!-- needs ../shared/collections -->
+```bash
+exit 4
+```
+"""
+
+
+@pytest.mark.parametrize(("expected", "status"), [(1, 0), (2, 1)])
+def test_the_runner_runs_blocks_in_order_and_fails_when_one_does(expected: int, status: int, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format(expected=expected), encoding="utf-8")
+    assert blocks_of(page)[0] == Block("bash", "exit 3", 3, "it would install", False)
+    assert [block.needs_shared for block in blocks_of(page)] == [False, False, False, True]
+    driver = Path(__file__).with_name("documented.py")
+    result = subprocess.run([sys.executable, str(driver), str(page)], cwd=tmp_path, capture_output=True, check=False)
+    assert result.returncode == status, result.stderr
+
+
+def test_the_runner_stops_at_a_failing_shell_command(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```bash\nfalse | cat\necho not reached\n```\n", encoding="utf-8")
+    driver = Path(__file__).with_name("documented.py")
+    result = subprocess.run([sys.executable, str(driver), str(page)], cwd=tmp_path, capture_output=True, check=False)
+    assert result.returncode == 1
+    assert b"not reached" not in result.stdout
+    assert f"{page}:1 ended with 1".encode() in result.stderr

@@ -1,0 +1,172 @@
+"""Sizes and habits that the contributing guide promises, read from the source."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import statistics
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+PRINTERS = {"cli", "reporting"}
+BOUNDARY = Path("cli/app.py")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Module:
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path = path.relative_to(root)
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        self.lines = len(self.text.splitlines())
+
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+    def public_definitions(self) -> Iterator[ast.ClassDef | Function]:
+        """Public functions and classes of the module, and the public methods of public classes."""
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+                yield node
+                if isinstance(node, ast.ClassDef):
+                    members = (member for member in node.body if isinstance(member, Function))
+                    yield from (member for member in members if not member.name.startswith("_"))
+
+
+def length(function: Function) -> int:
+    return (function.end_lineno or 0) - function.lineno + 1
+
+
+@pytest.fixture(scope="module")
+def modules(repository: Path) -> list[Module]:
+    root = repository / "harness"
+    return [Module(path, root) for path in sorted(root.rglob("*.py"))]
+
+
+def test_modules_are_small(modules: list[Module]) -> None:
+    assert {str(module.path): module.lines for module in modules if module.lines > 400} == {}
+    assert statistics.median(module.lines for module in modules) < 150
+
+
+def test_functions_are_small(modules: list[Module]) -> None:
+    long = {
+        f"{module.path}:{function.lineno} {function.name}": length(function)
+        for module in modules
+        for function in module.functions()
+        if length(function) > 60
+    }
+    assert long == {}
+    lengths = [length(function) for module in modules for function in module.functions()]
+    assert statistics.quantiles(lengths, n=10)[-1] < 30
+
+
+def test_every_function_is_annotated(modules: list[Module]) -> None:
+    missing = []
+    for module in modules:
+        for function in module.functions():
+            arguments = function.args
+            named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            named += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+            bare = [
+                argument for argument in named if argument.annotation is None and argument.arg not in ("self", "cls")
+            ]
+            if bare or function.returns is None:
+                missing.append(f"{module.path}:{function.lineno} {function.name}")
+    assert missing == []
+
+
+def test_every_public_definition_is_documented(modules: list[Module]) -> None:
+    def is_overload(node: ast.AST) -> bool:
+        return any(ast.unparse(decorator).endswith("overload") for decorator in getattr(node, "decorator_list", []))
+
+    assert [str(module.path) for module in modules if ast.get_docstring(module.tree) is None] == []
+    assert [
+        f"{module.path}:{node.lineno} {node.name}"
+        for module in modules
+        for node in module.public_definitions()
+        if ast.get_docstring(node) is None and not is_overload(node)
+    ] == []
+
+
+def test_only_the_outer_layers_print(modules: list[Module]) -> None:
+    assert [
+        f"{module.path}:{node.lineno}"
+        for module in modules
+        if module.path.parts[0] not in PRINTERS
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ] == []
+
+
+def test_no_broad_except_outside_the_boundary(modules: list[Module]) -> None:
+    def is_broad(handler: ast.ExceptHandler) -> bool:
+        caught = "" if handler.type is None else ast.unparse(handler.type)
+        return handler.type is None or any(name in caught.split(", ") for name in ("Exception", "BaseException"))
+
+    broad = [
+        (module.path, handler.lineno)
+        for module in modules
+        for handler in ast.walk(module.tree)
+        if isinstance(handler, ast.ExceptHandler) and is_broad(handler)
+    ]
+    assert [path for path, _ in broad] == [BOUNDARY], broad
+
+
+def test_no_exception_is_swallowed(modules: list[Module]) -> None:
+    assert [
+        f"{module.path}:{handler.lineno}"
+        for module in modules
+        for handler in ast.walk(module.tree)
+        if isinstance(handler, ast.ExceptHandler)
+        and all(isinstance(statement, ast.Pass | ast.Continue) for statement in handler.body)
+    ] == []
+
+
+def test_asserts_check_nothing_at_run_time(modules: list[Module]) -> None:
+    """`python -O` removes them. The contract suite is made of tests."""
+    assert [
+        f"{module.path}:{node.lineno}"
+        for module in modules
+        if module.path.parts[0] != "testing"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assert)
+    ] == []
+
+
+def test_public_names_are_listed_sorted_and_exist(modules: list[Module]) -> None:
+    for module in modules:
+        name = ".".join(("harness", *module.path.with_suffix("").parts)).removesuffix(".__init__")
+        if name == "harness.__main__":
+            continue
+        public = getattr(importlib.import_module(name), "__all__", None)
+        if module.path.name == "__init__.py" and public is None:
+            assert len(module.tree.body) == 1, f"{name} defines names but no __all__"
+            continue
+        assert public is not None, f"{name} has no __all__"
+        assert list(public) == sorted(public), f"{name}.__all__ is not sorted"
+        loaded = importlib.import_module(name)
+        assert [item for item in public if not hasattr(loaded, item)] == [], name
+
+
+def test_golden_files_are_used(repository: Path) -> None:
+    folder = repository / "tests" / "golden"
+    tests = "".join(path.read_text(encoding="utf-8") for path in (repository / "tests").rglob("*.py"))
+    kept = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
+    assert [str(path.relative_to(folder)) for path in kept if path.name not in tests] == []
+
+
+def test_no_path_of_somebodys_machine_in_the_repository(repository: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=True)
+    homes = [f"/{folder}/" for folder in ("home", "root", "Users")]
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = repository / name
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".yml", ".json", ""} and path.is_file():
+            text = path.read_text(encoding="utf-8")
+            found += [f"{name}: {home}" for home in homes if home in text]
+    assert found == []

