@@ -14,7 +14,11 @@ import pytest
 pytestmark = pytest.mark.packaging
 
 PRINTERS = {"cli", "reporting"}
-BOUNDARY = Path("cli/app.py")
+# Where `except Exception` may stand, and why.
+BOUNDARIES = {
+    "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
+    "adapters/qdrant_edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
+}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -103,18 +107,18 @@ def test_only_the_outer_layers_print(modules: list[Module]) -> None:
     ] == []
 
 
-def test_no_broad_except_outside_the_boundary(modules: list[Module]) -> None:
+def test_no_broad_except_outside_the_boundaries(modules: list[Module]) -> None:
     def is_broad(handler: ast.ExceptHandler) -> bool:
         caught = "" if handler.type is None else ast.unparse(handler.type)
         return handler.type is None or any(name in caught.split(", ") for name in ("Exception", "BaseException"))
 
     broad = [
-        (module.path, handler.lineno)
+        str(module.path)
         for module in modules
         for handler in ast.walk(module.tree)
         if isinstance(handler, ast.ExceptHandler) and is_broad(handler)
     ]
-    assert [path for path, _ in broad] == [BOUNDARY], broad
+    assert sorted(broad) == sorted(BOUNDARIES), "one handler for each boundary"
 
 
 def test_no_exception_is_swallowed(modules: list[Module]) -> None:
@@ -138,7 +142,8 @@ def test_asserts_check_nothing_at_run_time(modules: list[Module]) -> None:
     ] == []
 
 
-def test_public_names_are_listed_sorted_and_exist(modules: list[Module]) -> None:
+def test_public_names_are_listed_and_exist(modules: list[Module]) -> None:
+    """Their order is the linter's to check (RUF022)."""
     for module in modules:
         name = ".".join(("harness", *module.path.with_suffix("").parts)).removesuffix(".__init__")
         if name == "harness.__main__":
@@ -148,7 +153,6 @@ def test_public_names_are_listed_sorted_and_exist(modules: list[Module]) -> None
             assert len(module.tree.body) == 1, f"{name} defines names but no __all__"
             continue
         assert public is not None, f"{name} has no __all__"
-        assert list(public) == sorted(public), f"{name}.__all__ is not sorted"
         loaded = importlib.import_module(name)
         assert [item for item in public if not hasattr(loaded, item)] == [], name
 
