@@ -1,0 +1,84 @@
+"""Writes runs as TREC files."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import DataError
+from harness.types import Run
+
+__all__ = ["write_run"]
+
+_QUERIES_AT_ONCE = 256
+
+
+def write_run(path: Path | str, run: Run, tag: str) -> None:
+    """Write a run as ``query Q0 document rank score tag``, gzip-compressed when the name ends with ``.gz``.
+
+    The rank column holds the engine's order (from 1), and scores the shortest digits that give the same float32 again,
+    so reading the file gives the same run. Queries without hits leave no line. The file appears complete or not at all.
+    Raises DataError for a tag or an id with white space, which the format cannot hold.
+    """
+    path = Path(path)
+    _refuse_white_space(path, run, tag)
+    with _replacing(path) as stream:
+        for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
+            last = min(first + _QUERIES_AT_ONCE, len(run.query_ids))
+            stream.write(_lines(run, first, last, tag))
+
+
+def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
+    begin, end = int(run.indptr[first]), int(run.indptr[last])
+    if begin == end:
+        return b""
+    lengths = np.diff(run.indptr[first : last + 1])
+    query = run.query_ids.values.take(pa.array(np.repeat(np.arange(first, last), lengths)))
+    document = run.doc_ids.values.take(pa.array(run.rows[begin:end]))
+    rank = np.arange(begin, end) - np.repeat(run.indptr[first:last], lengths) + 1
+    score = pa.array(run.scores[begin:end], type=pa.float32()).cast(pa.string())
+    joined = pc.binary_join_element_wise(
+        query, "Q0", document, pa.array(rank).cast(pa.string()), score, tag + "\n", " "
+    )
+    return b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist()))
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream to a temporary neighbour of ``path`` that takes its place when all went well."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.name.endswith(".gz"):
+                # no time of day in the header: the same run gives the same bytes
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                    yield cast("BinaryIO", packed)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _refuse_white_space(path: Path, run: Run, tag: str) -> None:
+    problems = [f"the tag '{tag}' is empty or holds white space"] if not tag or len(tag.split()) != 1 else []
+    for kind, ids in (("query", run.query_ids), ("document", run.doc_ids)):
+        broken = pc.match_substring_regex(ids.values, r"^$|\s")
+        problems += [
+            f"the {kind} id '{name}' is empty or holds white space" for name in ids.values.filter(broken).to_pylist()
+        ]
+    if problems:
+        raise DataError(str(path), problems, fix="TREC's format separates columns by white space")
