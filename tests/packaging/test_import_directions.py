@@ -23,7 +23,7 @@ LAYERS = (
     {"cache", "environment", "jit", "optional", "strict_toml"},
     {"types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing"},
-    {"cards", "jvm", "loaders.trec", "metrics", "reference"},
+    {"cards", "file formats", "jvm", "metrics", "reference"},
     {"backend_spec", "java_bridge"},
     {"analysis", "registry"},
     {"encoders"},
@@ -39,8 +39,12 @@ LAYERS = (
     {"__main__"},
 )
 
+# The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
+FILE_FORMATS = {
+    f"loaders.{module}" for module in ("grouping", "problems", "qrels", "source", "trec", "trec_lines", "trec_write")
+}
+
 # The core finds adapters by name, through the cards; only the two calls of the Python interface load a dataset.
-# `loaders.trec` is a unit of its own above: the text formats that results are stored in.
 MAY_IMPORT_LOADERS = {"api", "evaluation"}
 MAY_IMPORT_ADAPTERS: set[str] = set()
 
@@ -109,6 +113,7 @@ def imports(repository: Path) -> list[Import]:
 
 
 KNOWN = set().union(*LAYERS)
+NAMED = {**{name: name for name in KNOWN}, **dict.fromkeys(FILE_FORMATS, "file formats")}
 
 
 def unit(module: str) -> str | None:
@@ -116,7 +121,8 @@ def unit(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] != "harness" or len(parts) == 1:
         return None
-    return next((name for length in range(len(parts), 1, -1) if (name := ".".join(parts[1:length])) in KNOWN), parts[1])
+    names = (".".join(parts[1:length]) for length in range(len(parts), 1, -1))
+    return next((NAMED[name] for name in names if name in NAMED), parts[1])
 
 
 def unit_of(importer: Path) -> str:
