@@ -1,5 +1,33 @@
-"""A benchmarking and regression harness for retrieval backends, held against an exact reference."""
+"""A benchmarking and regression harness for retrieval backends, held against an exact reference.
+
+``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result.
+Nothing heavy is imported before one of them is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 from harness._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from harness.api import compare
+    from harness.results.comparison import Comparison
+
+__all__ = ["Comparison", "__version__", "compare"]
+
+_HOMES = {
+    "Comparison": "harness.results.comparison",
+    "compare": "harness.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'harness' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -29,6 +29,14 @@ def shared_collections() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def importable_support() -> Iterator[None]:
+    """Engines made for tests can be imported by the workers that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(REPOSITORY / "tests" / "support"), prepend=os.pathsep)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's."""
     folder = tmp_path_factory.mktemp("harness-cache")

@@ -1,4 +1,4 @@
-"""Writes runs as TREC files."""
+"""Writes runs as TREC files, and judgments in BEIR's columns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import DataError
-from harness.types import Run
+from harness.types import Qrels, Run
 
-__all__ = ["write_run"]
+__all__ = ["write_qrels", "write_run"]
 
 _QUERIES_AT_ONCE = 256
 
@@ -35,6 +35,23 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
         for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
             last = min(first + _QUERIES_AT_ONCE, len(run.query_ids))
             stream.write(_lines(run, first, last, tag))
+
+
+def write_qrels(path: Path | str, qrels: Qrels) -> None:
+    """Write judgments as ``query-id``, ``corpus-id``, ``score`` with tabs between and a header, as BEIR does.
+
+    The file appears complete or not at all. Ids may hold spaces, but no tab and no line break (loaders refuse those).
+    """
+    owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
+    joined = pc.binary_join_element_wise(
+        qrels.query_ids.values.take(pa.array(owner)),
+        qrels.doc_ids.values.take(pa.array(qrels.rows)),
+        pc.binary_join_element_wise(pa.array(qrels.grades).cast(pa.string()), "", "\n"),
+        "\t",
+    )
+    with _replacing(Path(path)) as stream:
+        stream.write(b"query-id\tcorpus-id\tscore\n")
+        stream.write(b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist())))
 
 
 def _lines(run: Run, first: int, last: int, tag: str) -> bytes:

@@ -17,7 +17,9 @@ from harness.testing.oracle import encode_words, sparse_scores
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract
 
-DEFAULTS = find_cards("backends")["qdrant"].defaults
+DEFAULTS: Mapping[str, ParameterValue] = {
+    name: parameter.default for name, parameter in find_cards("backends")["qdrant"].parameters.items()
+}
 
 
 class QdrantContract(EngineContract):

@@ -9,7 +9,7 @@ import pytest
 
 from harness.adapters.qdrant import QdrantEngine
 from harness.errors import UnknownNameError
-from harness.protocols import Inputs, ParameterValue, SearchResult
+from harness.protocols import Inputs, SearchResult
 from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
@@ -19,11 +19,9 @@ pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.integration
 
 
-def search(
-    folder: Path, documents: SparseVectors, queries: SparseVectors, k: int, **changed: ParameterValue
-) -> SearchResult:
+def search(folder: Path, documents: SparseVectors, queries: SparseVectors, k: int, **changed: object) -> SearchResult:
     card = find_cards("backends")["qdrant"]
-    parameters = {**card.defaults, **changed}
+    parameters = {name: parameter.default for name, parameter in card.parameters.items()} | changed
     engine = QdrantEngine(parameters)
     ids = Ids.of(f"d{row}" for row in range(len(documents)))
     engine.open(folder, ids)

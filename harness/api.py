@@ -1,0 +1,148 @@
+"""``harness.compare``: the main job as one call. The command line is this call and nothing more."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from harness.cache import Cache
+from harness.environment import harness_state, machine, package_versions
+from harness.errors import HarnessError
+from harness.loaders import load_dataset
+from harness.plan import CompareOptions, CompareRequest, Plan, make_plan
+from harness.reporting.progress import SilentDisplay
+from harness.results import schema
+from harness.results.assess import Assessed, assess, per_query_table
+from harness.results.backend import backend_results
+from harness.results.collection import dataset_info
+from harness.results.comparison import Comparison
+from harness.results.differences import paired_differences
+from harness.results.oracle import hold_against_oracle
+from harness.runner import Display, Outcome, failure_of, run_plan
+from harness.store import check_target, write_result
+from harness.types import Dataset, Ids, Queries
+
+__all__ = ["compare", "plan_for", "run"]
+
+
+def compare(
+    backends: str | Sequence[str],
+    dataset: str | Path = "cacm",
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    keep_text: bool = True,
+    display: Display | None = None,
+    **options: Unpack[CompareOptions],
+) -> Comparison:
+    """Run the same queries on every backend, score them, and hold each against its exact oracle.
+
+    ``backends`` and ``dataset`` as on the command line; ``options`` are the other fields of
+    :class:`harness.plan.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``, ``split``, ``seed`` …). With
+    ``out`` the result is stored there. A backend that fails is listed in ``Comparison.failed`` and leaves the others
+    alone. Raises UsageError for wrong arguments and DataError for malformed collections, before any engine starts.
+    """
+    request = CompareRequest(backends=backends, dataset=str(dataset), **options)
+    folder = Path(out) if out is not None else None
+    return run(plan_for(request), out=folder, overwrite=overwrite, keep_text=keep_text, display=display)
+
+
+def run(
+    plan: Plan,
+    *,
+    out: Path | None,
+    overwrite: bool = False,
+    keep_text: bool = True,
+    display: Display | None = None,
+) -> Comparison:
+    """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
+    if out is not None:
+        check_target(out, overwrite=overwrite)
+    shown: Display = display if display is not None else SilentDisplay()
+    request, cache = plan.request, Cache()
+    whole = load_dataset(
+        request.dataset, split=request.split, cards=request.cards, cache=cache, progress=shown.section("load")
+    )
+    dataset = _sample(whole, request)
+    outcomes = run_plan(plan, dataset, cache, shown)
+    assessed = [_assess(outcome, plan, dataset, shown) for outcome in outcomes]
+    report = _report(plan, dataset, assessed, len(whole.queries))
+    values = per_query_table(assessed)
+    if out is not None:
+        runs = {one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None}
+        queries = dataset.queries if keep_text else None
+        write_result(out, report, values, runs, qrels=dataset.qrels, queries=queries, overwrite=overwrite)
+    return Comparison(report, values, out)
+
+
+def plan_for(request: CompareRequest) -> Plan:
+    """The plan of a request on this machine; raises UsageError or UnknownNameError."""
+    return make_plan(request, lucene_available=_lucene_available())
+
+
+def _lucene_available() -> bool:
+    """True when Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
+    from harness import jvm
+
+    try:
+        jvm.find_jar()
+        jvm.find_java()
+    except HarnessError:
+        return False
+    return True
+
+
+def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
+    """A seeded sample of the queries, in their own order; all documents stay, so retrieval is as hard as before."""
+    size = request.sample_queries
+    if size is None or size >= len(dataset.queries):
+        return dataset
+    rows = np.sort(np.random.default_rng(request.seed).choice(len(dataset.queries), size=size, replace=False))
+    chosen = pa.array(rows)
+    queries = Queries(
+        ids=Ids(dataset.queries.ids.values.take(chosen)),
+        texts=dataset.queries.texts.take(chosen),
+        digest=f"{dataset.queries.digest}/sample-{size}-{request.seed}",
+    )
+    qrels = dataset.qrels.of_queries(queries.ids) if dataset.qrels is not None else None
+    return replace(dataset, queries=queries, qrels=qrels)
+
+
+def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, display: Display) -> Assessed:
+    try:
+        parity = hold_against_oracle(outcome, plan, dataset, display.section(outcome.trial.label))
+        return assess(outcome, parity, plan, dataset)
+    except HarnessError as error:
+        return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
+
+
+def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int) -> schema.Report:
+    seed = plan.request.seed
+    results = backend_results(assessed, dataset, seed)
+    evaluated = max((len(one.scores.query_ids) for one in assessed if one.scores is not None), default=0)
+    resolved = {
+        **plan.given(),
+        "backends": [trial.label for trial in plan.trials],
+        "metrics": [str(measure) for measure in plan.measures],
+        "split": dataset.provenance.get("split", plan.request.split),
+        "notes": list(plan.notes),
+    }
+    return schema.Report(
+        schema=schema.SCHEMA_VERSION,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        kind="compare",
+        command=plan.command(),
+        harness=schema.HarnessInfo(**asdict(harness_state())),
+        machine=schema.MachineInfo(**asdict(machine())),
+        packages=package_versions(),
+        plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
+        dataset=dataset_info(dataset, plan, evaluated, queries_in_collection),
+        backends=results,
+        comparisons=paired_differences(assessed, results, seed),
+    )

@@ -1,0 +1,43 @@
+"""What verbs share: results on stdout in the chosen format, progress on stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
+    from harness.reporting.progress import ProgressDisplay
+    from harness.results.schema import Report
+
+__all__ = ["FormatOption", "describe_plan", "progress_display", "write_report"]
+
+FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
+
+
+def write_report(report: Report, format_name: str) -> None:
+    """Print a report: fitted to a terminal (NO_COLOR is honoured), plain and as wide as needed elsewhere."""
+    from harness.reporting.render import render
+
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    typer.echo(render(report, format_name, terminal=terminal, width=width), nl=False)
+
+
+def describe_plan(plan: Plan, format_name: str) -> str:
+    """What ``--dry-run`` prints."""
+    from harness.reporting.plan import render_plan
+
+    return render_plan(plan, format_name)
+
+
+def progress_display() -> ProgressDisplay:
+    """Progress on standard error."""
+    from rich.console import Console
+
+    from harness.reporting.progress import ProgressDisplay
+
+    return ProgressDisplay(Console(stderr=True))

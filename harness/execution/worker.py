@@ -1,0 +1,108 @@
+"""The worker process: ``python -m harness.execution.worker JOB_FOLDER``.
+
+Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
+to standard error, which is the job's log. An expected failure is written to ``error.json``; any other leaves its
+traceback in the log and a non-zero exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO, NoReturn
+
+import orjson
+import psutil
+
+from harness.errors import HarnessError
+from harness.execution.jobs import AnalyseJob, TrialJob, read_job, write_trial
+
+__all__ = ["main"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipeProgress:
+    """Progress as JSON lines; a message is one ``write``, so that lines of several threads stay whole."""
+
+    pipe: BinaryIO
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Tell the parent that a phase begins."""
+        self.send(event="start", phase=phase, total=total)
+
+    def advance(self, amount: int) -> None:
+        """Tell the parent that ``amount`` more units are done."""
+        self.send(event="advance", amount=amount)
+
+    def memory_baseline(self) -> None:
+        """Tell the parent that memory counts from here."""
+        memory = psutil.Process().memory_info()
+        self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
+
+    def send(self, **message: str | int | None) -> None:
+        """One message to the parent."""
+        self.pipe.write(orjson.dumps(message) + b"\n")
+        self.pipe.flush()
+
+
+def main() -> int:
+    """Run the job in the folder given as the only argument; the exit code is 0 when it ended well."""
+    folder = Path(sys.argv[1])
+    progress = PipeProgress(_take_over_stdout())
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        _run(folder, progress)
+    except HarnessError as error:
+        report = {"type": type(error).__name__, "what": error.what, "fix": error.fix}
+        (folder / "error.json").write_bytes(orjson.dumps(report))
+        return error.exit_code
+    progress.send(event="peak_rss", bytes=_peak_rss_bytes())
+    return 0
+
+
+def _run(folder: Path, progress: PipeProgress) -> None:
+    job = read_job(folder)
+    match job:
+        case AnalyseJob():
+            from harness.execution.encodings import analyse
+
+            analyse(job, progress)
+        case TrialJob():
+            from harness.execution.trial import run_trial
+
+            write_trial(folder, run_trial(job, progress, time.perf_counter_ns, before_open=progress.memory_baseline))
+
+
+def _take_over_stdout() -> BinaryIO:
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(pipe, "wb")
+
+
+def _leave_with_parent() -> None:
+    # the parent never writes: a read returns only when the parent died (os.read, because a thread that is blocked in
+    # sys.stdin holds its lock and breaks a normal exit)
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature is the signal module's
+    raise SystemExit(128 + number)
+
+
+def _peak_rss_bytes() -> int:
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

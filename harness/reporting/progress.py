@@ -1,0 +1,80 @@
+"""Progress on standard error: one line per backend, its phase, and how far it is."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+__all__ = ["ProgressDisplay", "SilentDisplay"]
+
+
+class _Section:
+    def __init__(self, bars: Progress, label: str) -> None:
+        self._bars, self._label = bars, label
+        self._task: TaskID | None = None
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Begin a phase: the section's one line starts again from zero."""
+        text = f"{self._label}: {phase}"
+        if self._task is None:
+            self._task = self._bars.add_task(text, total=total)
+        else:
+            self._bars.reset(self._task, description=text, total=total)
+
+    def advance(self, amount: int) -> None:
+        """Move the line forward."""
+        if self._task is not None:
+            self._bars.advance(self._task, amount)
+
+
+class ProgressDisplay:
+    """Bars on a terminal; on anything else one line of text when a backend is finished."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def section(self, label: str) -> _Section:
+        """A line of its own for one encoding or backend."""
+        return _Section(self._bars, label)
+
+    def done(self, label: str, outcome: str) -> None:
+        """Leave one line of text behind."""
+        self._console.print(f"{label}: {outcome}", highlight=False, markup=False)
+
+
+class SilentDisplay:
+    """No progress at all: the default of the Python interface."""
+
+    def section(self, label: str) -> SilentDisplay:  # noqa: ARG002 - the signature is Display's
+        """Itself: it takes every phase and shows none."""
+        return self
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Show nothing."""
+
+    def advance(self, amount: int) -> None:
+        """Show nothing."""
+
+    def done(self, label: str, outcome: str) -> None:
+        """Show nothing."""

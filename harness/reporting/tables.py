@@ -1,0 +1,204 @@
+"""One report to a few plain tables of text, which every textual format prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.results.schema import BackendResult, IndexStats, MetricValue, Report
+
+__all__ = ["Table", "header", "legend", "notes", "tables"]
+
+NOT_APPLICABLE = "–"
+FAILED = "failed"
+_MEBIBYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table; every cell is text, the first column names the backend."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(report: Report) -> list[Table]:
+    """Quality, parity, indexing, speed; and the differences between backends when there are several."""
+    made = [_quality(report), _parity(report), _indexing(report), _speed(report)]
+    if report.comparisons:
+        made.append(_differences(report))
+    return [table for table in made if table.rows]
+
+
+def header(report: Report) -> str:
+    """One line that says on what, how much and under which rules."""
+    dataset, resolved = report.dataset, report.plan.resolved
+    counts = dataset.queries
+    parts = [
+        dataset.name,
+        f"{dataset.documents:,} documents" + (f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""),
+        f"{counts.searched:,} queries, {counts.evaluated:,} evaluated",
+        f"k={resolved['k']}",
+        f"ties={resolved['ties']}",
+    ]
+    analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
+    return " · ".join([*parts, *analyzers])
+
+
+def notes(report: Report) -> list[str]:
+    """Failures and whatever a reader must know, one line each."""
+    lines = []
+    for backend in report.backends:
+        if backend.error is not None:
+            lines.append(f"{backend.label} failed: {backend.error.message}")
+            lines.extend(f"    {line}" for line in backend.error.log[-5:])
+        lines.extend(f"{backend.label}: {note}" for note in backend.notes)
+    lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
+    return lines
+
+
+def legend(report: Report) -> list[str]:
+    """What the marks mean; only those that occur."""
+    lines = []
+    if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
+        lines.append("[low–high]: the range of the mean over all orders of tied documents")
+    if any(backend.parity for backend in report.backends):
+        lines.append(
+            "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking, "
+            "the same up to ties of the exact scores; max Δscore is relative"
+        )
+    if any(row.within_ties for row in report.comparisons):
+        lines.append("≈: the difference lies inside what the order of tied documents can move")
+    return lines
+
+
+def _quality(report: Report) -> Table:
+    names = _metric_names(report)
+    rows = [(backend.label, *(_metric(backend, name) for name in names)) for backend in report.backends]
+    return Table("Quality", ("backend", *names), tuple(rows) if names else ())
+
+
+def _metric_names(report: Report) -> list[str]:
+    for backend in report.backends:
+        if backend.metrics:
+            return list(backend.metrics)
+    return []
+
+
+def _metric(backend: BackendResult, name: str) -> str:
+    if backend.status == "failed":
+        return FAILED
+    value = backend.metrics[name]
+    text = f"{value.mean:.4f}"
+    return f"{text} [{value.min:.4f}–{value.max:.4f}]" if _moved_by_ties(value) else text
+
+
+def _moved_by_ties(value: MetricValue) -> bool:
+    if value.min is None or value.max is None:
+        return False
+    return f"{value.min:.4f}" != f"{value.max:.4f}"
+
+
+def _parity(report: Report) -> Table:
+    depths = sorted({int(depth) for b in report.backends if b.parity for depth in b.parity.overlap})
+    queries = next((b.parity.queries for b in report.backends if b.parity), 0)
+    columns = (
+        "backend",
+        "oracle",
+        "bit-equal",
+        "identical",
+        "tie-equiv.",
+        *(f"overlap@{depth}" for depth in depths),
+        "RBO",
+        "max Δscore",
+        "causes of differences",
+    )
+    rows = [_parity_row(backend, depths, len(columns)) for backend in report.backends]
+    return Table(f"Parity with the exact reference, {queries} queries", columns, tuple(rows) if queries else ())
+
+
+def _parity_row(backend: BackendResult, depths: list[int], width: int) -> tuple[str, ...]:
+    parity = backend.parity
+    if parity is None:
+        oracle = FAILED if backend.status == "failed" else "none"
+        return (backend.label, oracle, *([NOT_APPLICABLE] * (width - 2)))
+    return (
+        backend.label,
+        parity.mode,
+        *(str(count) for count in (parity.bit_equal, parity.identical, parity.tie_equivalent)),
+        *(_share(parity.overlap.get(str(depth))) for depth in depths),
+        f"{parity.rbo:.4f}",
+        f"{parity.max_rel_score_diff:.1e}" if parity.max_rel_score_diff else "0",
+        ", ".join(f"{cause} {count}" for cause, count in parity.causes.items()) or NOT_APPLICABLE,
+    )
+
+
+def _share(value: float | None) -> str:
+    return NOT_APPLICABLE if value is None else f"{value:.4f}"
+
+
+def _indexing(report: Report) -> Table:
+    rows = [_index_row(b.label, b.index) for b in report.backends if b.index is not None]
+    columns = ("backend", "documents", "docs/s", "ready after", "index", "log", "peak memory", "peak RSS")
+    return Table("Index", columns, tuple(rows))
+
+
+def _index_row(label: str, index: IndexStats) -> tuple[str, ...]:
+    return (
+        label,
+        f"{index.documents_indexed:,} of {index.documents_sent:,}",
+        f"{index.documents_per_second:,.0f}",
+        f"{index.ready_seconds:.2f} s",
+        _size(index.bytes),
+        _size(index.log_bytes) if index.log_bytes else NOT_APPLICABLE,
+        _size(index.peak_anonymous_bytes),
+        _size(index.peak_rss_bytes),
+    )
+
+
+def _size(count: int | None) -> str:
+    return NOT_APPLICABLE if count is None else f"{count / _MEBIBYTE:,.1f} MiB"
+
+
+def _speed(report: Report) -> Table:
+    rows = []
+    for backend in report.backends:
+        search = backend.search
+        if search is None:
+            continue
+        times = search.milliseconds
+        rows.append(
+            (
+                backend.label,
+                *(f"{value:.3f}" for value in (times.p50, times.p95, times.p99)),
+                f"{search.transfer_ms.p50:.3f}",
+                f"{times.n:,}",
+                f"{search.qps:,.0f}",
+                f"{search.first_query_ms:.2f}",
+            )
+        )
+    columns = ("backend", "p50 ms", "p95 ms", "p99 ms", "transfer p50 ms", "n", "queries/s", "first query ms")
+    return Table("Search, one client", columns, tuple(rows))
+
+
+def _differences(report: Report) -> Table:
+    rows = []
+    for row in report.comparisons:
+        interval = NOT_APPLICABLE if row.ci_low is None else f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
+        rows.append(
+            (
+                f"{row.b} − {row.a}",
+                row.metric,
+                f"{row.difference:+.4f}" + (" ≈" if row.within_ties and row.difference else ""),
+                interval,
+                NOT_APPLICABLE if row.p_adjusted is None else f"{row.p_adjusted:.3f}",
+                f"{row.wins}/{row.ties}/{row.losses}",
+                row.verdict,
+            )
+        )
+    columns = ("backends", "metric", "difference", "95 % interval", "p (Holm)", "better/same/worse", "verdict")
+    return Table("Differences between backends", columns, tuple(rows))
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []

@@ -1,0 +1,72 @@
+"""Score one outcome and keep it beside its parity: what the report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from harness.metrics import Scores, score
+from harness.parity import Parity
+from harness.plan import Plan
+from harness.runner import Outcome
+from harness.types import Dataset
+
+__all__ = ["Assessed", "assess", "per_query_table"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assessed:
+    """One outcome with its scores (None without judgments or run) and its parity (None without an oracle)."""
+
+    outcome: Outcome
+    scores: Scores | None
+    parity: Parity | None
+
+
+def assess(outcome: Outcome, parity: Parity | None, plan: Plan, dataset: Dataset) -> Assessed:
+    """Score a run; raises DataError when it shares no query or document with the judgments."""
+    if outcome.run is None or dataset.qrels is None:
+        return Assessed(outcome, None, parity)
+    scores = score(
+        outcome.run,
+        dataset.qrels,
+        plan.measures,
+        ties=plan.ties,
+        queries=plan.queries,
+        relevance=plan.request.relevance,
+    )
+    return Assessed(outcome, scores, parity)
+
+
+def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:
+    """Long form: backend, query, metric, value, and the range that ties leave it (null where not defined)."""
+    parts = []
+    for one in assessed:
+        if one.scores is None:
+            continue
+        for column, measure in enumerate(one.scores.measures):
+            queries = len(one.scores.query_ids)
+            columns = {
+                "backend": pa.array([one.outcome.trial.label] * queries, pa.string()),
+                "query_id": one.scores.query_ids.values,
+                "metric": pa.array([str(measure)] * queries, pa.string()),
+                "value": pa.array(one.scores.values[:, column]),
+                "min": pa.array(one.scores.low[:, column], from_pandas=True),
+                "max": pa.array(one.scores.high[:, column], from_pandas=True),
+            }
+            parts.append(pa.table(columns, schema=_SCHEMA))
+    return pa.concat_tables(parts) if parts else _SCHEMA.empty_table()
+
+
+_SCHEMA = pa.schema(
+    [
+        ("backend", pa.string()),
+        ("query_id", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+    ]
+)

@@ -1,0 +1,38 @@
+"""The dataset's part of the report."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from harness.plan import Plan
+from harness.results import schema
+from harness.types import Dataset
+
+__all__ = ["dataset_info"]
+
+
+def dataset_info(dataset: Dataset, plan: Plan, evaluated: int, queries_in_collection: int) -> schema.DatasetInfo:
+    """Name, content and size of what was searched."""
+    qrels = dataset.qrels
+    content = hashlib.sha256(f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode())
+    judged = relevant = judgments = 0
+    if qrels is not None:
+        for column in (qrels.indptr, qrels.rows, qrels.grades):
+            content.update(np.ascontiguousarray(column).tobytes())
+        content.update("\n".join([*qrels.query_ids, *qrels.doc_ids]).encode())
+        judged, judgments = len(qrels.query_ids), len(qrels)
+        owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
+        relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
+    searched = len(dataset.queries)
+    return schema.DatasetInfo(
+        name=dataset.name,
+        sha256=content.hexdigest(),
+        documents=len(dataset.corpus),
+        empty_documents=len(dataset.corpus.empty_rows),
+        queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant, evaluated=evaluated),
+        judgments=judgments,
+        sampled_from=queries_in_collection if searched < queries_in_collection else None,
+        provenance=dict(dataset.provenance),
+    )

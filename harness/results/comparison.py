@@ -1,0 +1,106 @@
+"""The result of a comparison in Python: the stored report, its runs, and pandas frames of everything in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from harness.reporting.render import render
+from harness.results.schema import BackendResult, Report
+from harness.store import file_name, read_per_query, read_report
+from harness.types import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison"]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What ``harness.compare`` returns and :meth:`load` reads back.
+
+    ``report`` is the content of ``report.json``; ``values`` the per-query table behind the means (columns backend,
+    query_id, metric, value, min, max); ``folder`` where it is stored, None when it was not.
+    """
+
+    report: Report
+    values: pa.Table
+    folder: Path | None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Comparison:
+        """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
+        path = Path(folder)
+        return cls(read_report(path), read_per_query(path), path)
+
+    @property
+    def failed(self) -> list[str]:
+        """Labels of the backends that failed."""
+        return [backend.label for backend in self.report.backends if backend.status == "failed"]
+
+    def backend(self, label: str) -> BackendResult:
+        """One backend's result by its label; raises KeyError."""
+        for backend in self.report.backends:
+            if backend.label == label:
+                return backend
+        raise KeyError(label)
+
+    def metrics(self) -> pd.DataFrame:
+        """Means: one row a backend, one column a metric; failed backends have NaN."""
+        import pandas as pd
+
+        rows = {b.label: {name: value.mean for name, value in b.metrics.items()} for b in self.report.backends}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def parity(self) -> pd.DataFrame:
+        """Parity: one row a backend that has an oracle."""
+        import pandas as pd
+
+        rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.backends if b.parity}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def timings(self) -> pd.DataFrame:
+        """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named."""
+        import pandas as pd
+
+        rows = {}
+        for backend in self.report.backends:
+            if backend.index is None or backend.search is None:
+                continue
+            search = backend.search
+            rows[backend.label] = {
+                "documents_per_second": backend.index.documents_per_second,
+                "index_bytes": backend.index.bytes,
+                "peak_anonymous_bytes": backend.index.peak_anonymous_bytes,
+                **{f"{name}_ms": value for name, value in search.milliseconds.model_dump(exclude={"n"}).items()},
+                "n": search.milliseconds.n,
+                "transfer_p50_ms": search.transfer_ms.p50,
+                "qps": search.qps,
+            }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def per_query(self) -> pd.DataFrame:
+        """Every per-query value: columns backend, query_id, metric, value, min, max."""
+        frame: pd.DataFrame = self.values.to_pandas()
+        return frame
+
+    def run(self, label: str) -> Run:
+        """A backend's ranked documents, read from the folder; raises KeyError, or ResultError when not stored."""
+        from harness.errors import ResultError
+        from harness.loaders.trec import read_run
+
+        self.backend(label)
+        if self.folder is None:
+            raise ResultError("this comparison was not stored, so it has no runs", fix="give compare() an `out` folder")
+        return read_run(self.folder / "runs" / f"{file_name(label)}.trec.gz")
+
+    def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
+        """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
+        return render(self.report, format)
+
+    def __str__(self) -> str:
+        return self.render()

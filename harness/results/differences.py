@@ -1,0 +1,66 @@
+"""Backends against each other, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from harness.metrics import Scores
+from harness.metrics.significance import compare_pairs, holm
+from harness.results import schema
+from harness.results.assess import Assessed
+from harness.types import Int32Array
+
+__all__ = ["paired_differences"]
+
+_SIGNIFICANT = 0.05
+
+
+def paired_differences(
+    assessed: Sequence[Assessed], results: Sequence[schema.BackendResult], seed: int
+) -> list[schema.PairedDifference]:
+    """Every pair of scored backends on every metric, Holm-adjusted over all of them."""
+    made = []
+    scored = [(one.scores, result) for one, result in zip(assessed, results, strict=True) if one.scores is not None]
+    for (scores_a, result_a), (scores_b, result_b) in combinations(scored, 2):
+        common_a, common_b = _common_queries(scores_a, scores_b)
+        for column, metric in enumerate(result_a.metrics):
+            test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
+            made.append((result_a, result_b, metric, test))
+    adjusted = holm([test.p if test.p is not None else 1.0 for *_, test in made])
+    rows = []
+    for (result_a, result_b, metric, test), p_adjusted in zip(made, adjusted, strict=True):
+        significant = test.p is not None and p_adjusted < _SIGNIFICANT
+        rows.append(
+            schema.PairedDifference(
+                a=result_a.label,
+                b=result_b.label,
+                metric=metric,
+                difference=test.difference,
+                ci_low=test.interval.low if test.interval is not None else None,
+                ci_high=test.interval.high if test.interval is not None else None,
+                p=test.p,
+                p_adjusted=p_adjusted if test.p is not None else None,
+                effect=test.effect,
+                wins=test.wins,
+                ties=test.ties,
+                losses=test.losses,
+                within_ties=_overlap(result_a.metrics[metric], result_b.metrics[metric]),
+                verdict=("better" if test.difference > 0 else "worse") if significant else "undecided",
+            )
+        )
+    return rows
+
+
+def _common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:
+    """Rows of the queries that both have: under ``queries=answered`` the sets may differ."""
+    places = b.query_ids.rows_of(a.query_ids)
+    return np.flatnonzero(places >= 0).astype(np.int32), places[places >= 0]
+
+
+def _overlap(a: schema.MetricValue, b: schema.MetricValue) -> bool:
+    if a.min is None or a.max is None or b.min is None or b.max is None:
+        return False
+    return max(a.min, b.min) <= min(a.max, b.max)

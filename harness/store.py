@@ -1,0 +1,127 @@
+"""Results on disk: written whole or not at all, read back with their schema checked.
+
+A result folder holds ``report.json``, ``per_query.parquet`` and ``runs/<label>.trec.gz``; with the judgments beside
+them (``qrels.tsv``) every figure can be computed again without running anything. ``queries.parquet`` holds the texts of
+the queries, unless the user asked for none.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from harness.errors import ResultError, UsageError
+from harness.results.schema import SCHEMA_VERSION, Report
+from harness.types import Qrels, Queries, Run
+
+__all__ = ["REPORT_NAME", "file_name", "read_per_query", "read_report", "write_result"]
+
+REPORT_NAME = "report.json"
+_PER_QUERY = "per_query.parquet"
+
+
+def write_result(
+    folder: Path,
+    report: Report,
+    per_query: pa.Table,
+    runs: Mapping[str, Run],
+    *,
+    qrels: Qrels | None,
+    queries: Queries | None,
+    overwrite: bool,
+) -> None:
+    """Write a result folder: built beside its place and renamed when complete.
+
+    A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result.
+    """
+    from harness.loaders.trec_write import write_qrels, write_run
+
+    check_target(folder, overwrite=overwrite)
+    with _beside(folder) as building:
+        (building / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
+        pq.write_table(per_query, building / _PER_QUERY)
+        (building / "runs").mkdir()
+        for label, run in runs.items():
+            write_run(building / "runs" / f"{file_name(label)}.trec.gz", run, tag=file_name(label))
+        if qrels is not None:
+            write_qrels(building / "qrels.tsv", qrels)
+        if queries is not None:
+            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / "queries.parquet")
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a place where a result would replace something that the user has."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / REPORT_NAME).is_file():
+        raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
+    if not overwrite:
+        raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
+
+
+def read_report(folder: Path) -> Report:
+    """Read ``report.json`` of a result folder (or that file itself).
+
+    Raises ResultError when it is missing, malformed, or of a newer schema.
+    """
+    path = folder / REPORT_NAME if folder.is_dir() else folder
+    try:
+        content = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise ResultError(f"no result at '{folder}'", fix="give the folder that `harness compare` wrote") from error
+    except orjson.JSONDecodeError as error:
+        raise ResultError(f"'{path}' is not JSON: {error}") from error
+    version = content.get("schema") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise ResultError(f"'{path}' is not a report of harness: it names no schema")
+    if version > SCHEMA_VERSION:
+        raise ResultError(
+            f"'{path}' has schema {version}, this harness reads up to {SCHEMA_VERSION}",
+            fix="pip install --upgrade retrieval-harness",
+        )
+    try:
+        return Report.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ResultError(f"'{path}' is damaged: {where}: {first['msg']}") from error
+
+
+def read_per_query(folder: Path) -> pa.Table:
+    """Per-query values of a result folder; raises ResultError when they are missing or damaged."""
+    try:
+        return pq.read_table(folder / _PER_QUERY)
+    except (OSError, pa.ArrowException) as error:
+        raise ResultError(f"cannot read '{folder / _PER_QUERY}': {error}") from error
+
+
+def file_name(label: str) -> str:
+    """A label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", label)
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield building
+        building.chmod(0o755)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+            folder.replace(old / folder.name)
+            building.replace(folder)
+            shutil.rmtree(old)
+        else:
+            building.replace(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)

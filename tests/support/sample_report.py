@@ -1,0 +1,160 @@
+"""A small report with every kind of row: good, failed, without oracle, with ties that matter."""
+
+from __future__ import annotations
+
+from harness.results import schema
+
+
+def _metric(mean: float, low: float, high: float) -> schema.MetricValue:
+    return schema.MetricValue(mean=mean, min=low, max=high, ci_low=mean - 0.05, ci_high=mean + 0.05)
+
+
+def _latency(p50: float) -> schema.LatencyStats:
+    return schema.LatencyStats(p50=p50, p90=p50 * 2, p95=p50 * 3, p99=p50 * 4, mean=p50 * 1.5, n=128)
+
+
+def _index(indexed: int, missing: list[str]) -> schema.IndexStats:
+    return schema.IndexStats(
+        documents_sent=1400,
+        documents_indexed=indexed,
+        missing=missing,
+        missing_count=len(missing),
+        seconds=0.5,
+        ready_seconds=0.25,
+        documents_per_second=indexed / 0.5,
+        bytes=3 * 1024**2,
+        log_bytes=0,
+        peak_rss_bytes=256 * 1024**2,
+        peak_anonymous_bytes=None,
+        state={"segments": 1},
+    )
+
+
+def _search(p50: float) -> schema.SearchStats:
+    return schema.SearchStats(
+        queries=64,
+        k=1000,
+        repeats=2,
+        concurrency=1,
+        milliseconds=_latency(p50),
+        transfer_ms=_latency(p50 / 10),
+        qps=1000 / p50,
+        first_query_ms=p50 * 10,
+        warm_up_queries=64,
+        hits=60_000,
+        queries_without_hits=0,
+    )
+
+
+def _parity(oracle: str, bit_equal: int, causes: dict[str, int]) -> schema.ParityStats:
+    return schema.ParityStats(
+        oracle=oracle,
+        mode="textbook",
+        tolerance=4e-7,
+        queries=64,
+        bit_equal=bit_equal,
+        identical=60,
+        tie_equivalent=63,
+        different=1,
+        overlap={"10": 1.0, "1000": 0.99987},
+        rbo=0.99991,
+        max_abs_score_diff=1.9e-6,
+        max_rel_score_diff=1.5e-7,
+        causes=causes,
+    )
+
+
+def _backend(label: str, **fields: object) -> schema.BackendResult:
+    values: dict[str, object] = {
+        "name": label.partition(":")[0],
+        "label": label,
+        "status": "ok",
+        "error": None,
+        "engine": schema.EngineDescription(name=label, version="1.0", mode="embedded"),
+        "encoder": {"encoder": "bm25", "analyzer": "lucene-english"},
+        "parameters": {"k1": 0.9, "b": 0.4},
+        "index": None,
+        "search": None,
+        "metrics": {},
+        "parity": None,
+        "notes": [],
+    }
+    return schema.BackendResult.model_validate({**values, **fields})
+
+
+def sample_report() -> schema.Report:
+    """The same report every time."""
+    good = {"nDCG@10": _metric(0.4, 0.4, 0.4), "AP": _metric(0.3124, 0.3119, 0.313)}
+    other = {"nDCG@10": _metric(0.38, 0.38, 0.38), "AP": _metric(0.3125, 0.312, 0.3131)}
+    backends = [
+        _backend(
+            "qdrant",
+            metrics=good,
+            index=_index(1400, []),
+            search=_search(0.4),
+            parity=_parity("sparse", 40, {"ties": 1}),
+        ),
+        _backend(
+            "lucene:model=ql",
+            metrics=other,
+            index=_index(1398, ["471", "995"]),
+            search=_search(0.8),
+            notes=["1,398 of 1,400 documents are in the index; not there, because they are empty: 471, 995"],
+        ),
+        _backend(
+            "broken",
+            status="failed",
+            engine=None,
+            encoder={},
+            error=schema.ErrorInfo(
+                type="EngineUnavailableError", message="the engine is not there", log=["last words"]
+            ),
+        ),
+    ]
+    difference = schema.PairedDifference(
+        a="qdrant",
+        b="lucene:model=ql",
+        metric="AP",
+        difference=0.0001,
+        ci_low=-0.001,
+        ci_high=0.0012,
+        p=0.7,
+        p_adjusted=0.9,
+        effect=0.02,
+        wins=20,
+        ties=22,
+        losses=10,
+        within_ties=True,
+        verdict="undecided",
+    )
+    return schema.Report(
+        schema=1,
+        created="2026-01-02T03:04:05+00:00",
+        kind="compare",
+        command=["harness", "compare", "--backends", "qdrant,lucene:model=ql,broken"],
+        harness=schema.HarnessInfo(version="0.1.0", commit="0" * 40, dirty=False),
+        machine=schema.MachineInfo(
+            system="Linux 6",
+            python="CPython 3.11",
+            processor="a processor",
+            cores=2,
+            memory_bytes=2**34,
+            thread_limits={},
+        ),
+        packages={"numpy": "2.0"},
+        plan=schema.PlanRecord(
+            given={"k": 1000}, resolved={"k": 1000, "ties": "trec_eval", "notes": ["a note on the plan"]}
+        ),
+        dataset=schema.DatasetInfo(
+            name="cranfield",
+            sha256="1" * 64,
+            documents=1400,
+            empty_documents=2,
+            queries=schema.QueryCounts(searched=64, judged=52, relevant=52, evaluated=52),
+            judgments=796,
+            sampled_from=None,
+            provenance={"licence": "none stated"},
+        ),
+        backends=backends,
+        comparisons=[difference],
+    )

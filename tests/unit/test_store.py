@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sample_report import sample_report
+
+from harness.errors import ResultError, UsageError
+from harness.loaders.trec import read_run
+from harness.results.assess import per_query_table
+from harness.results.comparison import Comparison
+from harness.store import file_name, read_per_query, read_report, write_result
+from harness.types import Ids, Qrels, Queries, Run
+
+RUN = Run(
+    Ids.of(["1", "2"]),
+    Ids.of(["a", "b"]),
+    np.array([0, 2, 3]),
+    np.array([1, 0, 0], np.int32),
+    np.array([0.1, 0.1, np.float32(1) / 3], np.float32),
+)
+QRELS = Qrels(Ids.of(["1"]), Ids.of(["a"]), np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32))
+QUERIES = Queries(Ids.of(["1", "2"]), pa.chunked_array([["secret", "text"]]), "d")
+
+
+def write(folder: Path, *, overwrite: bool = False, queries: Queries | None = QUERIES) -> None:
+    runs = {"lucene:k1=1.2;b=0.75": RUN}
+    write_result(folder, sample_report(), per_query_table([]), runs, qrels=QRELS, queries=queries, overwrite=overwrite)
+
+
+def test_a_result_comes_back(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "result"
+    write(folder)
+    assert read_report(folder) == sample_report()
+    assert read_report(folder / "report.json") == sample_report()
+    assert read_per_query(folder).num_rows == 0
+    assert Comparison.load(folder).failed == ["broken"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "per_query.parquet",
+        "qrels.tsv",
+        "queries.parquet",
+        "report.json",
+        "runs",
+    ]
+    assert [path.name for path in folder.parent.iterdir()] == ["result"]
+
+
+def test_runs_keep_every_bit_of_a_score(tmp_path: Path) -> None:
+    write(tmp_path / "r")
+    run = read_run(tmp_path / "r" / "runs" / f"{file_name('lucene:k1=1.2;b=0.75')}.trec.gz")
+    assert run.scores.view(np.uint32).tolist() == RUN.scores.view(np.uint32).tolist()
+    assert run.doc_ids.take(run.rows) == ["b", "a", "a"]
+
+
+def test_texts_stay_out_on_request(tmp_path: Path) -> None:
+    write(tmp_path / "r", queries=None)
+    assert not (tmp_path / "r" / "queries.parquet").exists()
+
+
+def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    write(folder)
+    with pytest.raises(UsageError, match="already holds a result"):
+        write(folder)
+    (folder / "runs" / "old").touch()
+    write(folder, overwrite=True)
+    assert not (folder / "runs" / "old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_folder_of_the_user_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(UsageError, match="is not a result of harness"):
+        write(tmp_path, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_newer_schema_is_refused_politely(tmp_path: Path) -> None:
+    write(tmp_path / "r")
+    path = tmp_path / "r" / "report.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "schema": 99}))
+    with pytest.raises(ResultError, match="has schema 99, this harness reads up to 1"):
+        read_report(tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "names no schema"),
+        ('{"schema": 1}', "is damaged: created: Field required"),
+    ],
+)
+def test_a_damaged_report_is_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "report.json").write_text(content)
+    with pytest.raises(ResultError, match=message):
+        read_report(tmp_path)
+
+
+def test_a_missing_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="no result at"):
+        read_report(tmp_path / "nowhere")
+
+
+def test_labels_become_file_names() -> None:
+    assert file_name("run:my runs/a.trec.gz") == "run_my_runs_a.trec.gz"
