@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from harness.adapters.lucene import LuceneEngine
 from harness.cards import read_backend_card
+from harness.protocols import ParameterValue
 from harness.testing import EngineContract
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
@@ -24,5 +27,5 @@ class TestLucene(EngineContract):
 
 class TestLuceneSingleSegment(EngineContract):
     engine = LuceneEngine
-    parameters = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1}
     tolerance = _FLOAT32_STEPS
