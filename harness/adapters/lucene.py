@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
-from harness.adapters.lucene_feedback import Feedback
+from harness.adapters.lucene_feedback import Feedback, require_enough_documents
 from harness.adapters.lucene_index import IndexBuilder, is_blank
 from harness.adapters.lucene_search import Hits, OpenIndex
 from harness.adapters.lucene_settings import LuceneSettings
@@ -139,6 +139,7 @@ class LuceneEngine:
         index = OpenIndex(self._opened(), self._settings, self._folder)
         try:
             self._row_of = index.rows(self._ids)
+            require_enough_documents(self._settings, len(self._row_of))
         except BackendError:
             index.close()
             raise

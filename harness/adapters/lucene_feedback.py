@@ -9,12 +9,22 @@ from harness.adapters.lucene_index import FIELD
 from harness.adapters.lucene_search import OpenIndex
 from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
 from harness.analysis.lucene import LuceneAnalyzer
-from harness.errors import EngineFailureError
+from harness.errors import EngineFailureError, RejectedInputError
 from harness.java_bridge import JavaBridge
 
-__all__ = ["Feedback"]
+__all__ = ["Feedback", "require_enough_documents"]
 
 _AXIOM = "io.anserini.rerank.lib.AxiomReranker"
+
+
+def require_enough_documents(settings: LuceneSettings, documents: int) -> None:
+    """Refuse AX on a small index: Anserini draws R times N different documents, for ever when there are fewer."""
+    ax = settings.axiomatic
+    if ax is not None and documents < ax.documents * ax.times:
+        raise RejectedInputError(
+            f"AX samples axiom_r times axiom_n = {ax.documents * ax.times} documents; the index holds {documents}",
+            fix="lower axiom_r or axiom_n",
+        )
 
 
 class Feedback:

@@ -1,0 +1,225 @@
+"""The Lucene backend on real collections, and what only a real JVM can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.adapters.lucene import LuceneEngine
+from harness.adapters.lucene_index import open_directory
+from harness.cards import read_backend_card
+from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.java_bridge import JavaBridge
+from harness.jvm import start
+from harness.loaders import load_dataset
+from harness.metrics import TieRule, parse_measures, score
+from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
+from harness.testing import RecordingProgress
+from harness.types import Dataset, Ids, Run
+
+pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+pytestmark = pytest.mark.integration
+
+_DEFAULTS = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml").defaults
+
+
+@contextmanager
+def built(folder: Path, documents: Inputs, **parameters: ParameterValue) -> Iterator[tuple[LuceneEngine, IndexReport]]:
+    folder.mkdir(exist_ok=True)
+    engine = LuceneEngine({**_DEFAULTS, **parameters})
+    engine.open(folder, documents.ids)
+    try:
+        yield engine, engine.index(documents, RecordingProgress(), perf_counter_ns)
+    finally:
+        engine.close()
+
+
+def texts(*words: str) -> Inputs:
+    return Inputs(Ids.of(f"id{place}" for place in range(len(words))), texts=pa.chunked_array([pa.array(words)]))
+
+
+def answers(dataset: Dataset, folder: Path, **parameters: ParameterValue) -> tuple[SearchResult, IndexReport]:
+    with built(folder, Inputs(dataset.corpus.ids, texts=dataset.corpus.texts), **parameters) as (engine, report):
+        return engine.search(Inputs(dataset.queries.ids, texts=dataset.queries.texts), 1000, perf_counter_ns), report
+
+
+def measured(dataset: Dataset, result: SearchResult, *names: str) -> Mapping[str, float]:
+    assert dataset.qrels is not None
+    run = Run(dataset.queries.ids, dataset.corpus.ids, result.indptr, result.rows, result.scores)
+    scores = score(run, dataset.qrels, parse_measures(list(names)), ties=TieRule.ENGINE)
+    return dict(zip(names, np.nanmean(scores.values, axis=0).round(4).tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def cacm() -> Dataset:
+    return load_dataset("cacm")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "published"),
+    [
+        ({}, {"AP": 0.3123, "P@30": 0.1942, "R@100": 0.6436}),
+        ({"rm3": True}, {"AP": 0.3648, "P@30": 0.2224}),
+        ({"axiom": True}, {"AP": 0.3077, "P@30": 0.1955}),
+        ({"model": "ql"}, {"AP": 0.3265, "P@30": 0.1942}),
+        ({"model": "ql", "rm3": True}, {"AP": 0.3629, "P@30": 0.2250}),
+        ({"model": "ql", "axiom": True}, {"AP": 0.2907, "P@30": 0.1840}),
+    ],
+    ids=["BM25", "BM25+RM3", "BM25+AX", "QL", "QL+RM3", "QL+AX"],
+)
+def test_cacm_gives_the_published_figures(cacm: Dataset, tmp_path: Path, parameters, published: dict[str, float]):
+    result, report = answers(cacm, tmp_path, **parameters)
+    assert (report.sent, report.indexed, report.state["terms"]) == (3204, 3204, 320_968)
+    assert measured(cacm, result, *published) == published
+
+
+@pytest.mark.parametrize(
+    ("parameters", "segments"),
+    [({"ram_buffer_mb": 1}, range(2, 50)), ({"ram_buffer_mb": 1, "segments": "single"}, [1])],
+)
+def test_segments_change_no_answer(cacm: Dataset, tmp_path: Path, parameters, segments):
+    whole, _ = answers(cacm, tmp_path / "whole")
+    other, report = answers(cacm, tmp_path / "other", **parameters)
+    assert report.state["segments"] in segments
+    for one, two in zip(whole[:3], other[:3], strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_equal_scores_come_in_the_order_of_the_documents(cacm: Dataset, tmp_path: Path):
+    result, _ = answers(cacm, tmp_path)
+    same_query = np.ones(len(result.rows), dtype=bool)
+    same_query[result.indptr[:-1][np.diff(result.indptr) > 0]] = False
+    tied = same_query[1:] & (np.diff(result.scores) == 0)
+    assert tied.sum() > 1000
+    assert np.all(np.diff(result.rows)[tied] > 0)
+
+
+def test_empty_documents_are_missing_by_name(shared_collections: Path, tmp_path: Path):
+    cranfield = load_dataset(shared_collections / "cranfield")
+    _, report = answers(cranfield, tmp_path)
+    assert (report.sent, report.indexed, report.state["documents_with_terms"]) == (1400, 1398, 1398)
+    assert cranfield.corpus.ids.take(report.missing_rows) == ["471", "995"]
+    assert np.array_equal(report.missing_rows, cranfield.corpus.empty_rows)
+
+
+def test_documents_of_stop_words_are_held_and_not_counted(tmp_path: Path):
+    with built(tmp_path, texts("the of", "word", " \t\n ", "\u00a0")) as (engine, report):
+        assert report.missing_rows.tolist() == [2]
+        assert (report.indexed, report.state["documents_with_terms"]) == (3, 1)
+        assert engine.search(texts("word the"), 9, perf_counter_ns).rows.tolist() == [1]
+
+
+def test_nothing_but_empty_documents(tmp_path: Path):
+    with built(tmp_path, texts("", " ")) as (engine, report):
+        assert (report.indexed, report.missing_rows.tolist()) == (0, [0, 1])
+        assert engine.search(texts("word"), 9, perf_counter_ns).indptr.tolist() == [0, 0]
+
+
+def test_hits_arrive_exactly_as_jackson_writes_them(cacm: Dataset, tmp_path: Path):
+    with built(tmp_path, Inputs(cacm.corpus.ids, texts=cacm.corpus.texts)) as (engine, _):
+        index = engine._index
+        assert index is not None
+        for query in index.queries(cacm.queries.texts.to_pylist()):
+            top_docs = index.search(query, 1000)
+            hits = index.hits.read(top_docs)
+            written = index.bridge.to_python(top_docs)["scoreDocs"]
+            assert hits.documents.tolist() == [hit["doc"] for hit in written]
+            assert np.array_equal(hits.scores, np.array([hit["score"] for hit in written], dtype=np.float32))
+
+
+@pytest.mark.parametrize("feedback", [{"rm3": True}, {"axiom": True, "axiom_r": 5, "axiom_n": 10}])
+def test_feedback_takes_queries_that_find_nothing(tmp_path: Path, feedback: dict[str, ParameterValue]):
+    documents = texts(*(f"word{n % 7} other{n % 3}" for n in range(50)))
+    with built(tmp_path, documents, **feedback) as (engine, _):
+        result = engine.search(texts("word1", "", "unknown", "the", "word2"), 50, perf_counter_ns)
+    lengths = np.diff(result.indptr).tolist()
+    assert lengths[1:4] == [0, 0, 0]
+    assert lengths[0] >= 7
+    assert lengths[4] >= 7
+
+
+def test_axiomatic_feedback_of_two_indexes_does_not_mix(tmp_path: Path):
+    documents = texts(*(f"word{n % 11} other{n % 5} third{n % 3}" for n in range(900)))
+    queries = texts("word1 other2", "third0 word4")
+    few = {"axiom": True, "axiom_r": 2, "axiom_n": 2}
+    with built(tmp_path / "one", documents, axiom=True) as (one, _):
+        before = one.search(queries, 50, perf_counter_ns)
+        with built(tmp_path / "two", texts("word1", "other2 word4", "third0", "word1"), **few) as (two, _):
+            two.search(queries, 50, perf_counter_ns)
+            after = one.search(queries, 50, perf_counter_ns)
+    assert np.array_equal(before.rows, after.rows)
+    assert np.array_equal(before.scores, after.scores)
+
+
+def test_axiomatic_feedback_refuses_fewer_documents_than_it_samples(tmp_path: Path):
+    with (
+        pytest.raises(RejectedInputError, match=r"axiom_r times axiom_n = 600 documents; the index holds 2"),
+        built(tmp_path, texts("one", "two"), axiom=True),
+    ):
+        pass
+
+
+def test_a_query_may_have_thousands_of_terms(tmp_path: Path):
+    with built(tmp_path, texts("word4999", "nothing")) as (engine, _):
+        result = engine.search(texts(" ".join(f"word{n}" for n in range(5000))), 5, perf_counter_ns)
+    assert result.rows.tolist() == [0]
+
+
+def test_an_id_too_long_for_lucene_is_refused_and_the_build_is_not_taken_for_whole(tmp_path: Path):
+    documents = Inputs(Ids.of(["short", "x" * 40_000]), texts=pa.chunked_array([["one text", "another text"]]))
+    with pytest.raises(RejectedInputError, match="shorten the document ids"), built(tmp_path, documents):
+        pass
+    again = LuceneEngine(_DEFAULTS)
+    with pytest.raises(EngineUnavailableError, match="never finished"):
+        again.open(tmp_path, documents.ids)
+
+
+def test_an_index_that_another_writer_holds_is_unavailable(tmp_path: Path):
+    bridge = JavaBridge(start())
+    directory = open_directory(bridge, tmp_path)
+    engine = LuceneEngine(_DEFAULTS)
+    documents = texts("one", "two")
+    engine.open(tmp_path, documents.ids)
+    load = bridge.load
+    writer = load("org.apache.lucene.index.IndexWriter")(directory, load("org.apache.lucene.index.IndexWriterConfig")())
+    try:
+        with pytest.raises(EngineUnavailableError, match="another process writes to this index"):
+            engine.index(documents, RecordingProgress(), perf_counter_ns)
+    finally:
+        writer.rollback()
+        directory.close()
+        engine.close()
+
+
+@pytest.mark.parametrize("changed", [{"analyzer": "lucene-german"}, {"rm3": True}, {"segments": "single"}])
+def test_an_index_built_otherwise_is_refused(tmp_path: Path, changed: dict[str, ParameterValue]):
+    documents = texts("one", "two")
+    with built(tmp_path, documents):
+        pass
+    with pytest.raises(RejectedInputError, match="other parameters"):
+        LuceneEngine({**_DEFAULTS, **changed}).open(tmp_path, documents.ids)
+
+
+def test_scoring_may_change_without_indexing_again(tmp_path: Path):
+    documents = texts("one one", "one two three")
+    with built(tmp_path, documents) as (engine, _):
+        first = engine.search(texts("one"), 2, perf_counter_ns)
+    other = LuceneEngine({**_DEFAULTS, "k1": 1.2, "b": 0.75, "analyzer": "lucene-english"})
+    info = other.open(tmp_path, documents.ids)
+    assert not np.array_equal(first.scores, other.search(texts("one"), 2, perf_counter_ns).scores)
+    other.close()
+    assert info.name == "Lucene"
+    assert info.version.startswith("9.")
+    assert "(Anserini 1." in info.version
+
+
+def test_storage_is_what_the_files_allocate(tmp_path: Path):
+    with built(tmp_path, texts("one", "two")) as (engine, _):
+        blocks = sum(path.stat().st_blocks for path in tmp_path.iterdir() if path.suffix != ".json")
+        assert engine.storage() == (512 * blocks, 0)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
+from harness.cards import read_backend_card
+from harness.errors import UnknownNameError, UsageError
+
+_CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
+
+
+def settings(**changed) -> LuceneSettings:
+    return LuceneSettings.of({**_CARD.defaults, **changed})
+
+
+def test_the_defaults_are_anserini_s():
+    found = settings()
+    assert (found.language, found.k1, found.b, found.model, found.mu) == ("english", 0.9, 0.4, "bm25", 1000.0)
+    assert (found.rm3, found.axiomatic, found.feedback, found.jar) == (None, None, False, None)
+    assert settings(rm3=True).rm3 == Rm3(terms=10, documents=10, original_weight=0.5)
+    assert settings(axiom=True).axiomatic == Axiomatic(documents=20, times=30, beta=0.4, terms=20, seed=42)
+
+
+def test_only_what_changes_the_index_is_compared_on_reopening():
+    plain = settings().of_index
+    assert settings(k1=2.0, b=0.1, model="ql", mu=5.0, heap="1g", jar="a.jar").of_index == plain
+    assert settings(analyzer="lucene-english").of_index == plain
+    for changed in ({"analyzer": "lucene-german"}, {"segments": "single"}, {"ram_buffer_mb": 1}, {"rm3": True}):
+        assert settings(**changed).of_index != plain
+
+
+def test_rm3_and_axiom_exclude_each_other():
+    with pytest.raises(UsageError, match="exclude each other"):
+        settings(rm3=True, axiom=True)
+
+
+def test_an_analyzer_that_is_not_lucene_s_is_refused():
+    with pytest.raises(UsageError, match="'snowball-english' is not one of Lucene's"):
+        settings(analyzer="snowball-english")
+
+
+def test_an_unknown_language_is_refused_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):
+        settings(analyzer="lucene-germn")
+
+
+def test_the_oracle_is_exact_and_only_for_plain_bm25():
+    oracle = _CARD.oracle
+    assert (oracle.kind, oracle.tolerance) == ("lucene", 0)
+    assert oracle.applies(_CARD.defaults)
+    for changed in ({"model": "ql"}, {"rm3": True}, {"axiom": True}):
+        assert not oracle.applies({**_CARD.defaults, **changed})
