@@ -1,0 +1,62 @@
+"""One collection through Qdrant Edge and its oracle, for the tests beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.adapters.qdrant import QdrantEngine
+from harness.analysis.counting import count_terms
+from harness.analysis.registry import create_analyzer
+from harness.analysis.terms import TermCounts
+from harness.encoders.bm25 import document_weights
+from harness.parity import Parity, compare_run, make_oracle
+from harness.protocols import IndexReport, Inputs, ParameterValue
+from harness.registry import find_cards
+from harness.testing import RecordingProgress, StepClock
+from harness.types import Ids, Run
+
+CARD = find_cards("backends")["qdrant"]
+
+
+class Counted(NamedTuple):
+    """Analysed documents and queries, with their ids."""
+
+    document_ids: Ids
+    query_ids: Ids
+    counts: TermCounts
+
+
+class Trial(NamedTuple):
+    """What came of indexing and searching a collection."""
+
+    report: IndexReport
+    run: Run
+    parity: Parity
+
+
+def count(
+    analyzer: str, document_ids: Ids, batches: Iterable[Sequence[str]], query_ids: Ids, queries: Sequence[str]
+) -> Counted:
+    return Counted(document_ids, query_ids, count_terms(create_analyzer(analyzer), batches, queries))
+
+
+def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue) -> Trial:
+    """Index and search with the card's parameters, some ``changed``, and compare with the card's oracle."""
+    document_ids, query_ids, counts = counted
+    parameters = {**CARD.defaults, **changed}
+    weights = document_weights(counts, k1_plus_1=bool(parameters["k1_plus_1"]))
+    folder.mkdir(exist_ok=True)
+    engine = QdrantEngine(parameters)
+    engine.open(folder, document_ids)
+    try:
+        report = engine.index(Inputs(document_ids, sparse=weights), RecordingProgress(), StepClock())
+        found = engine.search(Inputs(query_ids, sparse=counts.queries), k, StepClock())
+    finally:
+        engine.close()
+    run = Run(query_ids, document_ids, found.indptr, found.rows, found.scores)
+    oracle = make_oracle(
+        CARD.oracle.kind, doc_ids=document_ids, query_ids=query_ids, counts=counts, parameters=parameters
+    )
+    return Trial(report, run, compare_run(run, oracle, k=k, tolerance=CARD.oracle.tolerance))
