@@ -17,12 +17,14 @@ from harness.errors import DataError
 from harness.loaders.problems import Problems
 from harness.strict_toml import nearest
 
-__all__ = ["Line", "Source", "open_source", "read_lines"]
+__all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
 
 _BUFFER_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _QRELS = "qrels"
 _NAMES = ("corpus.jsonl", "queries.jsonl")
+_BLOCK_LINES = 8192
+_BLOCK_BYTES = 4 << 20
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -31,6 +33,7 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._digests: dict[Path, str] = {}
 
     @cached_property
     def members(self) -> frozenset[str]:
@@ -96,11 +99,14 @@ class Source:
                 yield raw
 
     def digest(self, member: str) -> str:
-        """SHA-256 of the file on disk that holds the member."""
-        try:
-            return file_digest(self._raw_file(member))
-        except OSError as error:
-            raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
+        """SHA-256 of the file on disk that holds the member, computed once."""
+        path = self._raw_file(member)
+        if path not in self._digests:
+            try:
+                self._digests[path] = file_digest(path)
+            except OSError as error:
+                raise DataError(self.label(member), [f"cannot be read: {_reason(error)}"]) from error
+        return self._digests[path]
 
     def _raw_file(self, member: str) -> Path:
         return self.path / member
@@ -126,7 +132,6 @@ class _Archive(Source):
         if self._prefix == f"{_QRELS}/":
             self._prefix = ""
         self._names = frozenset(name.removeprefix(self._prefix) for name in names)
-        self._digest: str | None = None
 
     @cached_property
     def members(self) -> frozenset[str]:
@@ -134,11 +139,6 @@ class _Archive(Source):
 
     def raw_name(self, member: str) -> str:  # noqa: ARG002 - one file holds all members
         return self.path.name
-
-    def digest(self, member: str) -> str:
-        if self._digest is None:
-            self._digest = super().digest(member)
-        return self._digest
 
     def _raw_file(self, member: str) -> Path:  # noqa: ARG002 - one file holds all members
         return self.path
@@ -165,6 +165,13 @@ def open_source(path: Path) -> Source:
     return _Archive(path)
 
 
+class Block(NamedTuple):
+    """Consecutive lines of a file, blank ones too: the number of the first, counted from 1, and their bytes."""
+
+    first: int
+    lines: list[bytes]
+
+
 class Line(NamedTuple):
     """One line of a file that is not blank: its number, counted from 1, and its bytes."""
 
@@ -172,30 +179,60 @@ class Line(NamedTuple):
     content: bytes
 
 
-def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Line]:
-    """Every line that is not blank. A byte-order mark and blank lines are accepted and noted.
+def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Block]:
+    """All lines, in blocks of at most 8,192 lines and about 4 MB. A byte-order mark is accepted and noted.
 
     A damaged archive, an unreadable file and UTF-16 end the reading and are noted in ``problems``.
     """
-    number, blank = 0, 0
+    first, held_bytes = 1, 0
+    lines: list[bytes] = []
     try:
-        for number, raw in enumerate(stream, 1):
-            content = raw
-            if number == 1:
-                if raw.startswith(_UTF16):
-                    problems.add(1, "the file is UTF-16, expected UTF-8")
+        for line in stream:
+            lines.append(line)
+            held_bytes += len(line)
+            if held_bytes >= _BLOCK_BYTES or len(lines) >= _BLOCK_LINES:
+                if first == 1 and not _accept_start(lines, problems, notes):
                     return
-                if raw.startswith(_BOM):
-                    notes.append("a byte-order mark on line 1 was ignored")
-                    content = raw[len(_BOM) :]
-            if content.isspace() or not content:
-                blank += 1
-                continue
-            yield Line(number, content)
+                yield Block(first, lines)
+                first, held_bytes, lines = first + len(lines), 0, []
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        problems.add(number + 1, f"cannot be read further: {_reason(error)}")
-    if blank:
-        notes.append(f"{blank} blank {'line was' if blank == 1 else 'lines were'} ignored")
+        problems.add(first + len(lines), f"cannot be read further: {_reason(error)}")
+    if lines and (first > 1 or _accept_start(lines, problems, notes)):
+        yield Block(first, lines)
+
+
+def _accept_start(lines: list[bytes], problems: Problems, notes: list[str]) -> bool:
+    """Remove a byte-order mark from the first line; False when the file is no UTF-8."""
+    if lines[0].startswith(_UTF16):
+        problems.add(1, "the file is UTF-16, expected UTF-8")
+        return False
+    if lines[0].startswith(_BOM):
+        notes.append("a byte-order mark on line 1 was ignored")
+        lines[0] = lines[0][len(_BOM) :]
+    return True
+
+
+def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Line]:
+    """Every line that is not blank; blank lines and what :func:`read_blocks` accepts are noted in ``notes``."""
+    blank = 0
+    for block in read_blocks(stream, problems, notes):
+        for number, content in enumerate(block.lines, block.first):
+            if is_blank(content):
+                blank += 1
+            else:
+                yield Line(number, content)
+    note_blank(blank, notes)
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line holds nothing but white space."""
+    return not line or line.isspace()
+
+
+def note_blank(count: int, notes: list[str]) -> None:
+    """Note how many blank lines were passed over, if there were any."""
+    if count:
+        notes.append(f"{count} blank {'line was' if count == 1 else 'lines were'} ignored")
 
 
 def _reason(error: Exception) -> str:
