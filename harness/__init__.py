@@ -1,6 +1,7 @@
 """A benchmarking and regression harness for retrieval backends, held against an exact reference.
 
-``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result.
+``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result;
+``harness.evaluate`` scores a run.
 Nothing heavy is imported before one of them is used.
 """
 
@@ -13,13 +14,15 @@ from harness._version import __version__
 
 if TYPE_CHECKING:
     from harness.api import compare
+    from harness.evaluation import evaluate
     from harness.results.comparison import Comparison
 
-__all__ = ["Comparison", "__version__", "compare"]
+__all__ = ["Comparison", "__version__", "compare", "evaluate"]
 
 _HOMES = {
     "Comparison": "harness.results.comparison",
     "compare": "harness.api",
+    "evaluate": "harness.evaluation",
 }
 
 

@@ -2,7 +2,7 @@
 
 from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
-from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary
+from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, undecided_by_ties
 from harness.metrics.scoring import score
 from harness.ranking import TieRule
 
@@ -17,4 +17,5 @@ __all__ = [
     "parse_measure",
     "parse_measures",
     "score",
+    "undecided_by_ties",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from harness.metrics.table import KINDS
 from harness.ranking import TieRule
 from harness.types import Float64Array, Ids
 
-__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary", "undecided_by_ties"]
 
 
 class QuerySet(StrEnum):
@@ -48,6 +51,17 @@ class Summary(NamedTuple):
     low: float
     high: float
 
+    @property
+    def matters(self) -> bool:
+        """Whether ties could change the value as it is printed, to four decimals."""
+        return round(self.low, 4) != round(self.high, 4) and not np.isnan(self.low)
+
+
+def undecided_by_ties(one: Summary, other: Summary) -> bool:
+    """Whether two runs differ by no more than ties allow: their intervals meet, and one is more than a point."""
+    widest = max(one.high - one.low, other.high - other.low)
+    return bool(widest > 0.0 and one.low <= other.high and other.low <= one.high)
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -75,6 +89,13 @@ class Scores:
             Summary(measure, *(_aggregate(measure, table[:, column]) for table in (self.values, self.low, self.high)))
             for column, measure in enumerate(self.measures)
         ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a query, one column a measure (pandas, float64), indexed by query id."""
+        import pandas as pd
+
+        names = [str(measure) for measure in self.measures]
+        return pd.DataFrame(self.values, index=pd.Index(self.query_ids.to_list(), name="query_id"), columns=names)
 
     def of(self, measure: Measure) -> Float64Array:
         """The values of one measure, one a query (float64, shape (Q,)); raises ValueError if it was not scored."""

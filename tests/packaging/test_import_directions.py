@@ -29,14 +29,14 @@ LAYERS = (
     {"parity"},
     {"adapters", "loaders", "testing"},
     {"environment", "plan", "store", "timing"},
-    {"runner", "worker"},
+    {"runner", "worker", "evaluation"},
     {"reporting"},
     {"cli", "__init__"},
     {"__main__"},
 )
 
 # The core finds adapters and loaders by name, through the cards; only these say `import` to them.
-MAY_IMPORT_LOADERS = {"cli", "__init__"}
+MAY_IMPORT_LOADERS = {"cli", "evaluation", "__init__"}
 MAY_IMPORT_ADAPTERS: set[str] = set()
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported

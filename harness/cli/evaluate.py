@@ -1,0 +1,101 @@
+"""The verb ``eval``: scores runs against judgments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import DataError, HarnessError, UsageError
+from harness.evaluation import DEFAULT_METRICS
+from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
+from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_measures, score
+from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
+from harness.types import Qrels
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgments, TREC or BEIR layout, plain or gzip.")],
+    run: Annotated[list[Path], typer.Option(metavar="FILE", help="A TREC run, plain or gzip; may be repeated.")],
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Measures, separated by commas; trec_eval's names work too. Default: {DEFAULT_METRICS}, and "
+            "trec_eval's official ones with --format trec_eval."
+        ),
+    ] = None,
+    per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Every query's values too.")] = False,
+    output: Annotated[ScoreFormat, typer.Option("--format", help="How to print.")] = ScoreFormat.TABLE,
+    relevance_level: Annotated[
+        int, typer.Option("--relevance-level", "-l", min=1, help="Lowest grade that counts as relevant.")
+    ] = 1,
+    ties: Annotated[
+        TieRule | None, typer.Option(help="How equal scores are ordered. Default: trec_eval.", show_default=False)
+    ] = None,
+    queries: Annotated[
+        QuerySet | None,
+        typer.Option(
+            help="Which queries to average over. Default: relevant, and answered with --format trec_eval.",
+            show_default=False,
+        ),
+    ] = None,
+    trec_eval: Annotated[
+        bool, typer.Option("--trec-eval", help="trec_eval's own choice: --queries answered --ties trec_eval.")
+    ] = False,
+) -> None:
+    """Score runs against relevance judgments."""
+    if trec_eval and (ties is not None or queries is not None):
+        raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
+    rule = ties or TieRule.TREC_EVAL
+    as_trec_eval = trec_eval or output is ScoreFormat.TREC_EVAL
+    chosen = queries or (QuerySet.ANSWERED if as_trec_eval else QuerySet.RELEVANT)
+    measures = _measures(metrics, output)
+    judgments, tagged = _read(qrels, run)
+    scored: list[NamedScores] = []
+    for name, (hits, tag) in zip(_names(run), tagged, strict=True):
+        try:
+            scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance_level)
+        except DataError as error:
+            raise DataError(name, error.problems, fix=error.fix) from error
+        scored.append(NamedScores(name, tag, scores))
+    tagged_output = metrics is None or "official" in metrics
+    typer.echo(render_scores(scored, output, per_query=per_query, relevance=relevance_level, tagged=tagged_output))
+    if output not in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN):
+        for named in scored:
+            typer.echo(counts_line(named), err=True)
+
+
+def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:
+    if metrics is not None:
+        return parse_measures(metrics)
+    return official_measures() if output is ScoreFormat.TREC_EVAL else parse_measures(DEFAULT_METRICS)
+
+
+def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, list[TaggedRun]]:
+    """All files; the problems of every faulty one are reported together."""
+    faults: list[DataError] = []
+    judgments: Qrels | None = None
+    tagged: list[TaggedRun] = []
+    try:
+        judgments = read_qrels(qrels)
+    except DataError as error:
+        faults.append(error)
+    for path in runs:
+        try:
+            tagged.append(read_tagged_run(path))
+        except DataError as error:
+            faults.append(error)
+    if judgments is None or faults:
+        if len(faults) == 1:
+            raise faults[0]
+        raise HarnessError("\n".join(str(fault) for fault in faults))
+    return judgments, tagged
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """File names; whole paths where two files have the same name."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]

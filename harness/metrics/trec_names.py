@@ -1,0 +1,41 @@
+"""trec_eval's own names of measures, and the order in which it prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.metrics.measure import Measure
+from harness.metrics.table import KINDS
+
+__all__ = ["in_trec_order", "trec_name"]
+
+_ORDER = (
+    "num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall",
+    "P", "recall", "infAP", "11pt_avg", "ndcg", "ndcg_cut", "map_cut", "success", "set_P", "set_recall", "set_F",
+)  # fmt: skip
+
+
+def trec_name(measure: Measure, relevance: int = 1) -> str | None:
+    """What trec_eval calls the measure when run with ``-l relevance``; None when it has no such measure."""
+    kind = KINDS[measure.name]
+    if any(key != "rel" or value != relevance for key, value in measure.parameters):
+        return None
+    if measure.cutoff is None:
+        return kind.trec
+    if kind.trec_cut is None:
+        return None
+    return f"{kind.trec_cut}_{measure.cutoff:.2f}" if kind.cutoff == "recall" else f"{kind.trec_cut}_{measure.cutoff}"
+
+
+def in_trec_order(measures: Iterable[Measure]) -> list[int]:
+    """Positions of the measures in trec_eval's order; those it does not have come last, as given."""
+    listed = list(measures)
+
+    def place(at: int) -> tuple[int, float]:
+        kind = KINDS[listed[at].name]
+        family = kind.trec if listed[at].cutoff is None else kind.trec_cut
+        if family not in _ORDER or trec_name(listed[at], int(listed[at].parameter("rel") or 1)) is None:
+            return len(_ORDER), at
+        return _ORDER.index(family), float(listed[at].cutoff or 0)
+
+    return sorted(range(len(listed)), key=place)

@@ -1,0 +1,173 @@
+"""`harness.evaluate` on every form of input, and the verb `eval` in every format."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import pytrec_eval
+
+import harness
+from harness.cli.evaluate import evaluate as eval_verb
+from harness.errors import DataError, HarnessError, UnknownNameError, UsageError
+from harness.evaluation import as_qrels, as_run
+from harness.loaders.trec_write import write_run
+from harness.metrics import QuerySet, TieRule
+from harness.reporting.scores import ScoreFormat
+
+QRELS = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"a": 1}, "q3": {"z": 0}, "q10": {"a": 1}}
+RUN = {"q1": {"a": 2.0, "b": 2.0, "c": 1.0}, "q3": {"z": 1.0}, "q10": {"a": 3.0}, "q99": {"a": 1.0}}
+OTHER = {"q1": {"c": 2.0, "b": 2.0}, "q2": {"a": 1.0}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    paths = {name: tmp_path / name for name in ("qrels", "beir.tsv", "run.trec", "run.trec.gz", "other.trec")}
+    lines = [(query, document, grade) for query, judged in QRELS.items() for document, grade in judged.items()]
+    paths["qrels"].write_text("".join(f"{query} 0 {document} {grade}\n" for query, document, grade in lines))
+    rows = "".join(f"{query}\t{document}\t{grade}\n" for query, document, grade in lines)
+    paths["beir.tsv"].write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    write_run(paths["run.trec"], as_run(RUN), "first")
+    paths["run.trec.gz"].write_bytes(gzip.compress(paths["run.trec"].read_bytes()))
+    write_run(paths["other.trec"], as_run(OTHER), "second")
+    return paths
+
+
+def _frame(table, names):
+    return pd.DataFrame([(q, d, v) for q, inner in table.items() for d, v in inner.items()], columns=names)
+
+
+def test_every_form_of_input_gives_the_same_scores(files):
+    expected = harness.evaluate(RUN, QRELS, "nDCG@10,AP")
+    runs = [
+        files["run.trec"],
+        str(files["run.trec.gz"]),
+        as_run(RUN),
+        _frame(RUN, ["query_id", "doc_id", "score"]),
+        _frame(RUN, ["qid", "docno", "score"]).assign(rank=[1, 2, 3, 1, 1, 1]),
+    ]
+    judgments = [
+        files["qrels"],
+        str(files["beir.tsv"]),
+        as_qrels(QRELS),
+        _frame(QRELS, ["query_id", "doc_id", "relevance"]),
+        _frame(QRELS, ["qid", "docno", "label"]),
+    ]
+    for run, qrels in zip(runs, judgments, strict=True):
+        scores = harness.evaluate(run, qrels, ["nDCG@10", "AP"])
+        np.testing.assert_array_equal(scores.values, expected.values)
+        assert list(scores.query_ids) == ["q1", "q2", "q10"]
+    frame = expected.to_frame()
+    assert frame.loc["q10", "AP"] == 1.0
+    assert list(frame.columns) == ["nDCG@10", "AP"]
+
+
+def test_faults_of_the_call_are_named(files):
+    with pytest.raises(UnknownNameError, match="unknown tie rule 'trec'"):
+        harness.evaluate(RUN, QRELS, ties="trec")
+    with pytest.raises(UnknownNameError, match="unknown set of queries 'all'"):
+        harness.evaluate(RUN, QRELS, queries="all")
+    with pytest.raises(DataError, match="no column query_id or query or qid"):
+        harness.evaluate(pd.DataFrame({"doc_id": ["a"], "score": [1.0]}), QRELS)
+    with pytest.raises(DataError, match="lacks 1 ids"):
+        harness.evaluate(pd.DataFrame({"qid": ["q1", None], "docno": ["a", "b"], "score": [1.0, 2.0]}), QRELS)
+    with pytest.raises(DataError, match="no number"):
+        harness.evaluate(pd.DataFrame({"qid": ["q1"], "docno": ["a"], "score": ["high"]}), QRELS)
+    with pytest.raises(DataError, match="query 'q1' judges document 'a' twice"):
+        harness.evaluate(RUN, pd.DataFrame({"qid": ["q1"] * 2, "docno": ["a", "a"], "label": [1, 2]}))
+    with pytest.raises(DataError) as caught:
+        harness.evaluate(files["run.trec"], {"elsewhere": {"a": 1}})
+    assert str(files["run.trec"]) in str(caught.value)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        harness.nonsense  # noqa: B018
+
+
+def _printed(capsys, files, runs=("run.trec",), **options):
+    eval_verb(qrels=files["qrels"], run=[files[name] for name in runs], **options)
+    return capsys.readouterr()
+
+
+def test_the_text_is_trec_evals(files, capsys):
+    """Every line as trec_eval prints it: `%-22s\\t%s\\t%6.4f`, counts as whole numbers, queries in byte order."""
+    values = pytrec_eval.RelevanceEvaluator(QRELS, {"official"}).evaluate(RUN)
+    cuts = [f"P_{cut}" for cut in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
+    recalls = [f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11)]
+    names = ["num_q", "num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"]
+    expected = []
+    for query in sorted(values):
+        single = (name for name in (*names, *recalls, *cuts) if name not in ("num_q", "gm_map"))
+        expected += [_line(name, query, values[query][name]) for name in single]
+    expected.append(f"{'runid':<22}\tall\tfirst")
+    for name in (*names, *recalls, *cuts):
+        every = [values[query][name] for query in values]
+        expected.append(_line(name, "all", pytrec_eval.compute_aggregated_measure(name, every)))
+    printed = _printed(capsys, files, output=ScoreFormat.TREC_EVAL, per_query=True)
+    assert printed.out.splitlines() == expected
+    assert "4 queries judged, 3 with a relevant document, 3 answered; averaged over 3 (answered)" in printed.err
+
+
+def _line(name, query, value):
+    return f"{name:<22}\t{query}\t{value:.0f}" if name.startswith("num_") else f"{name:<22}\t{query}\t{value:6.4f}"
+
+
+def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
+    printed = _printed(
+        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance_level=1
+    )
+    names = [line.split("\t")[0].strip() for line in printed.out.splitlines()]
+    assert names == ["map", "P_5", "ndcg_cut_10", "RR@10", "AP(rel=2)"]
+    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance_level=2)
+    assert leveled.out.splitlines() == [f"{'map':<22}\tall\t0.1111"]
+
+
+@pytest.mark.parametrize("output", [ScoreFormat.TABLE, ScoreFormat.MARKDOWN, ScoreFormat.CSV, ScoreFormat.JSON])
+@pytest.mark.parametrize("per_query", [False, True])
+def test_output_is_as_recorded(files, capsys, golden, output, per_query):
+    runs = ("run.trec", "other.trec")
+    printed = _printed(capsys, files, runs, metrics="nDCG@10,AP,infAP", output=output, per_query=per_query)
+    golden(f"eval-{output}{'-per-query' if per_query else ''}.txt", printed.out)
+
+
+def test_csv_and_json_carry_full_precision_and_nothing_for_unknown(files, capsys):
+    rows = list(csv.DictReader(io.StringIO(_printed(capsys, files, metrics="AP,infAP", output=ScoreFormat.CSV).out)))
+    scores = harness.evaluate(RUN, QRELS, "AP,infAP")
+    assert float(rows[0]["value"]) == scores.means()[0].value
+    assert rows[1]["low"] == ""
+    entry = json.loads(_printed(capsys, files, metrics="AP,infAP", output=ScoreFormat.JSON).out)["runs"][0]
+    assert entry["measures"]["AP"]["high"] == scores.means()[0].high
+    assert entry["measures"]["infAP"]["low"] is None
+    assert entry["queries"] == {
+        "set": "relevant", "judged": 4, "relevant": 3, "answered": 3, "evaluated": 3, "unjudged": 1,
+    }  # fmt: skip
+
+
+def test_trec_evals_own_choice_of_queries(files, capsys):
+    printed = _printed(capsys, files, metrics="AP", trec_eval=True)
+    assert "averaged over 3 (answered)" in printed.out
+    with pytest.raises(UsageError, match="--trec-eval settles"):
+        _printed(capsys, files, trec_eval=True, queries=QuerySet.JUDGED)
+    with pytest.raises(UsageError, match="no closed form over tie permutations for Bpref"):
+        _printed(capsys, files, metrics="Bpref", ties=TieRule.AVERAGE)
+
+
+def test_every_faulty_file_is_reported_at_once(files, capsys):
+    files["qrels"].write_text("q1 0 a one\n")
+    files["other.trec"].write_text("q1 Q0 a 1 nan t\n")
+    with pytest.raises(HarnessError) as caught:
+        _printed(capsys, files, ("run.trec", "other.trec"))
+    assert "the grade 'one' is not a whole number" in str(caught.value)
+    assert "the score is NaN" in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+def test_a_run_of_another_collection_is_invalid_and_named(files, capsys):
+    files["other.trec"].write_text("x1 Q0 a 1 1 t\n")
+    with pytest.raises(DataError, match=r"other\.trec: 1 problem") as caught:
+        _printed(capsys, files, ("run.trec", "other.trec"))
+    assert "none of its 1 query ids is judged (run: 'x1', judgments: 'q1')" in str(caught.value)
