@@ -27,14 +27,14 @@ def trec_name(measure: Measure, relevance: int = 1) -> str | None:
     return f"{kind.trec_cut}_{measure.cutoff:.2f}" if kind.cutoff == "recall" else f"{kind.trec_cut}_{measure.cutoff}"
 
 
-def in_trec_order(measures: Iterable[Measure]) -> list[int]:
+def in_trec_order(measures: Iterable[Measure], relevance: int = 1) -> list[int]:
     """Positions of the measures in trec_eval's order; those it does not have come last, as given."""
     listed = list(measures)
 
     def place(at: int) -> tuple[int, float]:
         kind = KINDS[listed[at].name]
         family = kind.trec if listed[at].cutoff is None else kind.trec_cut
-        if family not in _ORDER or trec_name(listed[at], int(listed[at].parameter("rel") or 1)) is None:
+        if family not in _ORDER or trec_name(listed[at], relevance) is None:
             return len(_ORDER), at
         return _ORDER.index(family), float(listed[at].cutoff or 0)
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
+from harness.metrics.table import KINDS
 from harness.reporting.trec_eval import trec_eval_text
 
 __all__ = ["NamedScores", "ScoreFormat", "counts_line", "render_scores"]
@@ -38,8 +39,10 @@ class NamedScores(NamedTuple):
 
 
 class _Row(NamedTuple):
+    """One line of values; ``query`` is None for those over all queries."""
+
     run: str
-    query: str
+    query: str | None
     summaries: list[Summary]
 
 
@@ -87,7 +90,7 @@ def _rows(runs: Sequence[NamedScores], per_query: bool) -> list[_Row]:
             for query, values, low, high in tables:
                 cells = zip(scores.measures, values.tolist(), low.tolist(), high.tolist(), strict=True)
                 rows.append(_Row(run.name, query, [Summary(*cell) for cell in cells]))
-        rows.append(_Row(run.name, "all", scores.means()))
+        rows.append(_Row(run.name, None, scores.means()))
     return rows
 
 
@@ -95,16 +98,18 @@ def _cells(runs: Sequence[NamedScores], per_query: bool) -> list[list[str]]:
     """Header and rows of the table for people."""
     measures = [str(measure) for measure in runs[0].scores.measures]
     rows = _rows(runs, per_query)
-    overall = [row for row in rows if row.query == "all"]
+    overall = [row for row in rows if row.query is None]
     lines = [["run", "query", *measures] if per_query else ["run", *measures]]
     for row in rows:
-        others = [other for other in overall if other.run != row.run] if row.query == "all" else []
+        others = [other for other in overall if other.run != row.run] if row.query is None else []
         cells = [_cell(cell, [other.summaries[at] for other in others]) for at, cell in enumerate(row.summaries)]
-        lines.append([row.run, row.query, *cells] if per_query else [row.run, *cells])
+        lines.append([row.run, row.query or "all", *cells] if per_query else [row.run, *cells])
     return lines
 
 
 def _cell(summary: Summary, others: Iterable[Summary]) -> str:
+    if KINDS[summary.measure.name].aggregate == "sum":
+        return f"{summary.value:.0f}"
     text = _number(summary.value)
     if summary.matters:
         text = f"{text} [{_number(summary.low)}, {_number(summary.high)}]"
@@ -154,7 +159,7 @@ def _csv(runs: Sequence[NamedScores], per_query: bool) -> str:
     for row in _rows(runs, per_query):
         for cell in row.summaries:
             numbers = ("" if math.isnan(number) else repr(number) for number in cell[1:])
-            writer.writerow([row.run, row.query, str(cell.measure), *numbers])
+            writer.writerow([row.run, row.query or "all", str(cell.measure), *numbers])
     return buffer.getvalue().removesuffix("\n")
 
 
@@ -168,7 +173,9 @@ def _json(runs: Sequence[NamedScores], per_query: bool) -> str:
             "queries": {"set": run.scores.queries.value, **run.scores.counts._asdict()},
             "measures": _values(rows[-1]),
         }
-        entries.append(entry | ({"per_query": {row.query: _values(row) for row in rows[:-1]}} if per_query else {}))
+        entries.append(
+            entry | ({"per_query": {str(row.query): _values(row) for row in rows[:-1]}} if per_query else {})
+        )
     return json.dumps({"runs": entries}, indent=2, ensure_ascii=False)
 
 

@@ -15,7 +15,7 @@ def trec_eval_text(scores: Scores, tag: str | None, per_query: bool, relevance: 
     Measures come in trec_eval's order and under its names; one that it lacks keeps ours. As there, ``num_q`` and
     ``gm_map`` have no line for a single query. ``tag`` is printed as ``runid`` unless it is None.
     """
-    order = in_trec_order(scores.measures)
+    order = in_trec_order(scores.measures, relevance)
     lines: list[str] = []
     if per_query:
         ids = scores.query_ids.to_list()

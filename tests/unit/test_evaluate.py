@@ -130,7 +130,7 @@ def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
 @pytest.mark.parametrize("per_query", [False, True])
 def test_output_is_as_recorded(files, capsys, golden, output, per_query):
     runs = ("run.trec", "other.trec")
-    printed = _printed(capsys, files, runs, metrics="nDCG@10,AP,infAP", output=output, per_query=per_query)
+    printed = _printed(capsys, files, runs, metrics="nDCG@10,AP,infAP,NumRet", output=output, per_query=per_query)
     golden(f"eval-{output}{'-per-query' if per_query else ''}.txt", printed.out)
 
 
