@@ -68,7 +68,8 @@ class Scores:
     """Values of one run: Q evaluated queries (in the order of the judgments), M measures.
 
     ``values``, ``low`` and ``high`` are float64 (Q, M); ``low`` and ``high`` are the exact extremes over tie orders,
-    NaN for a measure without them. ``measures`` are as scored, the relevance level filled in where it is not 1.
+    NaN for a measure without them. ``measures`` are as scored: the relevance level filled in where it is not 1,
+    and each measure once.
     """
 
     measures: tuple[Measure, ...]

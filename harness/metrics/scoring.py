@@ -40,7 +40,7 @@ def score(
     ties, queries = TieRule(ties), QuerySet(queries)
     if relevance < 1:
         raise UsageError(f"the relevance level must be at least 1, not {relevance}")
-    resolved = tuple(_with_level(measure, relevance) for measure in measures)
+    resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
     _refuse_without_closed_form(resolved, ties)
     _refuse_grades_beyond_scale(resolved, qrels)
     judged = place_hits(run, qrels, ties)
