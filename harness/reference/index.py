@@ -9,8 +9,7 @@ import numpy as np
 
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
-from harness.reference.kernels import Postings, QueryRows, Rule
-from harness.reference.postings import as_sparse, read_only, transpose
+from harness.reference.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.reference.storage import StoredIndex, load_index, save_index
 from harness.reference.topk import Searcher, TopK, tie_order
 from harness.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array

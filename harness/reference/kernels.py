@@ -12,52 +12,19 @@ contributions can equal, because x + 0.0 and x - x are +0.0).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from harness.jit import inline_kernel, kernel
-from harness.ranking import pack_key
+from harness.reference.collect import collect_all, collect_reaching, collect_touched
+from harness.reference.guess import Sample, guess_from_all, guess_from_touched
+from harness.reference.postings import Postings, QueryRows, Rule
 from harness.reference.selection import keep_largest
-from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 
-__all__ = ["Postings", "QueryRows", "Rule", "retrieve_kernel", "sample_step", "score_kernel"]
+__all__ = ["retrieve_kernel", "score_kernel"]
 
-_BLOCK = np.uint64(64)
-_LANE = np.uint64(8)
-_LARGE = np.uint64(131_072)
-_SMALL_STEP = np.uint64(16)
-_LARGE_STEP = np.uint64(64)
-_ONE = np.uint64(1)
-_TOP = np.uint32(0xFFFFFFFF)
-
-
-class Postings(NamedTuple):
-    """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,)."""
-
-    columns: UInt64Array
-    rows: UInt32Array
-    values: Float32Array
-
-    def document_frequencies(self) -> Int64Array:
-        """Documents in each dimension (int64, shape (D,))."""
-        return np.diff(self.columns).astype(np.int64)
-
-
-class QueryRows(NamedTuple):
-    """Queries (CSR) with their final weights: ``indptr`` int64, ``columns`` int32, ``weights`` float32."""
-
-    indptr: Int64Array
-    columns: Int32Array
-    weights: Float32Array
-
-
-class Rule(NamedTuple):
-    """How postings become contributions, and which sums are hits."""
-
-    lucene: bool
-    mask: np.uint64
-    empty: np.uint64
+_FEW = np.uint64(4)
+"""Queries with fewer than one posting for this many documents go by way of their postings."""
 
 
 @inline_kernel
@@ -76,74 +43,47 @@ def _scatter(postings: Postings, queries: QueryRows, query: int, lucene: bool, s
 
 
 @inline_kernel
-def _lowest_reaching(score: np.float32) -> np.float64:
-    """The smallest float64 that rounds to at least ``score`` (positive and finite) in float32."""
-    bits = np.float32(score).view(np.uint32)
-    below = np.uint32(bits - np.uint32(1)).view(np.float32)
-    middle = (np.float64(score) + np.float64(below)) * 0.5
-    if bits & np.uint32(1):  # a value in the middle rounds to the even neighbour, which is the lower one here
-        return np.uint64(np.float64(middle).view(np.uint64) + _ONE).view(np.float64)
-    return middle
+def _postings_of(postings: Postings, queries: QueryRows, query: int) -> np.uint64:
+    total = np.uint64(0)
+    for place in range(queries.indptr[query], queries.indptr[query + 1]):
+        column = queries.columns[place]
+        total += postings.columns[column + 1] - postings.columns[column]
+    return total
 
 
 @inline_kernel
-def sample_step(documents: int | np.uint64) -> np.uint64:
-    """One in how many sums is in the sample."""
-    return _SMALL_STEP if np.uint64(documents) < _LARGE else _LARGE_STEP
-
-
-@inline_kernel
-def _guess(sums: Float64Array, rank: int, buffer: UInt64Array) -> np.float64:
-    """The ``rank``-th best of a sample of the sums as a threshold; 0.0 when the sample has fewer positive ones."""
-    documents = np.uint64(len(sums))
-    step = sample_step(documents) * _LANE
-    bits = sums.view(np.uint64)
-    found = np.uint64(0)
-    for start in range(np.uint64(0), documents, step):
-        for row in range(start, min(start + _LANE, documents)):
-            buffer[found] = bits[row]  # bits of positive doubles are in the order of their values
-            found += np.uint64(sums[row] > 0.0)
-    if found < np.uint64(rank):
+def _guess(
+    postings: Postings,
+    queries: QueryRows,
+    query: int,
+    few: bool | np.bool,
+    sample: Sample,
+    sums: Float64Array,
+    buffer: UInt64Array,
+) -> np.float64:
+    if sample.rank == 0:
         return np.float64(0.0)
-    keep_largest(buffer[:found], np.uint64(rank))
-    worst = buffer[np.uint64(0)]
-    for place in range(_ONE, np.uint64(rank)):
-        worst = min(worst, buffer[place])
-    score = np.float32(np.uint64(worst).view(np.float64))
-    return _lowest_reaching(score) if score > np.float32(0.0) and score < np.float32(np.inf) else np.float64(0.0)
+    if few:
+        return guess_from_touched(postings, queries, query, sample, sums, buffer)
+    return guess_from_all(sample, sums, buffer)
 
 
 @inline_kernel
-def _collect_reaching(sums: Float64Array, threshold: np.float64, empty: np.float64, keys: UInt64Array) -> np.uint64:
-    """Keys of all documents with a sum of at least ``threshold`` (positive); clears the sums on the way."""
-    documents = np.uint64(len(sums))
-    found = np.uint64(0)
-    for start in range(np.uint64(0), documents, _BLOCK):
-        stop = min(start + _BLOCK, documents)
-        hits = np.uint64(0)
-        for row in range(start, stop):
-            hits += np.uint64(sums[row] >= threshold)
-        if hits:
-            for row in range(start, stop):
-                if sums[row] >= threshold:
-                    keys[found] = pack_key(np.float32(sums[row]), _TOP - np.uint32(row))
-                    found += _ONE
-        for row in range(start, stop):
-            sums[row] = empty
-    return found
-
-
-@inline_kernel
-def _collect_all(sums: Float64Array, mask: np.uint64, empty: np.uint64, keys: UInt64Array) -> np.uint64:
-    """Keys of all hits; clears the sums on the way."""
-    bits = sums.view(np.uint64)
-    found = np.uint64(0)
-    for row in range(np.uint64(0), np.uint64(len(sums))):
-        if bits[row] & mask != empty:
-            keys[found] = pack_key(np.float32(sums[row]), _TOP - np.uint32(row))
-            found += _ONE
-        bits[row] = empty
-    return found
+def _collect(
+    postings: Postings,
+    queries: QueryRows,
+    query: int,
+    few: bool | np.bool,
+    threshold: np.float64,
+    rule: Rule,
+    sums: Float64Array,
+    keys: UInt64Array,
+) -> np.uint64:
+    if few:
+        return collect_touched(postings, queries, query, threshold, rule, sums, keys)
+    if threshold > 0.0:
+        return collect_reaching(threshold, rule, sums, keys)
+    return collect_all(rule, sums, keys)
 
 
 @kernel
@@ -152,7 +92,7 @@ def retrieve_kernel(
     queries: QueryRows,
     first: int,
     rule: Rule,
-    rank: int,
+    sample: Sample,
     sums: Float64Array,
     keys: UInt64Array,
     best: UInt64Array,
@@ -161,24 +101,21 @@ def retrieve_kernel(
     """The best hits of queries ``first``, ``first + 1`` … as unsorted keys in the rows of ``best``.
 
     ``best`` is uint64 (queries, width) and full of zeros, ``counts`` int64 (queries,) receives how many it holds.
-    ``rank`` is where in the sample the threshold is guessed (0: never). Returns how many guesses were too high and
-    made a query run twice.
+    ``keys`` has one place for each document and one more. Returns how many guesses were too high and made a query run
+    twice.
     """
     width = np.uint64(best.shape[1])
-    empty = np.uint64(rule.empty).view(np.float64)
     rejected = 0
     for place in range(len(counts)):
         query = first + place
+        few = _postings_of(postings, queries, query) * _FEW < np.uint64(len(sums))
         _scatter(postings, queries, query, rule.lucene, sums)
-        threshold = _guess(sums, rank, keys) if rank > 0 else np.float64(0.0)
-        if threshold > 0.0:
-            found = _collect_reaching(sums, threshold, empty, keys)
-            if found < width:
-                rejected += 1
-                _scatter(postings, queries, query, rule.lucene, sums)
-                found = _collect_all(sums, rule.mask, rule.empty, keys)
-        else:
-            found = _collect_all(sums, rule.mask, rule.empty, keys)
+        threshold = _guess(postings, queries, query, few, sample, sums, keys)
+        found = _collect(postings, queries, query, few, threshold, rule, sums, keys)
+        if threshold > 0.0 and found < width:
+            rejected += 1
+            _scatter(postings, queries, query, rule.lucene, sums)
+            found = _collect(postings, queries, query, few, np.float64(0.0), rule, sums, keys)
         if found > width:
             keep_largest(keys[:found], width)
             found = width

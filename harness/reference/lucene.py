@@ -12,8 +12,7 @@ from harness.analysis.terms import TermCounts
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
 from harness.reference.index import check_dimensions
-from harness.reference.kernels import QueryRows, Rule
-from harness.reference.postings import as_sparse, read_only, transpose
+from harness.reference.postings import QueryRows, Rule, as_sparse, read_only, transpose
 from harness.reference.storage import StoredIndex, load_index, save_index
 from harness.reference.topk import Searcher, TopK
 from harness.types import Float32Array, Int32Array, Int64Array, SparseVectors

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError
 from harness.jit import kernel
-from harness.reference.kernels import Postings
 from harness.types import (
     Float32Array,
     Int32Array,
@@ -19,7 +18,36 @@ from harness.types import (
     UInt64Array,
 )
 
-__all__ = ["as_sparse", "read_only", "transpose"]
+__all__ = ["Postings", "QueryRows", "Rule", "as_sparse", "read_only", "transpose"]
+
+
+class Postings(NamedTuple):
+    """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,)."""
+
+    columns: UInt64Array
+    rows: UInt32Array
+    values: Float32Array
+
+    def document_frequencies(self) -> Int64Array:
+        """Documents in each dimension (int64, shape (D,))."""
+        return np.diff(self.columns).astype(np.int64)
+
+
+class QueryRows(NamedTuple):
+    """Queries (CSR) with their final weights: ``indptr`` int64, ``columns`` int32, ``weights`` float32."""
+
+    indptr: Int64Array
+    columns: Int32Array
+    weights: Float32Array
+
+
+class Rule(NamedTuple):
+    """How postings become contributions, and which sums are hits."""
+
+    lucene: bool
+    mask: np.uint64
+    empty: np.uint64
+
 
 _NOT_FINITE, _OUT_OF_RANGE, _NOT_ASCENDING = 1, 2, 4
 _WORDS = {

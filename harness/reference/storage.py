@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from harness.columns import load_ids, load_sparse, save_ids, save_sparse
 from harness.errors import CacheError, DataError, UsageError
-from harness.reference.kernels import Postings
-from harness.reference.postings import freeze
+from harness.reference.postings import Postings, freeze
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = ["Encoded", "StoredIndex", "load_encoded", "load_index", "save_encoded", "save_index"]

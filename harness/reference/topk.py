@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,8 +11,9 @@ import numpy as np
 
 from harness.errors import DataError, UsageError
 from harness.ranking import unpack_keys
-from harness.reference.kernels import Postings, QueryRows, Rule, retrieve_kernel, sample_step, score_kernel
-from harness.reference.postings import read_only
+from harness.reference.guess import Sample
+from harness.reference.kernels import retrieve_kernel, score_kernel
+from harness.reference.postings import Postings, QueryRows, Rule, read_only
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array
 
 __all__ = ["Searcher", "TopK"]
@@ -108,8 +108,8 @@ class Searcher:
         best = np.zeros((end - first, width), dtype=np.uint64)
         counts = np.zeros(end - first, dtype=np.int64)
         workspace = self._take()
-        rank = sample_rank(width, self.documents)
-        retrieve_kernel(self.postings, queries, first, self.rule, rank, workspace.sums, workspace.keys, best, counts)
+        sample = Sample.of(width, self.documents)
+        retrieve_kernel(self.postings, queries, first, self.rule, sample, workspace.sums, workspace.keys, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
         kept = best[:, ::-1][np.arange(width) < counts[:, None]]
@@ -124,18 +124,12 @@ class Searcher:
             return self._free.pop()
         except IndexError:
             empty = np.full(self.documents, self.rule.empty, dtype=np.uint64).view(np.float64)
-            return _Workspace(empty, np.empty(self.documents, dtype=np.uint64))
+            return _Workspace(empty, np.empty(self.documents + 1, dtype=np.uint64))
 
     def _internal_rows(self) -> Int32Array:
         internal = np.empty(self.documents, dtype=np.int32)
         internal[self.order] = np.arange(self.documents, dtype=np.int32)
         return internal
-
-
-def sample_rank(width: int, documents: int) -> int:
-    """Where in the sample the threshold is guessed: low enough to be right nearly always (three deviations)."""
-    expected = width / int(sample_step(documents))
-    return math.ceil(expected + 3.0 * math.sqrt(expected)) + 1
 
 
 def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:

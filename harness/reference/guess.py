@@ -1,0 +1,102 @@
+"""Guessing which score the k-th best document has, from a sample of the sums.
+
+A guess is only a guess: whoever uses it counts the documents that reach it, and starts again without one when they are
+fewer than wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.jit import inline_kernel
+from harness.reference.postings import Postings, QueryRows
+from harness.reference.selection import keep_largest
+from harness.types import Float64Array, UInt64Array
+
+__all__ = ["Sample", "guess_from_all", "guess_from_touched"]
+
+_LARGE_COLLECTION = 131_072
+_STEP, _LARGE_STEP = 32, 128
+_TOUCHED_STEP = np.uint64(16)
+_REPEATS = 2
+_LANE = np.uint64(8)
+_ONE = np.uint64(1)
+
+
+class Sample(NamedTuple):
+    """One sum in ``step`` is looked at; the ``rank``-th best of them is the guess (0: never guess)."""
+
+    step: int
+    rank: int
+    touched_rank: int
+
+    @classmethod
+    def of(cls, wanted: int, documents: int) -> Sample:
+        """For the best ``wanted`` of ``documents``: three standard deviations below where the guess would be exact."""
+        step = _STEP if documents < _LARGE_COLLECTION else _LARGE_STEP
+        return cls(step, _rank(wanted / step), _rank(_REPEATS * wanted / int(_TOUCHED_STEP)))
+
+    @classmethod
+    def never(cls) -> Sample:
+        """No guess: every hit is collected."""
+        return cls(1, 0, 0)
+
+
+def _rank(expected: float) -> int:
+    return math.ceil(expected + 3.0 * math.sqrt(expected)) + 1
+
+
+@inline_kernel
+def _lowest_reaching(score: np.float32) -> np.float64:
+    """The smallest float64 that rounds to at least ``score`` (positive and finite) in float32."""
+    bits = np.float32(score).view(np.uint32)
+    below = np.uint32(bits - np.uint32(1)).view(np.float32)
+    middle = (np.float64(score) + np.float64(below)) * 0.5
+    if bits & np.uint32(1):  # a value in the middle rounds to the even neighbour, which is the lower one here
+        return np.uint64(np.float64(middle).view(np.uint64) + _ONE).view(np.float64)
+    return middle
+
+
+@inline_kernel
+def _threshold(sample: UInt64Array, rank: np.uint64) -> np.float64:
+    """The ``rank``-th best of a sample (bits of positive doubles) as a threshold; 0.0 when there are fewer."""
+    if np.uint64(len(sample)) < rank:
+        return np.float64(0.0)
+    keep_largest(sample, rank)
+    worst = sample[np.uint64(0)]
+    for place in range(_ONE, rank):
+        worst = min(worst, sample[place])
+    score = np.float32(np.uint64(worst).view(np.float64))
+    return _lowest_reaching(score) if score < np.float32(np.inf) else np.float64(0.0)
+
+
+@inline_kernel
+def guess_from_all(sample: Sample, sums: Float64Array, buffer: UInt64Array) -> np.float64:
+    """A threshold from short runs of sums at equal distances; 0.0 for none."""
+    documents = np.uint64(len(sums))
+    bits = sums.view(np.uint64)
+    found = np.uint64(0)
+    for start in range(np.uint64(0), documents, np.uint64(sample.step) * _LANE):
+        for row in range(start, min(start + _LANE, documents)):
+            buffer[found] = bits[row]  # bits of positive doubles are in the order of their values
+            found += np.uint64(sums[row] > 0.0)
+    return _threshold(buffer[:found], np.uint64(sample.rank))
+
+
+@inline_kernel
+def guess_from_touched(
+    postings: Postings, queries: QueryRows, query: int, sample: Sample, sums: Float64Array, buffer: UInt64Array
+) -> np.float64:
+    """A threshold from some of the query's postings; a document that occurs twice lowers the guess, not the result."""
+    bits = sums.view(np.uint64)
+    found = np.uint64(0)
+    for place in range(queries.indptr[query], queries.indptr[query + 1]):
+        column = queries.columns[place]
+        for posting in range(postings.columns[column], postings.columns[column + 1], _TOUCHED_STEP):
+            row = np.uint64(postings.rows[posting])
+            buffer[found] = bits[row]
+            found += np.uint64(sums[row] > 0.0)
+    return _threshold(buffer[:found], np.uint64(sample.touched_rank))
