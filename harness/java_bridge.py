@@ -15,7 +15,10 @@ import orjson
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.jvm import Jvm
 
-__all__ = ["JavaBridge", "java_errors"]
+__all__ = ["JavaBridge", "java_errors", "spans"]
+
+_SPAN_TEXTS = 4096
+_SPAN_CHARACTERS = 4_000_000
 
 _REMEDIES: tuple[tuple[str, type[BackendError], str], ...] = (
     ("OutOfMemoryError", EngineFailureError, "give Java more memory: heap=4g"),
@@ -57,6 +60,21 @@ def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjni
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
     return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_OTHERWISE)
+
+
+def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:
+    """Consecutive slices of ``texts`` that are small enough to cross at once: by number, and by ``characters``.
+
+    A longer text is a slice of its own. No slice is empty.
+    """
+    start, held = 0, 0
+    for place, text in enumerate(texts):
+        if place > start and (place - start == _SPAN_TEXTS or held + len(text) > characters):
+            yield slice(start, place)
+            start, held = place, 0
+        held += len(text)
+    if start < len(texts):
+        yield slice(start, len(texts))
 
 
 class JavaBridge:

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.analysis.lucene import LuceneAnalyzer
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java_bridge import JavaBridge, java_errors, spans
 
 __all__ = ["FIELD", "IndexBuilder", "is_blank", "open_directory"]
 
@@ -64,10 +64,11 @@ class IndexBuilder:
 
     def add(self, ids: list[str], texts: list[str]) -> None:
         """Add documents of which none is blank, in order."""
-        nodes = [{"id": one, FIELD: text} for one, text in zip(ids, texts, strict=True)]
-        with java_errors(f"indexing '{ids[0]}' and {len(ids) - 1} documents after it" if ids else "indexing"):
-            documents = self._bridge.to_nodes(nodes).map(self._to_document).toList()
-            self._writer.addDocuments(self._bridge.cast("java.lang.Iterable", documents))
+        for span in spans(texts):
+            nodes = [{"id": one, FIELD: text} for one, text in zip(ids[span], texts[span], strict=True)]
+            with java_errors(f"indexing '{ids[span.start]}' and {len(nodes) - 1} documents after it"):
+                documents = self._bridge.to_nodes(nodes).map(self._to_document).toList()
+                self._writer.addDocuments(self._bridge.cast("java.lang.Iterable", documents))
 
     def finish(self) -> None:
         """Commit, and merge into one segment when the settings want one."""
@@ -81,7 +82,7 @@ def _configuration(analyzer: LuceneAnalyzer, settings: LuceneSettings) -> Any:  
     load = analyzer.bridge.load
     configuration = load("org.apache.lucene.index.IndexWriterConfig")(analyzer.java)
     configuration.setOpenMode(load("org.apache.lucene.index.IndexWriterConfig$OpenMode").CREATE)
-    configuration.setRAMBufferSizeMB(float(settings.ram_buffer_mb))
+    configuration.setRAMBufferSizeMB(settings.ram_buffer_mb)
     configuration.setUseCompoundFile(False)
     configuration.setMergePolicy(load("org.apache.lucene.index.LogByteSizeMergePolicy")())
     configuration.setMergeScheduler(load("org.apache.lucene.index.SerialMergeScheduler")())

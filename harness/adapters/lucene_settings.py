@@ -48,7 +48,7 @@ class LuceneSettings:
     rm3: Rm3 | None
     axiomatic: Axiomatic | None
     segments: str
-    ram_buffer_mb: int
+    ram_buffer_mb: float
     heap: str
     jar: str | None
 
@@ -81,7 +81,7 @@ class LuceneSettings:
             rm3=_rm3(parameters) if parameters["rm3"] else None,
             axiomatic=_axiomatic(parameters) if parameters["axiom"] else None,
             segments=str(parameters["segments"]),
-            ram_buffer_mb=cast("int", parameters["ram_buffer_mb"]),
+            ram_buffer_mb=cast("float", parameters["ram_buffer_mb"]),
             heap=str(parameters["heap"]),
             jar=str(parameters["jar"]) or None,
         )

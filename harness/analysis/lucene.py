@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import UnknownNameError
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java_bridge import JavaBridge, java_errors, spans
 from harness.jvm import start
 
 __all__ = ["LuceneAnalyzer", "language_code", "languages"]
@@ -42,7 +42,6 @@ _CODES = {
     "turkish": "tr",
     "ukrainian": "uk",
 }
-_BATCH = 4096
 _ANALYZE = "(Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Ljava/util/List;"
 
 
@@ -80,10 +79,9 @@ class LuceneAnalyzer:
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
         """The terms of each text, in order, repeats included; an empty list for a text without terms."""
         terms: list[list[str]] = []
-        for start_row in range(0, len(texts), _BATCH):
-            batch = texts[start_row : start_row + _BATCH]
-            with java_errors(f"analysing texts {start_row} to {start_row + len(batch) - 1} with '{self.name}'"):
-                found = self.bridge.map(self._analyze, self.bridge.to_java(batch))
+        for span in spans(texts):
+            with java_errors(f"analysing texts {span.start} to {span.stop - 1} with '{self.name}'"):
+                found = self.bridge.map(self._analyze, self.bridge.to_java(texts[span]))
                 terms.extend(self.bridge.to_python(found))
         return terms
 

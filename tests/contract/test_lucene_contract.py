@@ -27,5 +27,5 @@ class TestLucene(EngineContract):
 
 class TestLuceneSingleSegment(EngineContract):
     engine = LuceneEngine
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1.0}
     tolerance = _FLOAT32_STEPS

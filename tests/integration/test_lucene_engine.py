@@ -81,7 +81,7 @@ def test_cacm_gives_the_published_figures(cacm: Dataset, tmp_path: Path, paramet
 
 @pytest.mark.parametrize(
     ("parameters", "segments"),
-    [({"ram_buffer_mb": 1}, range(2, 50)), ({"ram_buffer_mb": 1, "segments": "single"}, [1])],
+    [({"ram_buffer_mb": 1.0}, range(2, 50)), ({"ram_buffer_mb": 1.0, "segments": "single"}, [1])],
 )
 def test_segments_change_no_answer(cacm: Dataset, tmp_path: Path, parameters, segments):
     whole, _ = answers(cacm, tmp_path / "whole")

@@ -27,7 +27,7 @@ def test_only_what_changes_the_index_is_compared_on_reopening():
     plain = settings().of_index
     assert settings(k1=2.0, b=0.1, model="ql", mu=5.0, heap="1g", jar="a.jar").of_index == plain
     assert settings(analyzer="lucene-english").of_index == plain
-    for changed in ({"analyzer": "lucene-german"}, {"segments": "single"}, {"ram_buffer_mb": 1}, {"rm3": True}):
+    for changed in ({"analyzer": "lucene-german"}, {"segments": "single"}, {"ram_buffer_mb": 1.0}, {"rm3": True}):
         assert settings(**changed).of_index != plain
 
 
