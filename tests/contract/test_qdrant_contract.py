@@ -17,9 +17,7 @@ from harness.testing.oracle import encode_words, sparse_scores
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract
 
-DEFAULTS: Mapping[str, ParameterValue] = {
-    name: parameter.default for name, parameter in find_cards("backends")["qdrant"].parameters.items()
-}
+DEFAULTS = find_cards("backends")["qdrant"].defaults
 
 
 class QdrantContract(EngineContract):

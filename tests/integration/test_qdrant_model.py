@@ -9,7 +9,7 @@ import pytest
 
 from harness.adapters.qdrant import QdrantEngine
 from harness.errors import UnknownNameError
-from harness.protocols import Inputs, SearchResult
+from harness.protocols import Inputs, ParameterValue, SearchResult
 from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
@@ -19,9 +19,11 @@ pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.integration
 
 
-def search(folder: Path, documents: SparseVectors, queries: SparseVectors, k: int, **changed: object) -> SearchResult:
+def search(
+    folder: Path, documents: SparseVectors, queries: SparseVectors, k: int, **changed: ParameterValue
+) -> SearchResult:
     card = find_cards("backends")["qdrant"]
-    parameters = {name: parameter.default for name, parameter in card.parameters.items()} | changed
+    parameters = {**card.defaults, **changed}
     engine = QdrantEngine(parameters)
     ids = Ids.of(f"d{row}" for row in range(len(documents)))
     engine.open(folder, ids)

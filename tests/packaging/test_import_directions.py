@@ -15,28 +15,37 @@ import pytest
 
 pytestmark = pytest.mark.packaging
 
-# Lowest first. A module may import its own sub-package and whatever stands on a line above its own; modules of one
-# line do not import one another. A new module or sub-package has to be given its place here.
+# Lowest first. A module may import its own unit and whatever stands on a line above its own; units of one line do not
+# import one another. A unit is a module or a sub-package of `harness`; a module inside a sub-package that is named here
+# is a unit of its own. A new unit has to be given its place.
 LAYERS = (
     {"_version", "errors"},
-    {"jit", "optional", "strict_toml", "cache"},
+    {"cache", "environment", "jit", "optional", "strict_toml"},
     {"types"},
-    {"columns", "ranking", "protocols"},
-    {"metrics", "reference", "cards", "jvm"},
+    {"analysis.terms", "columns", "protocols", "ranking", "timing"},
+    {"cards", "file formats", "jvm", "metrics", "reference"},
     {"backend_spec", "java_bridge"},
-    {"registry", "analysis"},
+    {"analysis", "registry"},
     {"encoders"},
     {"parity"},
-    {"adapters", "loaders", "testing"},
-    {"environment", "plan", "store", "timing"},
-    {"runner", "worker", "evaluation"},
+    {"adapters", "loaders", "plan", "results.schema", "testing"},
+    {"execution", "store"},
+    {"runner"},
+    {"results"},
     {"reporting"},
-    {"cli", "__init__"},
+    {"results.comparison"},
+    {"api", "evaluation"},
+    {"__init__", "cli"},
     {"__main__"},
 )
 
-# The core finds adapters and loaders by name, through the cards; only these say `import` to them.
-MAY_IMPORT_LOADERS = {"cli", "evaluation", "__init__"}
+# The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
+FILE_FORMATS = {
+    f"loaders.{module}" for module in ("grouping", "problems", "qrels", "source", "trec", "trec_lines", "trec_write")
+}
+
+# The core finds adapters by name, through the cards; only the two calls of the Python interface load a dataset.
+MAY_IMPORT_LOADERS = {"api", "evaluation"}
 MAY_IMPORT_ADAPTERS: set[str] = set()
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
@@ -103,14 +112,23 @@ def imports(repository: Path) -> list[Import]:
     return [found for path in sorted(root.rglob("*.py")) for found in imports_of(path, root)]
 
 
-def unit(importer: Path) -> str:
-    return importer.parts[0].removesuffix(".py")
+KNOWN = set().union(*LAYERS)
+NAMED = {**{name: name for name in KNOWN}, **dict.fromkeys(FILE_FORMATS, "file formats")}
 
 
-def target(module: str) -> str | None:
-    """The unit of `harness` that a module belongs to; names of the package itself (`harness.__version__`) have none."""
+def unit(module: str) -> str | None:
+    """The unit that `harness.<module>` belongs to: the longest known name, else the first part."""
     parts = module.split(".")
-    return parts[1] if parts[0] == "harness" and len(parts) > 1 else None
+    if parts[0] != "harness" or len(parts) == 1:
+        return None
+    names = (".".join(parts[1:length]) for length in range(len(parts), 1, -1))
+    return next((NAMED[name] for name in names if name in NAMED), parts[1])
+
+
+def unit_of(importer: Path) -> str:
+    name = unit(".".join(("harness", *importer.with_suffix("").parts)))
+    assert name is not None
+    return name
 
 
 def layer(name: str) -> int:
@@ -119,19 +137,19 @@ def layer(name: str) -> int:
 
 
 def test_every_unit_has_its_place(repository: Path) -> None:
-    units = {unit(path.relative_to(repository / "harness")) for path in (repository / "harness").rglob("*.py")}
-    assert units - set().union(*LAYERS) == set(), "a new unit needs a place in LAYERS"
+    root = repository / "harness"
+    units = {unit_of(path.relative_to(root)) for path in root.rglob("*.py") if path != root / "__init__.py"}
+    assert units - KNOWN == set(), "a new unit needs a place in LAYERS"
 
 
 def test_imports_point_downwards(imports: list[Import]) -> None:
-    known = set().union(*LAYERS)
     wrong = [
         str(found)
         for found in imports
         if found.runs
-        and (to := target(found.module)) in known
-        and to != unit(found.importer)
-        and layer(to) >= layer(unit(found.importer))
+        and (to := unit(found.module)) in KNOWN
+        and to != (own := unit_of(found.importer))
+        and layer(to) >= layer(own)
     ]
     assert wrong == []
 
@@ -141,7 +159,7 @@ def test_the_core_imports_no_adapter_and_no_loader(imports: list[Import], kind: 
     wrong = [
         str(found)
         for found in imports
-        if found.runs and target(found.module) == kind and unit(found.importer) not in {kind, *allowed}
+        if found.runs and unit(found.module) == kind and unit_of(found.importer) not in {kind, *allowed}
     ]
     assert wrong == []
 
@@ -155,7 +173,8 @@ def test_client_libraries_stay_in_their_places(imports: list[Import]) -> None:
     wrong = [
         str(found)
         for found in imports
-        if (package := third_party(found)) in PLACES and unit(found.importer) not in PLACES[package]
+        if (package := third_party(found)) in PLACES
+        and unit_of(found.importer).partition(".")[0] not in PLACES[package]
     ]
     assert wrong == []
 

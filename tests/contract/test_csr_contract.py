@@ -1,0 +1,46 @@
+"""The exact reference keeps the contract, with and without idf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from harness.adapters.csr import CsrEngine
+from harness.protocols import ParameterValue
+from harness.registry import find_cards
+from harness.testing import Bm25, EngineContract
+from harness.testing.samples import random_texts, word
+
+pytestmark = pytest.mark.contract
+DEFAULTS = find_cards("backends")["csr"].defaults
+
+
+class TestCsr(EngineContract):
+    """Contributions are rounded to float32, which the suite's float64 does not do: hence the tolerance."""
+
+    engine = CsrEngine
+    parameters = DEFAULTS
+    tolerance = 2e-7
+
+    def test_ties_are_in_the_one_order(self, tmp_path: Path) -> None:
+        sample = self.collection(random_texts(21, 150, longest=2, vocabulary=4), [word(0), f"{word(1)} {word(2)}"])
+        rank = sample.documents.ids.tie_rank.astype(np.int64)
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            found = self.search(engine, sample.queries, 150, 150)
+        ties = 0
+        for start, stop in zip(found.indptr, found.indptr[1:], strict=False):
+            tied = np.diff(found.scores[start:stop]) == 0
+            assert np.all(np.diff(rank[found.rows[start:stop]])[tied] < 0), "equal scores are not by id descending"
+            ties += int(tied.sum())
+        assert ties > 100
+
+
+class TestCsrWithoutIdf(EngineContract):
+    engine = CsrEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False, "threads": 2}
+    tolerance = 2e-7
+    bm25 = Bm25(idf=False)
