@@ -16,6 +16,7 @@ from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.loaders import load_dataset
 from harness.plan import CompareOptions, CompareRequest, Plan, make_plan
+from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
 from harness.results.assess import Assessed, assess, per_query_table
@@ -24,7 +25,7 @@ from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import paired_differences
 from harness.results.oracle import hold_against_oracle
-from harness.runner import Display, Outcome, failure_of, run_plan
+from harness.runner import Outcome, failure_of, run_plan
 from harness.store import check_target, write_result
 from harness.types import Dataset, Ids, Queries
 
@@ -69,6 +70,7 @@ def run(
     whole = load_dataset(
         request.dataset, split=request.split, cards=request.cards, cache=cache, progress=shown.section("load")
     )
+    shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
     dataset = _sample(whole, request)
     outcomes = run_plan(plan, dataset, cache, shown)
     assessed = [_assess(outcome, plan, dataset, shown) for outcome in outcomes]
@@ -116,7 +118,7 @@ def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
 
 def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, display: Display) -> Assessed:
     try:
-        parity = hold_against_oracle(outcome, plan, dataset, display.section(outcome.trial.label))
+        parity = hold_against_oracle(outcome, plan, dataset, display)
         return assess(outcome, parity, plan, dataset)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)

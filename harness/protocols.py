@@ -18,6 +18,7 @@ from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVecto
 __all__ = [
     "Capabilities",
     "Clock",
+    "Display",
     "Engine",
     "EngineInfo",
     "IndexReport",
@@ -41,6 +42,16 @@ class Progress(Protocol):
 
     def advance(self, amount: int) -> None:
         """``amount`` more units of the current phase are done."""
+
+
+class Display(Protocol):
+    """Where the progress of a whole comparison is shown."""
+
+    def section(self, label: str) -> Progress:
+        """Progress of one encoding or one backend."""
+
+    def done(self, label: str, outcome: str) -> None:
+        """One backend is finished; ``outcome`` is a few words."""
 
 
 @dataclass(frozen=True, slots=True)

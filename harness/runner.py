@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -24,24 +23,14 @@ from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
 from harness.execution.process import Finished, Worker
 from harness.loaders.trec import read_run
 from harness.plan import Plan, Trial
-from harness.protocols import Progress
+from harness.protocols import Display, Progress
 from harness.registry import load_engine
 from harness.types import Dataset, Ids, Run
 
-__all__ = ["Display", "Failure", "Outcome", "failure_of", "run_plan"]
+__all__ = ["Failure", "Outcome", "failure_of", "run_plan"]
 
 WARM_UP_QUERIES = 100
 _NAMED = 20
-
-
-class Display(Protocol):
-    """Where the progress of a whole comparison is shown."""
-
-    def section(self, label: str) -> Progress:
-        """Progress of one encoding or one backend."""
-
-    def done(self, label: str, outcome: str) -> None:
-        """One backend is finished; ``outcome`` is a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, display: Display) -> li
     """Run every trial of ``plan`` on ``dataset``, one after the other, in the plan's order."""
     with _work_folder(cache) as work:
         inputs = _InputFiles(dataset, work)
-        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display.section)
+        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display)
         return [_run_trial(trial, plan, dataset, inputs, encodings, work, display) for trial in plan.trials]
 
 
@@ -106,10 +95,17 @@ def _run_trial(
         else:
             raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
     except HarnessError as error:
-        display.done(trial.label, "failed")
+        display.done(trial.label, f"failed: {error.what.splitlines()[0]}")
         return Outcome(trial, failure=failure_of(error))
-    display.done(trial.label, "done")
+    display.done(trial.label, _in_words(outcome))
     return outcome
+
+
+def _in_words(outcome: Outcome) -> str:
+    if outcome.record is None:
+        return "read"
+    index = outcome.record.index
+    return f"{index.indexed:,} of {index.sent:,} documents indexed, {len(outcome.record.hits.indptr) - 1:,} queries searched"
 
 
 def _run_engine(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,12 +18,10 @@ FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, cs
 
 
 def write_report(report: Report, format_name: str) -> None:
-    """Print a report: fitted to a terminal (NO_COLOR is honoured), plain and as wide as needed elsewhere."""
+    """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
     from harness.reporting.render import render
 
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    typer.echo(render(report, format_name, terminal=terminal, width=width), nl=False)
+    typer.echo(render(report, format_name, terminal=sys.stdout.isatty()), nl=False)
 
 
 def describe_plan(plan: Plan, format_name: str) -> str:

@@ -7,7 +7,7 @@ its versions, and for BM25 weights its parameters.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,7 @@ from harness.encoders import bm25
 from harness.execution.jobs import AnalyseJob, write_job
 from harness.execution.process import Worker
 from harness.plan import Trial
-from harness.protocols import Progress
+from harness.protocols import Display, Progress
 from harness.types import Dataset, SparseVectors
 
 __all__ = ["Encodings", "Vectors", "analyse"]
@@ -53,9 +53,9 @@ class Encodings:
         corpus: Path,
         queries: Path,
         work: Path,
-        section: Callable[[str], Progress],
+        display: Display,
     ) -> None:
-        self._cache, self._dataset, self._work, self._section = cache, dataset, work, section
+        self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
         self._corpus, self._queries = corpus, queries
 
     def vectors(self, trial: Trial) -> Vectors:
@@ -87,7 +87,8 @@ class Encodings:
     def _analyse(self, analyzer: str, target: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
         write_job(folder, AnalyseJob(analyzer, str(self._corpus), str(self._queries), str(target)))
-        Worker(folder).run(self._section(analyzer))
+        Worker(folder).run(self._display.section(analyzer))
+        self._display.done(analyzer, f"{len(self._dataset.corpus):,} documents analysed")
 
 
 def analyse(job: AnalyseJob, progress: Progress) -> None:

@@ -29,12 +29,19 @@ class _Section:
         if self._task is not None:
             self._bars.advance(self._task, amount)
 
+    def end(self) -> None:
+        """Take the line away."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+
 
 class ProgressDisplay:
     """Bars on a terminal; on anything else one line of text when a backend is finished."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._sections: dict[str, _Section] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -56,10 +63,11 @@ class ProgressDisplay:
 
     def section(self, label: str) -> _Section:
         """A line of its own for one encoding or backend."""
-        return _Section(self._bars, label)
+        return self._sections.setdefault(label, _Section(self._bars, label))
 
     def done(self, label: str, outcome: str) -> None:
-        """Leave one line of text behind."""
+        """Take the section's bar away and leave one line of text behind."""
+        self.section(label).end()
         self._console.print(f"{label}: {outcome}", highlight=False, markup=False)
 
 

@@ -12,37 +12,41 @@ from harness.results.schema import Report
 
 __all__ = ["FORMATS", "render"]
 
-_TERMINAL_WIDTH = 400
+_WIDTH = 400
+_LABEL_WIDTH = 44
 
 
-def render(report: Report, format_name: str, *, terminal: bool = False, width: int | None = None) -> str:
+def render(report: Report, format_name: str, *, terminal: bool = False) -> str:
     """The report as ``table``, ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another name.
 
-    ``terminal`` and ``width`` concern only ``table``: bold titles (colours follow NO_COLOR), and the columns that there
-    are (None: as many as needed).
+    ``terminal`` makes titles of the table bold (colours follow NO_COLOR). Lines are as long as they need to be: a folded
+    number is worse than a line that the terminal breaks.
     """
     if format_name == "table":
-        return _terminal(report, terminal=terminal, width=width)
+        return _terminal(report, terminal=terminal)
     if format_name not in _RENDERERS:
         raise UnknownNameError("format", format_name, FORMATS)
     return _RENDERERS[format_name](report)
 
 
-def _terminal(report: Report, *, terminal: bool, width: int | None) -> str:
+def _terminal(report: Report, *, terminal: bool) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     sink = io.StringIO()
-    console = Console(file=sink, width=width or _TERMINAL_WIDTH, force_terminal=terminal, highlight=False)
+    console = Console(file=sink, width=_WIDTH, force_terminal=terminal, highlight=False)
     console.print(Text(header(report), style="bold"))
     for table in tables(report):
         drawn = RichTable(
             title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
         for number, column in enumerate(table.columns):
-            drawn.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+            if number == 0:
+                drawn.add_column(column, overflow="fold", max_width=_LABEL_WIDTH)
+            else:
+                drawn.add_column(column, justify="right", no_wrap=True)
         for row in table.rows:
             drawn.add_row(*(Text(cell) for cell in row))
         console.print(drawn)

@@ -11,6 +11,7 @@ __all__ = ["Table", "header", "legend", "notes", "tables"]
 NOT_APPLICABLE = "–"
 FAILED = "failed"
 _MEBIBYTE = 1024**2
+_LOG_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,19 @@ def header(report: Report) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Failures and whatever a reader must know, one line each."""
+    """Failures, proven causes of differences, and whatever else a reader must know, one line each."""
     lines = []
+    shared: dict[str, list[str]] = {}
     for backend in report.backends:
         if backend.error is not None:
             lines.append(f"{backend.label} failed: {backend.error.message}")
-            lines.extend(f"    {line}" for line in backend.error.log[-5:])
-        lines.extend(f"{backend.label}: {note}" for note in backend.notes)
+            lines.extend(f"    {line}" for line in backend.error.log[-_LOG_LINES:])
+        if backend.parity is not None and backend.parity.causes:
+            causes = ", ".join(f"{cause} ({count} queries)" for cause, count in backend.parity.causes.items())
+            lines.append(f"{backend.label} differs from its oracle because of: {causes}")
+        for note in backend.notes:
+            shared.setdefault(note, []).append(backend.label)
+    lines.extend(f"{', '.join(labels)}: {note}" for note, labels in shared.items())
     lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
     return lines
 
@@ -65,7 +72,7 @@ def legend(report: Report) -> list[str]:
     if any(backend.parity for backend in report.backends):
         lines.append(
             "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking, "
-            "the same up to ties of the exact scores; max Δscore is relative"
+            "the same up to ties of the exact scores; Δscore: the largest relative difference of a score"
         )
     if any(row.within_ties for row in report.comparisons):
         lines.append("≈: the difference lies inside what the order of tied documents can move")
@@ -108,10 +115,9 @@ def _parity(report: Report) -> Table:
         "bit-equal",
         "identical",
         "tie-equiv.",
-        *(f"overlap@{depth}" for depth in depths),
+        *(f"{'overlap' if place == 0 else ''}@{depth}" for place, depth in enumerate(depths)),
         "RBO",
-        "max Δscore",
-        "causes of differences",
+        "Δscore",
     )
     rows = [_parity_row(backend, depths, len(columns)) for backend in report.backends]
     return Table(f"Parity with the exact reference, {queries} queries", columns, tuple(rows) if queries else ())
@@ -129,7 +135,6 @@ def _parity_row(backend: BackendResult, depths: list[int], width: int) -> tuple[
         *(_share(parity.overlap.get(str(depth))) for depth in depths),
         f"{parity.rbo:.4f}",
         f"{parity.max_rel_score_diff:.1e}" if parity.max_rel_score_diff else "0",
-        ", ".join(f"{cause} {count}" for cause, count in parity.causes.items()) or NOT_APPLICABLE,
     )
 
 
