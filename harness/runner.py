@@ -104,8 +104,8 @@ def _run_trial(
 def _in_words(outcome: Outcome) -> str:
     if outcome.record is None:
         return "read"
-    index = outcome.record.index
-    return f"{index.indexed:,} of {index.sent:,} documents indexed, {len(outcome.record.hits.indptr) - 1:,} queries searched"
+    index, queries = outcome.record.index, len(outcome.record.hits.indptr) - 1
+    return f"{index.indexed:,} of {index.sent:,} documents indexed, {queries:,} queries searched"
 
 
 def _run_engine(

@@ -19,7 +19,7 @@ _LABEL_WIDTH = 44
 def render(report: Report, format_name: str, *, terminal: bool = False) -> str:
     """The report as ``table``, ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another name.
 
-    ``terminal`` makes titles of the table bold (colours follow NO_COLOR). Lines are as long as they need to be: a folded
+    ``terminal`` makes titles bold (NO_COLOR is honoured). Lines are as long as they need to be: a folded
     number is worse than a line that the terminal breaks.
     """
     if format_name == "table":
