@@ -130,7 +130,7 @@ def _rbo(pair: _Pair, documents: int, p: float) -> Float64Array:
         if short == 0:
             values[query] = 1.0 if long == 0 else 0.0
             continue
-        common, at_short, weight, total = 0, 0, 1.0, 0.0
+        common, at_short, weight, lost = 0, 0, 1.0, 0.0
         for depth in range(1, long + 1):
             if depth <= a_length:
                 row = pair.a_rows[a_start + depth - 1]
@@ -146,6 +146,8 @@ def _rbo(pair: _Pair, documents: int, p: float) -> Float64Array:
             agreement = common / depth
             if depth > short:
                 agreement += at_short * (depth - short) / (short * depth)
-            total += agreement * weight
-        values[query] = (1.0 - p) / p * total + ((common - at_short) / long + at_short / short) * weight
+            lost += (1.0 - agreement) * weight
+        # 1 minus what is lost at each depth, so that equal rankings come out as exactly 1.
+        extrapolated = (common - at_short) / long + at_short / short
+        values[query] = 1.0 - (1.0 - p) / p * lost - (1.0 - extrapolated) * weight
     return values
