@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from harness.protocols import Progress
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 
 __all__ = ["count_terms", "load_counts", "save_counts"]
+
+Array = TypeVar("Array", Int32Array, Float32Array)
 
 
 def count_terms(
@@ -119,13 +122,22 @@ class _Parts:
         self._values.append(part.values)
 
     def join(self, column_of: Int32Array) -> SparseVectors:
-        """All rows as one CSR under the final column numbers, which are in ascending order within each row."""
-        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
-        indptr = np.cumsum(lengths)
-        indices = np.concatenate([np.empty(0, dtype=np.int32), *self._indices])
-        values = np.concatenate([np.empty(0, dtype=np.float32), *self._values])
+        """All rows as one CSR under the final column numbers, ascending within each row. The batches are given up."""
+        indptr = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths]))
+        indices: Int32Array = _drain(self._indices, np.empty(indptr[-1], dtype=np.int32))
+        values: Float32Array = _drain(self._values, np.empty(indptr[-1], dtype=np.float32))
         _renumber(indptr, column_of, indices, values)
         return SparseVectors(indptr, indices, values, len(column_of))
+
+
+def _drain(parts: list[Array], whole: Array) -> Array:
+    """Move the parts into ``whole`` one by one, so that they are not all held twice."""
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    return whole
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,9 +25,12 @@ class TermCounts:
     vocabulary: Ids
     unknown_terms: Int32Array
 
-    @property
+    @cached_property
     def lengths(self) -> Int64Array:
         """Terms in each document, repeats included (int64, shape (n,)); 0 for a document without terms."""
-        totals = np.concatenate([[0.0], np.cumsum(self.documents.values, dtype=np.float64)])
-        lengths: Int64Array = np.diff(totals[self.documents.indptr]).astype(np.int64)
+        lengths = np.zeros(len(self.documents), dtype=np.int64)
+        filled = self.documents.nonempty_rows
+        if len(filled):
+            starts = self.documents.indptr[filled]
+            lengths[filled] = np.add.reduceat(self.documents.values, starts, dtype=np.float64)
         return lengths

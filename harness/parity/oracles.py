@@ -29,7 +29,7 @@ class Oracle(Protocol):
         """Whose arithmetic it follows: ``textbook`` or ``lucene``."""
 
     def retrieve(self, k: int) -> Run:
-        """The exact best ``k`` of every query; equal scores by ascending row."""
+        """The exact best ``k`` of every query, in its own order of ties."""
 
     def score(self, run: Run) -> Float32Array:
         """The exact score of every hit of ``run`` (float32, aligned with its rows), retrieved by the oracle or not."""
@@ -52,7 +52,7 @@ class SparseOracle:
         return self.recipe.mode
 
     def retrieve(self, k: int) -> Run:
-        """The exact best ``k`` of every query; equal scores by ascending row."""
+        """The exact best ``k`` of every query; equal scores by descending id, in ``lucene`` mode by ascending row."""
         top = self.index.retrieve(self.recipe.queries, k, threads=self._threads)
         return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
 
@@ -73,7 +73,7 @@ class SparseOracle:
         if recipe.mode == "lucene" and recipe.counts is not None:
             counts = replace(recipe.counts, documents=recipe.documents)
             return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
-        return SparseIndex.build(recipe.documents, idf=recipe.idf)
+        return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
 
 
 def make_oracle(

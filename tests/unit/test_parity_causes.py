@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,6 +253,12 @@ def test_every_hypothesis_has_a_test_and_a_meaning() -> None:
     assert {hypothesis.name for hypothesis in HYPOTHESES} == tested
     assert len({hypothesis.name for hypothesis in HYPOTHESES}) == len(HYPOTHESES)
     assert all(hypothesis.meaning for hypothesis in HYPOTHESES)
+
+
+def test_the_documentation_lists_every_cause_in_order(repository: Path) -> None:
+    page = (repository / "docs" / "explanation" / "parity.md").read_text(encoding="utf-8")
+    rows = "\n".join(f"| {hypothesis.name} | {hypothesis.meaning} |" for hypothesis in HYPOTHESES)
+    assert f"|---|---|\n{rows}\n\n" in page
 
 
 def test_an_oracle_of_vectors_that_bm25_did_not_make(counts: TermCounts) -> None:
