@@ -1,4 +1,4 @@
-"""Real engines on the bundled CACM against their oracles, and real deviations with their causes."""
+"""Real engines on the bundled CACM with real faults, each of which parity must name."""
 
 from __future__ import annotations
 
@@ -92,23 +92,6 @@ def qdrant() -> None:
 def test_csr_is_its_oracle(snowball: Case, tmp_path: Path) -> None:
     found = snowball.parity("csr", tmp_path)
     assert (found.bit_equal, found.queries, found.causes) == (64, 64, {})
-
-
-@pytest.mark.usefixtures("qdrant")
-@pytest.mark.parametrize("idf", [True, False])
-def test_qdrant_is_tie_equivalent_on_every_query(snowball: Case, tmp_path: Path, idf: bool) -> None:
-    found = snowball.parity("qdrant", tmp_path, idf=idf)
-    assert (found.tie_equivalent, found.different, found.causes) == (64, 0, {})
-    assert found.max_rel_score_diff < 3e-7
-    assert found.overlap[10] == 1.0
-
-
-@pytest.mark.usefixtures("qdrant")
-@pytest.mark.parametrize("datatype", ["float16", "uint8"])
-def test_qdrants_datatypes_are_named_as_the_cause(snowball: Case, tmp_path: Path, datatype: str) -> None:
-    found = snowball.parity("qdrant", tmp_path, datatype=datatype, indexing_threshold_kb=1)
-    assert found.causes == {f"{datatype} weights": 64}
-    assert found.max_rel_score_diff > 1e-4
 
 
 @pytest.mark.usefixtures("qdrant")
