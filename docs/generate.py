@@ -5,6 +5,10 @@ A fenced block is generated when the line above it says so::
     <!-- output of: harness compare --help -->
     <!-- docstring of: harness.errors -->
 
+A page is generated as a whole when its first line names the function that gives its text::
+
+    <!-- page of: harness.reporting.measures:measures_page -->
+
 Only commands of ``harness`` that print the same every time belong there. A test compares every page with what this
 script would write.
 """
@@ -28,6 +32,7 @@ BLOCK = re.compile(
     r"(?P<marker><!-- (?P<kind>output|docstring) of: (?P<what>.+?) -->\n```text\n)(?P<body>.*?)(?P<end>^```$)",
     re.DOTALL | re.MULTILINE,
 )
+PAGE = re.compile(r"<!-- page of: (?P<module>[\w.]+):(?P<function>\w+) -->\n\n")
 
 
 def pages() -> list[Path]:
@@ -37,6 +42,9 @@ def pages() -> list[Path]:
 
 def regenerate(text: str) -> str:
     """The page ``text`` with its generated blocks as they are now."""
+    whole = PAGE.match(text)
+    if whole is not None:
+        return whole[0] + str(getattr(importlib.import_module(whole["module"]), whole["function"])())
     return BLOCK.sub(lambda match: match["marker"] + _content(match["kind"], match["what"]) + match["end"], text)
 
 
