@@ -1,0 +1,24 @@
+"""The reference page of measures says what the table of measures holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytrec_eval
+
+from harness.metrics.table import KINDS, NOT_OFFERED
+from harness.reporting.measures import measures_page
+
+
+def test_the_page_is_the_tables(repository: Path):
+    page = (repository / "docs" / "reference" / "measures.md").read_text(encoding="utf-8")
+    assert page.partition("-->\n\n")[2] == measures_page(), "run: python docs/generate.py"
+
+
+def test_every_measure_of_trec_eval_is_offered_or_listed_as_not_offered():
+    offered = {name for kind in KINDS.values() for name in (kind.trec, kind.trec_cut) if name}
+    listed = {name.strip() for names in NOT_OFFERED for name in names.split(",")}
+    for name in pytrec_eval.supported_measures:
+        family = any(entry.strip("*") in name for entry in listed if "*" in entry)
+        assert name in offered or name in listed or family, name
+    assert not offered & listed
