@@ -28,6 +28,7 @@ _PACKAGES = (
     "qdrant-edge-py",
     "scipy",
     "snowballstemmer",
+    "stop-words",
     "torch",
 )
 _THREAD_VARIABLES = (

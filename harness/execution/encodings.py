@@ -101,9 +101,9 @@ def analyse(job: AnalyseJob, progress: Progress) -> None:
 
 
 def _versions(analyzer: str) -> Mapping[str, str]:
-    """Versions of the libraries that decide an analyzer's terms, read without importing them."""
+    """Versions of the libraries that decide an analyzer's terms, and its stop words."""
     if analyzer.startswith("lucene-"):
         return {"pyserini": metadata.version("pyserini")}
     if analyzer.startswith("snowball-"):
-        return {"snowballstemmer": metadata.version("snowballstemmer")}
+        return create_analyzer(analyzer).describe()
     return {}
