@@ -68,6 +68,8 @@ class Base:
     """Largest relative difference from the exact score, on top of one float32 step."""
     bm25: ClassVar[Bm25] = Bm25()
     """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
+    largest_column: ClassVar[int] = 2**31 - 2
+    """Largest column number that is tried; lower it where memory grows with the number of dimensions."""
     minimum_recall: ClassVar[float] = 0.8
     """Required recall@10 on small collections; used when the engine does not claim to be exact."""
 
