@@ -24,10 +24,10 @@ _PACKAGES = (
     "pyarrow",
     "pyjnius",
     "pyserini",
+    "PyStemmer",
     "qdrant-client",
     "qdrant-edge-py",
     "scipy",
-    "snowballstemmer",
     "stop-words",
     "torch",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 
-import snowballstemmer
+import Stemmer
 
 from harness.analysis.stopwords import StopWords, stop_words
 from harness.analysis.tokens import Tokenizer
@@ -23,8 +23,8 @@ _CACHED_TOKENS = 1 << 20
 
 
 def languages() -> list[str]:
-    """Languages that the installed snowballstemmer has, sorted."""
-    return sorted(snowballstemmer.algorithms())
+    """Languages that the installed PyStemmer has, sorted."""
+    return sorted(Stemmer.algorithms())
 
 
 class SnowballAnalyzer:
@@ -36,7 +36,8 @@ class SnowballAnalyzer:
         self._language = language
         self._tokenizer = Tokenizer(elides=language in _ELIDING, turkish=language == "turkish")
         self._stop = stop_words(language)
-        self._terms = _Terms(snowballstemmer.stemmer(language).stemWord, self._folded_stop_words(self._stop))
+        stemmer = Stemmer.Stemmer(language, 0)  # its own cache is off: every token is asked for once
+        self._terms = _Terms(stemmer.stemWord, self._folded_stop_words(self._stop))
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class SnowballAnalyzer:
         """Stemmer with its version, stop words with a digest, and the rule for apostrophes."""
         return {
             "analyzer": self.name,
-            "stemmer": f"snowballstemmer {version('snowballstemmer')} {self._language}",
+            "stemmer": f"PyStemmer {version('PyStemmer')} {self._language}",
             "stop_words": self._stop.source,
             "tokens": "apostrophe separates" if self._language in _ELIDING else "apostrophe joins",
         }

@@ -64,7 +64,7 @@ PLACES = {
     "qdrant_edge": {"adapters"},
     "rich": {"cli", "reporting"},
     "sentence_transformers": {"encoders"},
-    "snowballstemmer": {"analysis"},
+    "Stemmer": {"analysis"},
     "stop_words": {"analysis"},
     "torch": {"encoders"},
     "transformers": {"encoders"},
