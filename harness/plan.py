@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import TypedDict, TypeVar
 
 import orjson
 
-from harness.errors import UsageError
-from harness.metrics import Measure, QuerySet, parse_measures
+from harness.analysis import analyzer_names
+from harness.errors import UnknownNameError, UsageError
+from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.protocols import ParameterValue
 from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
@@ -23,6 +24,7 @@ DEFAULT_MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
 KEY_VERSION = 1
 _KEY_LENGTH = 12
 Choice = TypeVar("Choice", bound=StrEnum)
+Resolved = TypeVar("Resolved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +127,65 @@ class Plan:
 
 
 def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
-    """Resolve every name and number; all mistakes of one kind are reported together.
+    """Resolve every name and number; all mistakes are reported together, before anything runs.
 
     ``lucene_available`` decides the default analyzer: Lucene's English one when it can run here, else Snowball's.
-    Raises UsageError or UnknownNameError.
+    Raises UsageError, or UnknownNameError when one unknown name is all that is wrong.
     """
-    _check_numbers(request)
-    measures = tuple(parse_measures(request.metrics))
-    specs = parse_backends(request.backends, cards=request.cards)
+    mistakes = _Mistakes()
+    _check_numbers(request, mistakes)
+    ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
+    queries = mistakes.catch(lambda: _choice(QuerySet, request.queries, "--queries"))
+    measures = mistakes.catch(lambda: parse_measures(request.metrics))
+    specs = mistakes.catch(lambda: parse_backends(request.backends, cards=request.cards))
+    if measures is not None and ties is not None:
+        mistakes.catch(lambda: require_closed_form(measures, ties))
     default_analyzer = "lucene-english" if lucene_available else "snowball-english"
-    trials = tuple(_trial(spec, request, default_analyzer) for spec in specs)
-    if not trials:
-        raise UsageError("no backend given", fix="name at least one, for example --backends csr")
-    return Plan(
-        request=request,
-        trials=trials,
-        measures=measures,
-        ties=_choice(TieRule, request.ties, "--ties"),
-        queries=_choice(QuerySet, request.queries, "--queries"),
-        notes=_notes(trials),
-    )
+    trials = tuple(_trial(spec, request, default_analyzer) for spec in specs or ())
+    for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
+        mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
+    mistakes.raise_if_any()
+    if measures is None or ties is None or queries is None:
+        raise AssertionError("a mistake was not reported")
+    return Plan(request, trials, tuple(measures), ties, queries, _notes(trials))
 
 
-def _check_numbers(request: CompareRequest) -> None:
-    at_least_one = {"--k": request.k, "--repeat": request.repeat, "--threads": request.threads}
-    if request.sample_queries is not None:
-        at_least_one["--sample-queries"] = request.sample_queries
+class _Mistakes:
+    """What is wrong with a request, gathered so that the user hears all of it at once."""
+
+    def __init__(self) -> None:
+        self._found: list[UsageError] = []
+
+    def add(self, error: UsageError) -> None:
+        self._found.append(error)
+
+    def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
+        try:
+            return resolve()
+        except UsageError as error:
+            self.add(error)
+            return None
+
+    def raise_if_any(self) -> None:
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise UsageError("\n".join(str(error) for error in self._found))
+
+
+def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
+    at_least_one = {
+        "--k": request.k,
+        "--repeat": request.repeat,
+        "--threads": request.threads,
+        "--relevance": request.relevance,
+        "--sample-queries": 1 if request.sample_queries is None else request.sample_queries,
+    }
     wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
     if wrong:
-        raise UsageError("; ".join(wrong), fix="each must be at least 1")
+        mistakes.add(UsageError("; ".join(wrong), fix="each must be at least 1"))
+    if request.deadline_s is not None and not request.deadline_s > 0:
+        mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
 
 
 def _choice(kind: type[Choice], value: str, option: str) -> Choice:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.output import FormatOption, describe_plan, progress_display, write_report
+from harness.cli.output import FormatOption, check_format, describe_plan, progress_display, write_report
 
 __all__ = ["compare"]
 
@@ -86,6 +86,8 @@ def compare(
         deadline_s=deadline,
         cards=cards,
     )
+    if not dry_run:
+        check_format(format_name)
     plan = api.plan_for(request)
     if dry_run:
         typer.echo(describe_plan(plan, format_name), nl=False)

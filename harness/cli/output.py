@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.errors import UnknownNameError
+
 if TYPE_CHECKING:
     from harness.plan import Plan
     from harness.reporting.progress import ProgressDisplay
     from harness.results.schema import Report
 
-__all__ = ["FormatOption", "describe_plan", "progress_display", "write_report"]
+__all__ = ["FormatOption", "check_format", "describe_plan", "progress_display", "write_report"]
 
 FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
@@ -22,6 +24,14 @@ def write_report(report: Report, format_name: str) -> None:
     from harness.reporting.render import render
 
     typer.echo(render(report, format_name, terminal=sys.stdout.isatty()), nl=False)
+
+
+def check_format(format_name: str) -> None:
+    """Refuse an unknown format now, not after an hour of work; raises UnknownNameError."""
+    from harness.reporting.render import FORMATS
+
+    if format_name not in FORMATS:
+        raise UnknownNameError("format", format_name, FORMATS)
 
 
 def describe_plan(plan: Plan, format_name: str) -> str:

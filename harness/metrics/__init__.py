@@ -3,7 +3,7 @@
 from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, undecided_by_ties
-from harness.metrics.scoring import score
+from harness.metrics.scoring import require_closed_form, score
 from harness.ranking import TieRule
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "official_measures",
     "parse_measure",
     "parse_measures",
+    "require_closed_form",
     "score",
     "undecided_by_ties",
 ]

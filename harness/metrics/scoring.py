@@ -18,7 +18,7 @@ from harness.metrics.table import KINDS
 from harness.ranking import TieRule
 from harness.types import Float64Array, Ids, Qrels, Run
 
-__all__ = ["score"]
+__all__ = ["require_closed_form", "score"]
 
 
 def score(
@@ -41,7 +41,7 @@ def score(
     if relevance < 1:
         raise UsageError(f"the relevance level must be at least 1, not {relevance}")
     resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
-    _refuse_without_closed_form(resolved, ties)
+    require_closed_form(resolved, ties)
     _refuse_grades_beyond_scale(resolved, qrels)
     judged = place_hits(run, qrels, ties)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
@@ -61,7 +61,8 @@ def _with_level(measure: Measure, relevance: int) -> Measure:
     return measure.with_parameter("rel", relevance)
 
 
-def _refuse_without_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
+def require_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
+    """Raise UsageError naming the measures that the tie rule ``average`` has no closed form for."""
     lacking = [str(measure) for measure in measures if KINDS[measure.name].average is None]
     if ties is TieRule.AVERAGE and lacking:
         able = ", ".join(kind.name for kind in KINDS.values() if kind.average is not None)

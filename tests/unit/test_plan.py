@@ -71,3 +71,15 @@ def test_a_plan_in_words() -> None:
     assert '"key"' in render_plan(plan(), "json")
     with pytest.raises(UnknownNameError, match="format of a plan"):
         render_plan(plan(), "markdown")
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(backends="crs,csr:analyzer=lucene-englsh", metrics="nDGC@10", ties="none", k=0)
+    message = str(caught.value)
+    for part in ("unknown backend 'crs'", "unknown measure 'nDGC", "--ties none", "--k is 0"):
+        assert part in message
+    with pytest.raises(UnknownNameError, match="did you mean 'lucene-english'"):
+        plan(backends="csr:analyzer=lucene-englsh")
+    with pytest.raises(UsageError, match="no closed form over tie permutations for Bpref"):
+        plan(ties="average", metrics="Bpref")
