@@ -33,6 +33,9 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PAGE = re.compile(r"<!-- page of: (?P<module>[\w.]+):(?P<function>\w+) -->\n\n")
+PAGES = re.compile(
+    r"(?P<marker><!-- pages of: (?P<folder>[\w-]+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)", re.DOTALL | re.MULTILINE
+)
 
 
 def pages() -> list[Path]:
@@ -45,7 +48,19 @@ def regenerate(text: str) -> str:
     whole = PAGE.match(text)
     if whole is not None:
         return whole[0] + str(getattr(importlib.import_module(whole["module"]), whole["function"])())
+    text = PAGES.sub(lambda match: match["marker"] + _listing(match["folder"]) + match["end"], text)
     return BLOCK.sub(lambda match: match["marker"] + _content(match["kind"], match["what"]) + match["end"], text)
+
+
+def _listing(folder: str) -> str:
+    """One line a page of ``docs/<folder>``, in the order of their titles."""
+    found = sorted((_title(page), page.name) for page in (REPOSITORY / "docs" / folder).glob("*.md"))
+    return "".join(f"- [{title}]({folder}/{name})\n" for title, name in found)
+
+
+def _title(page: Path) -> str:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return next(line.removeprefix("# ") for line in lines if line.startswith("# "))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,19 +56,46 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 
 
-@pytest.fixture(scope="session")
-def golden(update_golden: bool) -> Callable[[str, str], None]:
-    """`golden(name, text)`: the text must equal `tests/golden/<name>`; `--update-golden` writes it instead."""
+GOLDEN = REPOSITORY / "tests" / "golden"
+_expected_golden: set[Path] = set()
 
-    def compare(name: str, text: str) -> None:
-        path = REPOSITORY / "tests" / "golden" / name
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "golden" in getattr(item, "fixturenames", ()):
+        _expected_golden.add(_golden_path(item))
+
+
+def _golden_path(item: pytest.Item) -> Path:
+    """One file for each test: `tests/golden/<module>/<test>-<parameters>.txt`, without the word `test`."""
+    module = item.path.stem.removeprefix("test_")
+    return GOLDEN / module / (re.sub(r"[^\w.]+", "-", item.name.removeprefix("test_")).strip("-") + ".txt")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, update_golden: bool) -> Callable[[str], None]:
+    """`golden(text)`: the text must equal the test's golden file; `--update-golden` writes it instead."""
+    path = _golden_path(request.node)
+
+    def compare(text: str) -> None:
         if update_golden:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        assert path.is_file(), f"no golden file '{name}': run pytest --update-golden and look at what it wrote"
-        assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"
+        name = path.relative_to(REPOSITORY)
+        assert path.is_file(), f"no golden file {name}: run pytest --update-golden and look at what it wrote"
+        assert text == path.read_text(encoding="utf-8"), f"differs from {name}"
 
     return compare
+
+
+@pytest.fixture
+def golden_orphans() -> list[Path]:
+    """Golden files of the collected modules that no collected test reads, and folders without such a module."""
+    collected = {path.parent for path in _expected_golden}
+    return [
+        path.relative_to(GOLDEN)
+        for path in sorted(GOLDEN.rglob("*"))
+        if path.is_file() and path.suffix != ".py" and path.parent in collected and path not in _expected_golden
+    ]
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -1,4 +1,4 @@
-"""The table of skipped tests at the end of a run, and the switch that forbids skips."""
+"""What `tests/conftest.py` adds to pytest: golden files, a table of skipped tests, a switch that forbids skips."""
 
 from __future__ import annotations
 
@@ -72,3 +72,33 @@ def test_forbidden_skips_fail(project: Path, forbid: str, forbidden: set[str]) -
     assert set(named) == forbidden
     assert "1 passed" in result.stdout
     assert "1 xfailed" in result.stdout
+
+
+GOLDEN = """
+import pytest
+
+@pytest.mark.parametrize("word", ["one", "two"])
+def test_word(golden, word):
+    golden(word + "\\n")
+
+def test_orphans(golden_orphans):
+    assert [str(path) for path in golden_orphans] == []
+"""
+
+
+def test_golden_files_are_written_compared_and_never_left_behind(project: Path) -> None:
+    (project / "tests" / "test_some.py").write_text(GOLDEN, encoding="utf-8")
+    folder = project / "tests" / "golden" / "some"
+    assert "2 failed" in run(project).stdout
+    assert run(project, "", "--update-golden").returncode == 0
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "word-one.txt": "one\n",
+        "word-two.txt": "two\n",
+    }
+    assert run(project).returncode == 0
+    (folder / "word-one.txt").write_text("another\n")
+    (folder / "word-three.txt").write_text("left behind\n")
+    result = run(project)
+    assert "2 failed, 1 passed" in result.stdout
+    assert "differs from tests/golden/some/word-one.txt" in result.stdout
+    assert "some/word-three.txt" in result.stdout
