@@ -23,7 +23,7 @@ from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UI
 
 __all__ = ["retrieve_kernel", "score_kernel"]
 
-_FEW = np.uint64(4)
+_FEW = np.uint64(3)
 """Queries with fewer than one posting for this many documents go by way of their postings."""
 
 
@@ -61,8 +61,6 @@ def _guess(
     sums: Float64Array,
     buffer: UInt64Array,
 ) -> np.float64:
-    if sample.rank == 0:
-        return np.float64(0.0)
     if few:
         return guess_from_touched(postings, queries, query, sample, sums, buffer)
     return guess_from_all(sample, sums, buffer)
@@ -109,13 +107,15 @@ def retrieve_kernel(
     for place in range(len(counts)):
         query = first + place
         few = _postings_of(postings, queries, query) * _FEW < np.uint64(len(sums))
-        _scatter(postings, queries, query, rule.lucene, sums)
-        threshold = _guess(postings, queries, query, few, sample, sums, keys)
-        found = _collect(postings, queries, query, few, threshold, rule, sums, keys)
-        if threshold > 0.0 and found < width:
-            rejected += 1
+        guessing = sample.rank > 0
+        while True:
             _scatter(postings, queries, query, rule.lucene, sums)
-            found = _collect(postings, queries, query, few, np.float64(0.0), rule, sums, keys)
+            threshold = _guess(postings, queries, query, few, sample, sums, keys) if guessing else np.float64(0.0)
+            found = _collect(postings, queries, query, few, threshold, rule, sums, keys)
+            if threshold == 0.0 or found >= width:
+                break
+            guessing = False
+            rejected += 1
         if found > width:
             keep_largest(keys[:found], width)
             found = width
