@@ -64,13 +64,13 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def as_sparse(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  # noqa: ANN401 - SciPy has no types
     """Checked float32 rows from :class:`SparseVectors` or any SciPy sparse matrix or array.
 
     SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
     what they mean there). In :class:`SparseVectors` indices are ascending and unique; anything else is refused.
     Stored zeros stay. Raises DataError that names the rows (of ``source``) holding NaN, infinite values or values
-    beyond float32, indices outside the dimensions, or repeated ones.
+    beyond float32, indices outside the dimensions, or repeated ones; ``first_row`` is the number of the first one.
     """
     vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
     indptr = np.ascontiguousarray(vectors.indptr, dtype=np.int64)
@@ -84,7 +84,9 @@ def as_sparse(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciP
     _find_faults(read_only(indptr), read_only(indices), read_only(values), vectors.dimensions, faults)
     if faults.any():
         raise DataError(
-            source, [f"row {row}: {_words(int(faults[row]))}" for row in np.flatnonzero(faults)], fix="mend these rows"
+            source,
+            [f"row {row + first_row}: {_words(int(faults[row]))}" for row in np.flatnonzero(faults)],
+            fix="mend these rows",
         )
     return SparseVectors(indptr, indices, values, vectors.dimensions)
 

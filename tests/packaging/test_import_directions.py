@@ -35,6 +35,7 @@ LAYERS = (
     {"reporting"},
     {"results.comparison"},
     {"api", "evaluation"},
+    {"reference.evaluation"},
     {"__init__", "cli"},
     {"__main__"},
 )

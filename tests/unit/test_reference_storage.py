@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from harness.analysis.terms import TermCounts
+from harness.errors import CacheError, DataError, UsageError
+from harness.reference import Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
+from harness.types import Ids, SparseVectors
+
+VECTORS = SparseVectors.from_scipy(csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 1]], dtype=np.float32)))
+QUERY = csr_array(np.array([[1, 1, 1]], dtype=np.float32))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    SparseIndex.build(VECTORS, idf="bm25", tie_break=np.arange(3, dtype=np.uint32)).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def test_everything_comes_back_memory_mapped(folder: Path):
+    built = SparseIndex.build(VECTORS, idf="bm25", tie_break=np.arange(3, dtype=np.uint32))
+    loaded = SparseIndex.load(folder)
+    assert (len(loaded), loaded.dimensions, loaded.index_bytes) == (3, 3, built.index_bytes)
+    assert [column.tolist() for column in loaded.retrieve(QUERY, 5)] == [
+        column.tolist() for column in built.retrieve(QUERY, 5)
+    ]
+    assert isinstance(loaded._searcher.postings.values, np.memmap)
+
+
+def test_an_index_without_idf_and_tie_breaks_replaces_one_with(folder: Path):
+    SparseIndex.build(VECTORS).save(folder)
+    loaded = SparseIndex.load(folder)
+    assert loaded.idf is None
+    assert loaded.retrieve(QUERY, 5).scores.tolist() == [4.0, 3.0]
+
+
+def test_a_lucene_index_comes_back(tmp_path: Path):
+    counts = TermCounts(VECTORS, VECTORS, Ids.of("abc"), np.zeros(3, dtype=np.int32))
+    built = LuceneIndex.build(counts, k1=1.2, b=0.75)
+    built.save(tmp_path)
+    loaded = LuceneIndex.load(tmp_path)
+    assert (loaded.k1, loaded.b, len(loaded), loaded.dimensions) == (1.2, 0.75, 3, 3)
+    assert loaded.retrieve(QUERY, 5).scores.tolist() == built.retrieve(QUERY, 5).scores.tolist()
+    with pytest.raises(DataError, match=r"holds harness\.reference\.lucene version 1, expected harness\.reference\.sp"):
+        SparseIndex.load(tmp_path)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix == ".npy")
+
+
+def test_a_flipped_bit_is_noticed_in_every_file(folder: Path):
+    for path in files(folder):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(CacheError, match=f"the checksum of '{path.name}' differs"):
+            SparseIndex.load(folder)
+        path.write_bytes(content)
+    assert len(SparseIndex.load(folder)) == 3
+
+
+def test_a_short_or_missing_file_is_noticed_without_reading_it(folder: Path):
+    for path in files(folder):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1])
+        with pytest.raises(CacheError, match=f"'{path.name}' is missing or has another size"):
+            SparseIndex.load(folder, verify=False)
+        path.unlink()
+        with pytest.raises(CacheError, match=f"'{path.name}' is missing or has another size"):
+            SparseIndex.load(folder, verify=False)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"format": "harness.reference.sparse", "version": 2}'])
+def test_a_strange_header(folder: Path, content: str):
+    (folder / "header.json").write_text(content)
+    with pytest.raises((CacheError, DataError), match=r"header\.json"):
+        SparseIndex.load(folder)
+
+
+def test_an_interrupted_save_and_an_empty_folder_are_no_index(folder: Path, tmp_path: Path):
+    (folder / "header.json").unlink()
+    for place in (folder, tmp_path / "nothing"):
+        with pytest.raises(CacheError, match=r"cannot read '.*header\.json'"):
+            SparseIndex.load(place)
+
+
+def test_a_header_that_disagrees_with_its_arrays(folder: Path):
+    header = json.loads((folder / "header.json").read_text())
+    for changes in ({"documents": 4}, {"dimensions": 2}, {"postings": 3}):
+        (folder / "header.json").write_text(json.dumps({**header, "counts": {**header["counts"], **changes}}))
+        with pytest.raises(CacheError, match="damaged"):
+            SparseIndex.load(folder)
+    (folder / "header.json").write_text(json.dumps({key: header[key] for key in ("format", "version")}))
+    with pytest.raises(CacheError, match="the header is incomplete"):
+        SparseIndex.load(folder)
+
+
+def test_encoded_documents_come_back(tmp_path: Path):
+    encoded = Encoded(VECTORS, Ids.of(["x", "Ä", "z"]), np.ones(3, dtype=np.float32))
+    save_encoded(tmp_path / "a", encoded)
+    loaded = load_encoded(tmp_path / "a")
+    assert loaded.ids.to_list() == ["x", "Ä", "z"]
+    assert (loaded.vectors.to_scipy() != VECTORS.to_scipy()).nnz == 0
+    assert loaded.idf is not None
+    assert loaded.idf.tolist() == [1, 1, 1]
+    save_encoded(tmp_path / "a", Encoded(VECTORS, encoded.ids))
+    assert load_encoded(tmp_path / "a").idf is None
+
+
+def test_ids_that_do_not_match_the_rows_are_not_written(tmp_path: Path):
+    with pytest.raises(UsageError, match="2 ids for 3 rows"):
+        save_encoded(tmp_path / "a", Encoded(VECTORS, Ids.of(["x", "y"])))
+    assert not (tmp_path / "a").exists()
+
+
+def test_nothing_is_pickled(folder: Path):
+    for path in files(folder):
+        np.load(path, allow_pickle=False)
