@@ -88,7 +88,8 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN4
         raise DataError(
             source,
             [
-                f"from row {first} on the model gave {type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
+                f"from row {first} on the model gave {type(encoded).__name__}, "
+                f"of shape {array.shape} and dtype {array.dtype}"
             ],
             fix="give a dense array (n, d), a SciPy sparse matrix, or a list of {dim: weight}",
         )
