@@ -85,12 +85,10 @@ def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN4
         return _from_mappings(encoded, source, first)
     array = np.asarray(encoded)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
+        form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
         raise DataError(
             source,
-            [
-                f"from row {first} on the model gave {type(encoded).__name__}, "
-                f"of shape {array.shape} and dtype {array.dtype}"
-            ],
+            [f"from row {first} on the model gave {form}"],
             fix="give a dense array (n, d), a SciPy sparse matrix, or a list of {dim: weight}",
         )
     with np.errstate(over="ignore"):  # what overflows is refused with its row
