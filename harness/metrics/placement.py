@@ -17,15 +17,17 @@ from harness import ranking
 from harness.errors import DataError
 from harness.jit import kernel
 from harness.metrics.judged import JudgedHits
-from harness.ranking import TieRule
-from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run, UInt32Array
+from harness.ranking import IdBytes, TieRule, is_larger_id
+from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
 __all__ = ["place_hits"]
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
-_DEAR = 64
-"""Comparisons a hit, on average, beyond which ordering the whole run is cheaper than settling ties one by one."""
+_DEAR = 8
+"""Comparisons of ids a hit, on average, beyond which ordering the whole run is cheaper than settling ties singly."""
+_SCORES = 8
+"""Comparisons of neighbouring scores, which are vectorised, for the time of one comparison of ids."""
 
 
 class _Hits(NamedTuple):
@@ -68,8 +70,7 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
             if ties is TieRule.AVERAGE:
                 ranks[:] = above + 1
             else:
-                tie_break = run.doc_ids.tie_rank if (tied > 1).any() else np.zeros(0, dtype=np.uint32)
-                _settle_ties(hits, marks, tie_break, above, tied, ranks)
+                _settle_ties(hits, marks, ranking.id_bytes(run.doc_ids), above, tied, ranks)
             _sort_by_rank(marks, ranks, above, tied)
             return _judged(qrels, marks, ranks, above, tied)
         run = ranking.order(run)
@@ -154,16 +155,16 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
         for judgment in range(start, stop):
             if judged_rows[judgment] >= 0:
                 seen[judged_rows[judgment]] = -2 - judgment
-        place = start
-        for hit in range(begin, end):
-            row = hits.rows[hit]
+        place, stamp = start, np.int32(query)
+        for hit in range(np.uint64(begin), np.uint64(end)):
+            row = np.uint64(hits.rows[hit])  # signed numbers would be tested for counting from the end
             before = seen[row]
-            seen[row] = query
+            seen[row] = stamp
             if before <= -2:
                 marks.at[place] = hit
                 marks.grades[place] = grades[-2 - before]
                 place += 1
-            duplicates += before == query
+            duplicates += before == stamp
         if judged_query >= 0:
             marks.found[judged_query] = place - start
         for judgment in range(start, stop):
@@ -218,7 +219,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
                     higher += hits.scores[hit] > score
                     equal += hits.scores[hit] == score
                 above[place], tied[place] = higher, equal
-                spent += end - begin
+                spent += (end - begin) // _SCORES + (end - begin if equal > 1 else 0)
             else:
                 if at >= high:
                     low, high = at, at + 1
@@ -235,9 +236,9 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
 
 @kernel
 def _settle_ties(
-    hits: _Hits, marks: _Marks, tie_break: UInt32Array, above: Int64Array, tied: Int64Array, ranks: Int64Array
+    hits: _Hits, marks: _Marks, ids: IdBytes, above: Int64Array, tied: Int64Array, ranks: Int64Array
 ) -> None:
-    """Rank within a tie group: one more than the group's hits with a larger tie-breaker."""
+    """Rank within a tie group: one more than the group's hits with a larger id."""
     for query in range(len(hits.query_of)):
         judged_query = hits.query_of[query]
         if judged_query < 0:
@@ -252,9 +253,8 @@ def _settle_ties(
             first, last = begin, end
             if not marks.unsorted[query]:
                 first, last = begin + above[place], begin + above[place] + tied[place]
-            mine = tie_break[hits.rows[at]]
             for hit in range(first, last):
-                if hits.scores[hit] == hits.scores[at] and tie_break[hits.rows[hit]] > mine:
+                if hits.scores[hit] == hits.scores[at] and is_larger_id(ids, hits.rows[hit], hits.rows[at]):
                     ranks[place] += 1
 
 
