@@ -14,19 +14,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from harness.errors import ResultError, UsageError
 from harness.results.schema import SCHEMA_VERSION, Report
-from harness.types import Qrels, Queries, Run
+from harness.types import Ids, Qrels, Queries, Run
 
-__all__ = ["REPORT_NAME", "file_name", "read_per_query", "read_report", "write_result"]
+__all__ = ["REPORT_NAME", "file_name", "read_per_query", "read_report", "read_stored_run", "write_result"]
 
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
+_TREC, _COLUMNS = ".trec.gz", ".parquet"
 
 
 def write_result(
@@ -43,7 +46,7 @@ def write_result(
 
     A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result.
     """
-    from harness.loaders.trec_write import write_qrels, write_run
+    from harness.loaders.trec_write import write_qrels
 
     check_target(folder, overwrite=overwrite)
     with _beside(folder) as building:
@@ -51,7 +54,7 @@ def write_result(
         pq.write_table(per_query, building / _PER_QUERY)
         (building / "runs").mkdir()
         for label, run in runs.items():
-            write_run(building / "runs" / f"{file_name(label)}.trec.gz", run, tag=file_name(label))
+            _write_run(building / "runs", label, run)
         if qrels is not None:
             write_qrels(building / "qrels.tsv", qrels)
         if queries is not None:
@@ -102,6 +105,46 @@ def read_per_query(folder: Path) -> pa.Table:
         return pq.read_table(folder / _PER_QUERY)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{folder / _PER_QUERY}': {error}") from error
+
+
+def read_stored_run(folder: Path, label: str) -> Run:
+    """A backend's hits from a result folder; raises ResultError when they are not there."""
+    from harness.loaders.trec import read_run
+
+    text, columns = (folder / "runs" / f"{file_name(label)}{suffix}" for suffix in (_TREC, _COLUMNS))
+    if text.exists():
+        return read_run(text)
+    try:
+        table = pq.read_table(columns)
+    except (OSError, pa.ArrowException) as error:
+        raise ResultError(f"'{folder}' holds no readable run of '{label}': {error}") from error
+    queries, documents = (table.column(name).combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
+    lengths = np.bincount(queries.indices.to_numpy(), minlength=len(queries.dictionary))
+    return Run(
+        Ids(queries.dictionary),
+        Ids(documents.dictionary),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        documents.indices.to_numpy().astype(np.int32),
+        table.column("score").to_numpy().astype(np.float32),
+    )
+
+
+def _write_run(folder: Path, label: str, run: Run) -> None:
+    """As a TREC file; as Parquet where an id holds white space, which separates the columns of TREC's format."""
+    from harness.loaders.trec_write import write_run
+
+    spaced = [bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py()) for ids in (run.query_ids, run.doc_ids)]
+    if not any(spaced):
+        write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))
+        return
+    lengths = np.diff(run.indptr)
+    table = {
+        "query_id": run.query_ids.values.take(pa.array(np.repeat(np.arange(len(lengths)), lengths))),
+        "doc_id": run.doc_ids.values.take(pa.array(run.rows)),
+        "rank": pa.array(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
+        "score": pa.array(run.scores),
+    }
+    pq.write_table(pa.table(table), folder / f"{file_name(label)}{_COLUMNS}")
 
 
 def file_name(label: str) -> str:

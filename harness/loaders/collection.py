@@ -122,7 +122,7 @@ def _check_card(card: DatasetCard, found: Collection, source: Source) -> None:
     if card.empty_documents is not None:
         stated["empty documents"] = (len(found.corpus.empty_rows), card.empty_documents)
     problems += [
-        f"there are {actual:,} {what}, the card says {expected:,}"
+        f"{what}: {actual:,}, the card says {expected:,}"
         for what, (actual, expected) in stated.items()
         if expected is not None and actual != expected
     ]

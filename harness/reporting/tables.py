@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.results.schema import BackendResult, IndexStats, MetricValue, Report
+from harness.results.schema import BackendResult, IndexStats, MetricValue, PairedDifference, Report
 
 __all__ = ["Table", "header", "legend", "notes", "tables"]
 
@@ -12,6 +12,12 @@ NOT_APPLICABLE = "–"
 FAILED = "failed"
 _MEBIBYTE = 1024**2
 _LOG_LINES = 5
+_MARKS = {
+    "=": "=: equal on every query",
+    "*": "*: significant, p < 0.05 (paired randomisation test, Holm over all pairs and metrics)",
+    "~": "~: not significant with this many queries",
+    "≈": "≈: not significant, and inside what the order of tied documents can move",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +80,8 @@ def legend(report: Report) -> list[str]:
             "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking, "
             "the same up to ties of the exact scores; Δscore: the largest relative difference of a score"
         )
-    if any(row.within_ties for row in report.comparisons):
-        lines.append("≈: the difference lies inside what the order of tied documents can move")
+    shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
+    lines.extend(meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown)
     return lines
 
 
@@ -187,22 +193,19 @@ def _speed(report: Report) -> Table:
 
 
 def _differences(report: Report) -> Table:
-    rows = []
+    names = _metric_names(report)
+    cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in report.comparisons:
-        interval = NOT_APPLICABLE if row.ci_low is None else f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
-        rows.append(
-            (
-                f"{row.b} − {row.a}",
-                row.metric,
-                f"{row.difference:+.4f}" + (" ≈" if row.within_ties and row.difference else ""),
-                interval,
-                NOT_APPLICABLE if row.p_adjusted is None else f"{row.p_adjusted:.3f}",
-                f"{row.wins}/{row.ties}/{row.losses}",
-                row.verdict,
-            )
-        )
-    columns = ("backends", "metric", "difference", "95 % interval", "p (Holm)", "better/same/worse", "verdict")
-    return Table("Differences between backends", columns, tuple(rows))
+        cells.setdefault((row.b, row.a), {})[row.metric] = _difference(row)
+    rows = [(f"{b} − {a}", *(found.get(name, NOT_APPLICABLE) for name in names)) for (b, a), found in cells.items()]
+    return Table("Differences between backends", ("backends", *names), tuple(rows))
+
+
+def _difference(row: PairedDifference) -> str:
+    if row.verdict == "same":
+        return "="
+    mark = "*" if row.verdict != "undecided" else ("≈" if row.within_ties else "~")
+    return f"{row.difference:+.4f} {mark}"
 
 
 def _listed(value: object) -> list[object]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from harness.errors import ResultError
 from harness.reporting.render import render
 from harness.results.schema import BackendResult, Report
-from harness.store import file_name, read_per_query, read_report
+from harness.store import read_per_query, read_report, read_stored_run
 from harness.types import Run
 
 if TYPE_CHECKING:
@@ -90,13 +91,10 @@ class Comparison:
 
     def run(self, label: str) -> Run:
         """A backend's ranked documents, read from the folder; raises KeyError, or ResultError when not stored."""
-        from harness.errors import ResultError
-        from harness.loaders.trec import read_run
-
         self.backend(label)
         if self.folder is None:
             raise ResultError("this comparison was not stored, so it has no runs", fix="give compare() an `out` folder")
-        return read_run(self.folder / "runs" / f"{file_name(label)}.trec.gz")
+        return read_stored_run(self.folder, label)
 
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""

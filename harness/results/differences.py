@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
 from harness.metrics import Scores
-from harness.metrics.significance import compare_pairs, holm
+from harness.metrics.significance import PairedTest, compare_pairs, holm
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.types import Int32Array
@@ -30,28 +31,36 @@ def paired_differences(
             test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
             made.append((result_a, result_b, metric, test))
     adjusted = holm([test.p if test.p is not None else 1.0 for *_, test in made])
-    rows = []
-    for (result_a, result_b, metric, test), p_adjusted in zip(made, adjusted, strict=True):
-        significant = test.p is not None and p_adjusted < _SIGNIFICANT
-        rows.append(
-            schema.PairedDifference(
-                a=result_a.label,
-                b=result_b.label,
-                metric=metric,
-                difference=test.difference,
-                ci_low=test.interval.low if test.interval is not None else None,
-                ci_high=test.interval.high if test.interval is not None else None,
-                p=test.p,
-                p_adjusted=p_adjusted if test.p is not None else None,
-                effect=test.effect,
-                wins=test.wins,
-                ties=test.ties,
-                losses=test.losses,
-                within_ties=_overlap(result_a.metrics[metric], result_b.metrics[metric]),
-                verdict=("better" if test.difference > 0 else "worse") if significant else "undecided",
-            )
-        )
-    return rows
+    return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+
+
+def _difference(
+    a: schema.BackendResult, b: schema.BackendResult, metric: str, test: PairedTest, p_adjusted: float
+) -> schema.PairedDifference:
+    return schema.PairedDifference(
+        a=a.label,
+        b=b.label,
+        metric=metric,
+        difference=test.difference,
+        ci_low=test.interval.low if test.interval is not None else None,
+        ci_high=test.interval.high if test.interval is not None else None,
+        p=test.p,
+        p_adjusted=p_adjusted if test.p is not None else None,
+        effect=test.effect,
+        wins=test.wins,
+        ties=test.ties,
+        losses=test.losses,
+        within_ties=_overlap(a.metrics[metric], b.metrics[metric]),
+        verdict=_verdict(test, p_adjusted),
+    )
+
+
+def _verdict(test: PairedTest, p_adjusted: float) -> Literal["same", "better", "worse", "undecided"]:
+    if test.wins == test.losses == 0:
+        return "same"
+    if test.p is None or p_adjusted >= _SIGNIFICANT:
+        return "undecided"
+    return "better" if test.difference > 0 else "worse"
 
 
 def _common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:

@@ -218,7 +218,9 @@ class PairedDifference(_Record):
     within_ties: bool = Field(
         description="true when the difference lies inside what the order of tied documents can move"
     )
-    verdict: Literal["better", "worse", "undecided"] = Field(description="b against a at adjusted p < 0.05")
+    verdict: Literal["same", "better", "worse", "undecided"] = Field(
+        description="`same`: equal on every query; else b against a at adjusted p < 0.05"
+    )
 
 
 class Report(_Record):

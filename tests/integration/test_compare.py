@@ -106,7 +106,7 @@ def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: 
     assert report["backends"][3]["metrics"]["AP"]["mean"] > 0.5
     assert all(not backend["metrics"] for backend in report["backends"][:3])
     assert "absent failed: the engine is not there" in done.stdout
-    assert "good: done" in done.stderr
+    assert "good: 6 of 6 documents indexed, 4 queries searched" in done.stderr
     assert sorted(path.name for path in (out / "runs").iterdir()) == ["good.trec.gz"]
 
 

@@ -255,10 +255,10 @@ class TestCards:
     @pytest.mark.parametrize(
         ("facts", "expected"),
         [
-            ("documents = 6", "there are 5 documents, the card says 6"),
-            ("empty_documents = 0", "there are 1 empty documents, the card says 0"),
-            ("queries = 4", "there are 3 queries, the card says 4"),
-            ("judgments = { test = 4 }", "there are 3 judgments of the split 'test', the card says 4"),
+            ("documents = 6", "documents: 5, the card says 6"),
+            ("empty_documents = 0", "empty documents: 1, the card says 0"),
+            ("queries = 4", "queries: 3, the card says 4"),
+            ("judgments = { test = 4 }", "judgments of the split 'test': 3, the card says 4"),
             ("judgments = { tset = 4 }", "there is no split 'tset'"),
             (f'[sha256]\n"queries.jsonl" = "{"0" * 64}"', "the SHA-256 of 'queries.jsonl' is"),
             (f'[sha256]\n"querys.jsonl" = "{"0" * 64}"', "there is no file 'querys.jsonl'"),

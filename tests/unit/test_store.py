@@ -12,7 +12,7 @@ from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
 from harness.results.assess import per_query_table
 from harness.results.comparison import Comparison
-from harness.store import file_name, read_per_query, read_report, write_result
+from harness.store import file_name, read_per_query, read_report, read_stored_run, write_result
 from harness.types import Ids, Qrels, Queries, Run
 
 RUN = Run(
@@ -108,3 +108,16 @@ def test_a_missing_result_is_named(tmp_path: Path) -> None:
 
 def test_labels_become_file_names() -> None:
     assert file_name("run:my runs/a.trec.gz") == "run_my_runs_a.trec.gz"
+
+
+def test_ids_with_spaces_are_kept(tmp_path: Path) -> None:
+    spaced = Run(RUN.query_ids, Ids.of(["a b", "ü"]), RUN.indptr, RUN.rows, RUN.scores)
+    write_result(
+        tmp_path / "r", sample_report(), per_query_table([]), {"x": spaced}, qrels=None, queries=None, overwrite=False
+    )
+    run = read_stored_run(tmp_path / "r", "x")
+    assert run.doc_ids.take(run.rows) == ["ü", "a b", "a b"]
+    assert run.indptr.tolist() == [0, 2, 3]
+    assert run.scores.view(np.uint32).tolist() == RUN.scores.view(np.uint32).tolist()
+    with pytest.raises(ResultError, match="holds no readable run of 'y'"):
+        read_stored_run(tmp_path / "r", "y")
