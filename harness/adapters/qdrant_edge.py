@@ -153,15 +153,15 @@ def _client() -> ModuleType:
     return require("qdrant_edge", extra="qdrant", feature="backend qdrant")
 
 
+def _datatypes(client: ModuleType) -> Mapping[str, Any]:
+    kinds = client.VectorStorageDatatype
+    return {"float32": kinds.Float32, "float16": kinds.Float16, "uint8": kinds.Uint8}
+
+
 def _config(client: ModuleType, settings: QdrantSettings) -> Any:  # noqa: ANN401 - the client is untyped
-    datatypes = {
-        "float32": client.VectorStorageDatatype.Float32,
-        "float16": client.VectorStorageDatatype.Float16,
-        "uint8": client.VectorStorageDatatype.Uint8,
-    }
     vectors = client.EdgeSparseVectorParams(
         modifier=client.Modifier.Idf if settings.idf else None,
-        datatype=datatypes[settings.datatype],
+        datatype=_datatypes(client)[settings.datatype],
         on_disk=settings.on_disk,
         full_scan_threshold=settings.full_scan_threshold,
     )

@@ -1,0 +1,157 @@
+"""The Qdrant adapter over a store that misbehaves on purpose: lost points, an optimiser without end, failing calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from harness.adapters.manifest import MANIFEST
+from harness.adapters.qdrant import QdrantEngine
+from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInputError, UnknownNameError
+from harness.protocols import Inputs, ParameterValue, Storage
+from harness.registry import find_cards
+from harness.testing import RecordingProgress, StepClock
+from harness.testing.drive import STEP_NS
+from harness.testing.oracle import to_vectors
+from harness.types import Ids, SparseVectors
+
+DEFAULTS = find_cards("backends")["qdrant"].defaults
+
+
+class Hit(NamedTuple):
+    id: int
+    score: float
+
+
+class Store:
+    """Remembers what it was told; loses the rows in ``losing``; has ``rounds`` rounds of optimisation to do."""
+
+    def __init__(self, losing: Sequence[int] = (), rounds: int = 0) -> None:
+        self.losing, self.rounds = set(losing), rounds
+        self.batches: list[tuple[int, int]] = []
+        self.calls: list[str] = []
+
+    def upsert(self, vectors: SparseVectors, start: int, stop: int) -> None:
+        self.batches.append((start, stop))
+        self.calls.append("upsert")
+
+    def optimise(self) -> bool:
+        self.calls.append("optimise")
+        self.rounds -= 1
+        return self.rounds >= 0
+
+    def flush(self) -> None:
+        self.calls.append("flush")
+
+    def rows(self) -> Iterator[int]:
+        yield from (row for start, stop in self.batches for row in range(start, stop) if row not in self.losing)
+
+    def count(self) -> int:
+        return len(list(self.rows()))
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        return {"points": self.count()}
+
+    def request(self, indices: Sequence[int], values: Sequence[float], k: int) -> tuple[Any, ...]:
+        return (indices, values, k)
+
+    def query(self, request: tuple[Any, ...]) -> list[Hit]:
+        if request[0] == [2]:
+            raise OSError("the engine is gone")
+        return [Hit(row, 1.0 - row / 100) for row in range(min(request[2], 3))]
+
+    @contextmanager
+    def translated(self, doing: Callable[[], str]) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise EngineFailureError(f"{doing()}: {error}") from error
+
+    def storage(self) -> Storage:
+        return Storage(1, 0)
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def prepared(folder: Path, store: Store, documents: int, **changed: ParameterValue) -> tuple[QdrantEngine, Inputs]:
+    engine = QdrantEngine({**DEFAULTS, **changed})
+    ids = Ids.of(f"d{row}" for row in range(documents))
+    engine._store, engine._folder, engine._ids = store, folder, ids
+    return engine, Inputs(ids, sparse=to_vectors([{row % 3: 1.0} for row in range(documents)], 3))
+
+
+def test_missing_documents_are_named(tmp_path: Path) -> None:
+    engine, documents = prepared(tmp_path, Store(losing=[3, 7]), 10)
+    report = engine.index(documents, RecordingProgress(), StepClock())
+    assert (report.sent, report.indexed, report.missing_rows.tolist()) == (10, 8, [3, 7])
+    assert report.missing_rows.dtype == np.int32
+
+
+def test_batches_cover_everything_once(tmp_path: Path) -> None:
+    store, progress = Store(), RecordingProgress()
+    engine, documents = prepared(tmp_path, store, 10, batch_size=4)
+    engine.index(documents, progress, StepClock())
+    assert store.batches == [(0, 4), (4, 8), (8, 10)]
+    assert progress.advanced == [10, 0]
+    assert progress.phases == [("index", 10), ("optimise", None)]
+
+
+def test_optimises_during_ingestion_on_request(tmp_path: Path) -> None:
+    store = Store()
+    engine, documents = prepared(tmp_path, store, 10, batch_size=2, optimize_every=5)
+    engine.index(documents, RecordingProgress(), StepClock())
+    sent = ["upsert", "upsert", "upsert", "optimise", "upsert", "upsert", "optimise"]
+    assert store.calls == [*sent, "optimise", "flush"]
+
+
+def test_an_optimiser_without_end_meets_the_deadline(tmp_path: Path) -> None:
+    store = Store(rounds=1_000_000)
+    engine, documents = prepared(tmp_path, store, 2, optimize_timeout_s=0.5)
+    with pytest.raises(EngineTimeoutError, match=r"0\.5 s"):
+        engine.index(documents, RecordingProgress(), StepClock())
+    assert store.calls.count("optimise") == 500_000_000 // STEP_NS + 1
+    assert not (tmp_path / MANIFEST).exists()
+
+
+def test_rounds_within_the_deadline_are_waited_for(tmp_path: Path) -> None:
+    store = Store(rounds=3)
+    engine, documents = prepared(tmp_path, store, 2)
+    report = engine.index(documents, RecordingProgress(), StepClock())
+    assert store.calls.count("optimise") == 4
+    assert report.ready_ns >= 3 * STEP_NS
+
+
+def test_the_query_that_failed_is_named(tmp_path: Path) -> None:
+    engine, documents = prepared(tmp_path, Store(), 5)
+    engine.index(documents, RecordingProgress(), StepClock())
+    queries = Inputs(Ids.of(["fine", "bad"]), sparse=to_vectors([{0: 1.0}, {2: 1.0}], 3))
+    with pytest.raises(EngineFailureError, match="query 'bad': the engine is gone"):
+        engine.search(queries, 2, StepClock())
+
+
+def test_no_more_is_asked_for_than_there_is(tmp_path: Path) -> None:
+    engine, documents = prepared(tmp_path, Store(), 2)
+    engine.index(documents, RecordingProgress(), StepClock())
+    found = engine.search(Inputs(Ids.of(["q"]), sparse=to_vectors([{0: 1.0}], 3)), 10**12, StepClock())
+    assert found.rows.tolist() == [0, 1]
+    assert found.search_ns.tolist() == found.transfer_ns.tolist() == [STEP_NS]
+
+
+def test_bad_documents_are_not_sent(tmp_path: Path) -> None:
+    store = Store()
+    engine, documents = prepared(tmp_path, store, 2)
+    bad = Inputs(documents.ids, sparse=to_vectors([{0: 1.0}, {1: float("nan")}], 3))
+    with pytest.raises(RejectedInputError, match="'d1' has a value that is NaN"):
+        engine.index(bad, RecordingProgress(), StepClock())
+    assert store.calls == []
+
+
+def test_unknown_datatype() -> None:
+    with pytest.raises(UnknownNameError, match="float16"):
+        QdrantEngine({**DEFAULTS, "datatype": "float61"})
