@@ -21,6 +21,7 @@ __all__ = ["EdgeStore"]
 
 _VECTOR = "terms"
 _SCROLL = 10_000
+_NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
 
 
@@ -201,6 +202,6 @@ def _is_the_clients(error: BaseException) -> bool:
 def _remedy(message: str) -> str:
     if "WAL" in message and "WouldBlock" in message:
         return "another process or engine has this index open: close it first"
-    if "No space left" in message or "os error 28" in message:
-        return "free some disk space, then index again"
+    if any(sign in message for sign in _NO_ROOM):
+        return "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
     return "delete the index folder and index again; if it persists, report it with this message"

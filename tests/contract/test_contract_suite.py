@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mutants_of_life  # noqa: F401 - registers its engines
 import numpy as np
 import pytest
 from contract_fakes import FakeEngine, FakeSparse
-from contract_mutants import KILLS, Answers, pairs
+from contract_kills import KILLS, pairs
+from mutants_of_answers import Answers
 
 from harness.testing import EngineContract
 
@@ -102,7 +104,7 @@ def test_a_low_recall_is_noticed(tmp_path: Path) -> None:
 GAPS = """
     from dataclasses import replace
     from contract_fakes import FakeSparse
-    from contract_mutants import PerturbsTies
+    from mutants_of_answers import PerturbsTies
     from harness.testing import EngineContract
 
     class Gap(PerturbsTies):

@@ -126,3 +126,29 @@ def test_a_build_that_was_killed_is_not_continued(tmp_path: Path, repository: Pa
     assert not (tmp_path / MANIFEST).exists()
     with pytest.raises(EngineUnavailableError, match="never finished"):
         engine().open(tmp_path, IDS)
+
+
+CRAMPED = """
+import resource, signal, sys
+from pathlib import Path
+from harness.adapters.qdrant import QdrantEngine
+from harness.errors import EngineUnavailableError
+from harness.registry import find_cards
+from harness.types import Ids
+
+engine = QdrantEngine(find_cards("backends")["qdrant"].defaults)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+try:
+    engine.open(Path(sys.argv[1]), Ids.of(["a"]))
+except EngineUnavailableError as error:
+    sys.exit(f"caught: {error}")
+"""
+
+
+def test_no_room_for_the_files_reads_well(tmp_path: Path, repository: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    command = [sys.executable, "-c", CRAMPED, str(tmp_path)]
+    result = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert result.stderr.startswith("caught: Qdrant Edge failed while creating a shard")
+    assert "free disk space" in result.stderr

@@ -1,0 +1,142 @@
+"""What adapters share: refusing bad input, the manifest of an index, hits to columns, narrow columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.adapters.hits import HitCollector
+from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
+from harness.adapters.used_columns import UsedColumns
+from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
+from harness.protocols import Inputs
+from harness.testing.oracle import to_vectors
+from harness.types import Ids, SparseVectors
+
+IDS = Ids.of(["a", "b"])
+PARAMETERS = {"k1": 0.9, "idf": True}
+
+
+def test_k() -> None:
+    require_positive_k(1)
+    with pytest.raises(RejectedInputError, match="k is 0"):
+        require_positive_k(0)
+
+
+def test_good_vectors_pass_as_they_are() -> None:
+    vectors = to_vectors([{0: 1.0, 2: -1.0}, {}], 3)
+    assert require_sparse(Inputs(IDS, sparse=vectors), "document") is vectors
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "reason"),
+    [
+        ([0, 1], [1.0, float("nan")], "NaN or infinite"),
+        ([0, 1], [float("-inf"), 1.0], "NaN or infinite"),
+        ([1, 1], [1.0, 1.0], "repeat or fall"),
+        ([1, 0], [1.0, 1.0], "repeat or fall"),
+        ([-1, 0], [1.0, 1.0], "below 0 or beyond its 3 dimensions"),
+        ([0, 3], [1.0, 1.0], "below 0 or beyond its 3 dimensions"),
+    ],
+)
+def test_bad_vectors_are_named(indices: list[int], values: list[float], reason: str) -> None:
+    vectors = SparseVectors(
+        np.array([0, 0, 2], dtype=np.int64), np.array(indices, np.int32), np.array(values, np.float32), 3
+    )
+    with pytest.raises(RejectedInputError, match=f"query 'b' has .*{reason}"):
+        require_sparse(Inputs(IDS, sparse=vectors), "query")
+
+
+def test_another_number_of_vectors() -> None:
+    with pytest.raises(RejectedInputError, match="1 vectors came with 2 document ids"):
+        require_sparse(Inputs(IDS, sparse=to_vectors([{}], 3)), "document")
+
+
+def test_other_ids_than_announced() -> None:
+    require_announced_ids(Inputs(IDS), Ids.of(["a", "b"]))
+    with pytest.raises(RejectedInputError):
+        require_announced_ids(Inputs(IDS), Ids.of(["b", "a"]))
+
+
+def test_manifest_of_the_same_index(tmp_path: Path) -> None:
+    assert not check_manifest(tmp_path, "x", PARAMETERS, IDS)
+    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    assert check_manifest(tmp_path, "x", dict(reversed(PARAMETERS.items())), Ids.of(["a", "b"]))
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+
+
+def test_manifest_of_another_index(tmp_path: Path) -> None:
+    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    with pytest.raises(RejectedInputError, match="index of 'x'"):
+        check_manifest(tmp_path, "y", PARAMETERS, IDS)
+    with pytest.raises(RejectedInputError, match=r"k1: built with 0\.9, asked for 1\.2"):
+        check_manifest(tmp_path, "x", {**PARAMETERS, "k1": 1.2}, IDS)
+    with pytest.raises(RejectedInputError, match="new: built with None, asked for 1"):
+        check_manifest(tmp_path, "x", {**PARAMETERS, "new": 1}, IDS)
+    assert check_manifest(tmp_path, "x", {**PARAMETERS, "k1": 1.2}, IDS, free=["k1"])
+
+
+@pytest.mark.parametrize("other", [["a"], ["b", "a"], ["ab", ""]])
+def test_manifest_of_other_documents(tmp_path: Path, other: list[str]) -> None:
+    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    with pytest.raises(RejectedInputError, match="other documents"):
+        check_manifest(tmp_path, "x", PARAMETERS, Ids.of(other))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", json.dumps({"format": 1}).encode()])
+def test_damaged_manifest(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MANIFEST).write_bytes(content)
+    with pytest.raises(EngineUnavailableError, match="damaged"):
+        check_manifest(tmp_path, "x", PARAMETERS, IDS)
+
+
+def test_an_index_without_a_manifest_was_never_finished(tmp_path: Path) -> None:
+    (tmp_path / "segment").touch()
+    with pytest.raises(EngineUnavailableError, match="never finished"):
+        check_manifest(tmp_path, "x", PARAMETERS, IDS)
+
+
+def test_hits_become_columns() -> None:
+    collector = HitCollector(2)
+    collector.add(np.array([4, 2], np.int32), np.array([2.0, 1.0], np.float32), 10, 1)
+    collector.add(np.array([], np.int32), np.array([], np.float32), 20, 2)
+    result = collector.result()
+    assert result.indptr.tolist() == [0, 2, 2]
+    assert (result.rows.tolist(), result.scores.tolist()) == ([4, 2], [2.0, 1.0])
+    assert (result.search_ns.tolist(), result.transfer_ns.tolist()) == ([10, 20], [1, 2])
+
+
+def test_no_hits_at_all_keep_their_types() -> None:
+    result = HitCollector(0).result()
+    assert (result.indptr.tolist(), result.rows.dtype, result.scores.dtype) == ([0], np.int32, np.float32)
+    assert result.search_ns.shape == (0,)
+
+
+def test_columns_are_narrowed_only_where_it_pays() -> None:
+    assert UsedColumns.of(to_vectors([{0: 1.0}], 1_000_000)) is None
+    assert UsedColumns.of(to_vectors([{0: 1.0}], 2_000_000)) is not None
+
+
+def test_narrow_vectors_keep_what_documents_use(tmp_path: Path) -> None:
+    wide = 2_000_000
+    columns = UsedColumns.of(to_vectors([{5: 1.0, 1_999_999: 2.0}, {70: 3.0}], wide))
+    assert columns is not None
+    columns.save(tmp_path)
+    loaded = UsedColumns.load(tmp_path)
+    assert loaded is not None
+    for one in (columns, loaded):
+        narrow = one.narrow(to_vectors([{5: 1.0, 6: 9.0, 1_999_999: 4.0}, {0: 1.0}, {70: 2.0}], wide))
+        assert narrow.dimensions == 3
+        assert narrow.indptr.tolist() == [0, 2, 2, 3]
+        assert (narrow.indices.tolist(), narrow.values.tolist()) == ([0, 2, 1], [1.0, 4.0, 2.0])
+
+
+def test_narrow_columns_on_disk(tmp_path: Path) -> None:
+    assert UsedColumns.load(tmp_path) is None
+    (tmp_path / "columns.npy").touch()
+    with pytest.raises(CacheError):
+        UsedColumns.load(tmp_path)
