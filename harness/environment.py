@@ -88,13 +88,8 @@ def machine() -> Machine:
 
 def package_versions() -> dict[str, str]:
     """Installed versions of the packages that can change a number."""
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = {name: next(iter(metadata.distributions(name=name)), None) for name in _PACKAGES}
+    return {name: package.version for name, package in found.items() if package is not None}
 
 
 def _processor() -> str:

@@ -47,6 +47,7 @@ class TrialJob:
     k: int
     repeats: int
     warm_up_queries: int
+    warm_up_seconds: float
 
 
 @dataclass(frozen=True, eq=False, slots=True)

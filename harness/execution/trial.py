@@ -17,6 +17,7 @@ from harness.types import Ids, Int64Array, SparseVectors
 __all__ = ["load_inputs", "run_trial"]
 
 _CHUNK = 32
+_NS_PER_S = 1e9
 
 
 def run_trial(job: TrialJob, progress: Progress, clock: Clock, *, before_open: Callable[[], None]) -> TrialRecord:
@@ -34,7 +35,7 @@ def run_trial(job: TrialJob, progress: Progress, clock: Clock, *, before_open: C
         report = engine.index(documents, progress, clock)
         first = engine.search(_part(queries, 0, 1), job.k, clock)
         progress.start("warm-up", job.warm_up_queries)
-        _search(engine, _part(queries, 0, job.warm_up_queries), job.k, progress, clock)
+        warmed = _warm_up(engine, queries, job, progress, clock)
         progress.start("search", len(queries) * job.repeats)
         passes = [_search(engine, queries, job.k, progress, clock) for _ in range(job.repeats)]
         return TrialRecord(
@@ -46,7 +47,7 @@ def run_trial(job: TrialJob, progress: Progress, clock: Clock, *, before_open: C
             transfer_ns=np.stack([one.transfer_ns for one in passes]),
             first_query_ns=int(first.search_ns[0]),
             k=job.k,
-            warm_up_queries=job.warm_up_queries,
+            warm_up_queries=warmed,
         )
     finally:
         engine.close()
@@ -68,6 +69,17 @@ def _create(job: TrialJob) -> Engine:
             fix="run the contract suite of harness.testing against it",
         )
     return engine
+
+
+def _warm_up(engine: Engine, queries: Inputs, job: TrialJob, progress: Progress, clock: Clock) -> int:
+    """All queries, again and again, until enough have run or the time is over; the number that ran."""
+    started, done = clock(), 0
+    while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
+        start = done % len(queries)
+        part = _part(queries, start, start + min(_CHUNK, job.warm_up_queries - done))
+        _search(engine, part, job.k, progress, clock)
+        done += len(part)
+    return done
 
 
 def _search(engine: Engine, queries: Inputs, k: int, progress: Progress, clock: Clock) -> SearchResult:

@@ -46,7 +46,8 @@ def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
         index_folder=str(tmp_path / "index"),
         k=10,
         repeats=repeats,
-        warm_up_queries=1,
+        warm_up_queries=5,
+        warm_up_seconds=60.0,
     )
     write_job(tmp_path, job)
     return tmp_path
@@ -64,8 +65,9 @@ def test_a_trial_in_a_worker(tmp_path: Path) -> None:
     assert (record.search_ns > 0).all()
     assert record.index.sent == record.index.indexed == 3
     assert record.engine.name == "brute force"
-    assert progress.phases == [("index", 3), ("warm-up", 1), ("search", 4)]
-    assert progress.advanced == 3 + 1 + 4
+    assert progress.phases == [("index", 3), ("warm-up", 5), ("search", 4)]
+    assert progress.advanced == 3 + 5 + 4
+    assert record.warm_up_queries == 5
     assert finished.peak_rss_bytes is not None
     assert finished.peak_rss_bytes > 10_000_000
 
