@@ -7,6 +7,8 @@ from typing import Annotated
 
 from typer import Option
 
+from harness.cli.completion import complete_backends, complete_dataset
+
 __all__ = [
     "BackendsOption",
     "CardsOption",
@@ -29,10 +31,20 @@ __all__ = [
 ]
 
 BackendsOption = Annotated[
-    str, Option(help="Backends, separated by commas: name, name:key=value;key=value, or run:FILE.", metavar="LIST")
+    str,
+    Option(
+        help="Backends, separated by commas: name, name:key=value;key=value, or run:FILE.",
+        metavar="LIST",
+        autocompletion=complete_backends,
+    ),
 ]
 DatasetOption = Annotated[
-    str, Option(help="A dataset card's name, or a folder or .zip in BEIR layout.", metavar="NAME|PATH")
+    str,
+    Option(
+        help="A dataset card's name, or a folder or .zip in BEIR layout.",
+        metavar="NAME|PATH",
+        autocompletion=complete_dataset,
+    ),
 ]
 SplitOption = Annotated[str | None, Option(help="Split of the judgments; the card's own by default.")]
 DepthOption = Annotated[int, Option("--k", help="Documents to ask for, per query.")]

@@ -6,6 +6,7 @@ import http.server
 import json
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,15 @@ def compose(repository: Path) -> dict[str, Any]:
 
 
 def test_it_is_valid_under_the_compose_schema(repository: Path) -> None:
-    command = ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "--output-format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        "--output-format",
+        "json",
+    ]
     result = subprocess.run(
         [*command, str(repository / "docker-compose.yml")], capture_output=True, text=True, check=False
     )

@@ -138,9 +138,22 @@ def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
     assert "worker gone" in result.stderr
 
 
-def test_completion_offers_verbs_and_options() -> None:
-    verbs = run(_HARNESS_COMPLETE="complete_bash", COMP_WORDS="harness comp", COMP_CWORD="1")
-    assert verbs.stdout.split() == ["compare"]
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("harness comp", {"compare"}),
+        ("harness backends cs", {"csr"}),
+        ("harness datasets cac", {"cacm"}),
+        ("harness compare --dry", {"--dry-run"}),
+        ("harness compare --dataset cac", {"cacm"}),
+        ("harness compare --backends csr,luc", {"csr,lucene"}),
+        ("harness backends nothing-of-the-kind", set()),
+    ],
+)
+def test_completion_offers_verbs_options_and_names(typed: str, offered: set[str]) -> None:
+    place = str(len(typed.split()) - 1)
+    result = run(_HARNESS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=place)
+    assert (set(result.stdout.split()), result.stderr) == (offered, "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
