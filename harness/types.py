@@ -158,6 +158,12 @@ class Qrels:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def descending_grades(self) -> Int32Array:
+        """All grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
+        query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.indptr))
+        return self.grades[np.lexsort((-self.grades.astype(np.int64), query))]
+
     def of_queries(self, queries: Ids) -> Qrels:
         """The judgments of those queries only, in this object's order."""
         kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)

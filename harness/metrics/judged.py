@@ -51,8 +51,12 @@ class Arguments(NamedTuple):
 @inline_kernel
 def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
     """How many documents are relevant to the query, returned or not."""
-    start, stop = judged.indptr[query], judged.indptr[query + 1]
-    count = 0
-    while start + count < stop and judged.ideal[start + count] >= level:
-        count += 1
-    return count
+    start = judged.indptr[query]
+    low, high = start, judged.indptr[query + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if judged.ideal[middle] >= level:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low - start)

@@ -21,8 +21,9 @@ __all__ = [
 def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     count = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-        if judged.ranks[hit] <= cutoff and judged.grades[hit] >= level:
-            count += 1
+        if judged.ranks[hit] > cutoff:
+            break
+        count += judged.grades[hit] >= level
     return count
 
 
@@ -30,7 +31,9 @@ def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) ->
 def _first_relevant(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     """Rank of the first relevant hit within the cutoff; 0 when there is none."""
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-        if judged.ranks[hit] <= cutoff and judged.grades[hit] >= level:
+        if judged.ranks[hit] > cutoff:
+            break
+        if judged.grades[hit] >= level:
             return int(judged.ranks[hit])
     return 0
 
@@ -90,7 +93,9 @@ def average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
         total = relevant_total(judged, query, arguments.level)
         seen, gathered = 0, 0.0
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] <= arguments.cutoff and judged.grades[hit] >= arguments.level:
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            if judged.grades[hit] >= arguments.level:
                 seen += 1
                 gathered += seen / judged.ranks[hit]
         out[query] = max(gathered / total if total else 0.0, arguments.extra)
@@ -102,6 +107,8 @@ def rank_biased_precision(judged: JudgedHits, arguments: Arguments, out: Out) ->
     for query in range(len(out)):
         gathered = 0.0
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] <= arguments.cutoff and judged.grades[hit] >= arguments.level:
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            if judged.grades[hit] >= arguments.level:
                 gathered += arguments.extra ** (judged.ranks[hit] - 1)
         out[query] = (1.0 - arguments.extra) * gathered

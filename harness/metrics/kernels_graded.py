@@ -40,7 +40,9 @@ def ndcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     for query in range(len(out)):
         total = 0.0
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] <= arguments.cutoff:
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            if judged.grades[hit] > 0:
                 total += gain(judged.grades[hit], exponential) / math.log2(judged.ranks[hit] + 1.0)
         ideal = ideal_dcg(judged, query, arguments.cutoff, exponential)
         out[query] = total / ideal if ideal > 0.0 else 0.0
@@ -53,7 +55,9 @@ def expected_reciprocal_rank(judged: JudgedHits, arguments: Arguments, out: Out)
     for query in range(len(out)):
         going_on, total = 1.0, 0.0
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] <= arguments.cutoff and judged.grades[hit] > 0:
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            if judged.grades[hit] > 0:
                 satisfied = (2.0 ** judged.grades[hit] - 1.0) / highest
                 total += going_on * satisfied / judged.ranks[hit]
                 going_on *= 1.0 - satisfied

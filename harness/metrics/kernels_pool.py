@@ -57,6 +57,7 @@ def judged_rate(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         returned = min(arguments.cutoff, judged.retrieved[query])
         count = 0
         for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] <= arguments.cutoff:
-                count += 1
+            if judged.ranks[hit] > arguments.cutoff:
+                break
+            count += 1
         out[query] = count / returned if returned else 0.0

@@ -59,7 +59,8 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
     Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for NaN scores and for
     a document that occurs twice under one query, DataError for a run none of whose query or document ids is judged.
     """
-    run, qrels = _uniform(run, qrels)
+    ideal = qrels.descending_grades
+    run, qrels = _uniform(run), _uniform_qrels(qrels)
     query_of = _match("query", run.query_ids, qrels.query_ids)
     judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids), len(qrels.doc_ids))[qrels.rows]
     ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
@@ -72,22 +73,23 @@ def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
             else:
                 _settle_ties(hits, marks, ranking.id_bytes(run.doc_ids), above, tied, ranks)
             _sort_by_rank(marks, ranks, above, tied)
-            return _judged(qrels, marks, ranks, above, tied)
-        run = ranking.order(run)
+            return _judged(marks, ideal, ranks, above, tied)
+        run = _uniform(ranking.order(run))
         hits = _Hits(run.indptr, run.rows, run.scores, query_of)
         marks = _marked(run, hits, qrels, judged_rows)
     _take_as_listed(hits, marks, ranks, above, tied)
     if ties is TieRule.AVERAGE:
         ranks[:] = above + 1
-    return _judged(qrels, marks, ranks, above, tied)
+    return _judged(marks, ideal, ranks, above, tied)
 
 
-def _uniform(run: Run, qrels: Qrels) -> tuple[Run, Qrels]:
+def _uniform(run: Run) -> Run:
     """The same arrays as read-only views: one kind of array, mapped from disk or not, so one compilation."""
-    run = replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
-    return run, replace(
-        qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades)
-    )
+    return replace(run, indptr=_read_only(run.indptr), rows=_read_only(run.rows), scores=_read_only(run.scores))
+
+
+def _uniform_qrels(qrels: Qrels) -> Qrels:
+    return replace(qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades))
 
 
 def _match(kind: str, ids: Ids, judged: Ids) -> Int32Array:
@@ -131,10 +133,8 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
     return marks
 
 
-def _judged(qrels: Qrels, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
-    query = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
-    ideal = qrels.grades[np.lexsort((-qrels.grades.astype(np.int64), query))]
-    return JudgedHits(qrels.indptr, marks.found, ranks, marks.grades, above, tied, ideal, marks.retrieved)
+def _judged(marks: _Marks, ideal: Int32Array, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> JudgedHits:
+    return JudgedHits(marks.indptr, marks.found, ranks, marks.grades, above, tied, ideal, marks.retrieved)
 
 
 @kernel
