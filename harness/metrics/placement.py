@@ -171,8 +171,9 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
             if judged_rows[judgment] >= 0 and seen[judged_rows[judgment]] <= -2:
                 seen[judged_rows[judgment]] = -1
         ascents = 0
-        for hit in range(begin + 1, end):
-            ascents += not hits.scores[hit - 1] >= hits.scores[hit]
+        scores = hits.scores[begin:end]
+        for hit in range(np.uint64(1), np.uint64(len(scores))):
+            ascents += not scores[hit - np.uint64(1)] >= scores[hit]
         marks.unsorted[query] = ascents > 0 or (begin < end and hits.scores[begin] != hits.scores[begin])
     return duplicates
 
@@ -215,7 +216,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
             score = hits.scores[at]
             if marks.unsorted[query]:
                 higher, equal = 0, 0
-                for hit in range(begin, end):
+                for hit in range(np.uint64(begin), np.uint64(end)):
                     higher += hits.scores[hit] > score
                     equal += hits.scores[hit] == score
                 above[place], tied[place] = higher, equal
