@@ -99,9 +99,9 @@ def golden_orphans() -> list[Path]:
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
-    if isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return str(report.longrepr)
+    """The first line of why a test was skipped; hypothesis adds the example on further ones."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ").partition("\n")[0]
 
 
 def _is_forbidden(reason: str) -> bool:

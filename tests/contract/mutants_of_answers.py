@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from contract_fakes import FakeEngine, FakeSparse, FakeText
@@ -170,10 +169,17 @@ class TiesDependOnK(Answers):
 
 
 @breaks("test_is_deterministic_where_declared", "test_keeps_the_prefix_where_declared", "test_reopens")
-class ShufflesTies(Answers):
+class TurnsTiesRound(Answers):
+    """Every other search gives equal scores in the opposite order."""
+
+    backwards: ClassVar[bool] = False
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        TurnsTiesRound.backwards = not TurnsTiesRound.backwards
+        return super().search(queries, k, clock)
+
     def change(self, rows: list[int], scores: list[float], k: int) -> tuple[list[int], list[float]]:
-        chance = np.random.default_rng(time.perf_counter_ns()).random(len(rows))
-        order = sorted(range(len(rows)), key=lambda i: (-scores[i], chance[i]))
+        order = sorted(range(len(rows)), key=lambda i: (-scores[i], -rows[i] if self.backwards else rows[i]))
         return [rows[i] for i in order], [scores[i] for i in order]
 
 

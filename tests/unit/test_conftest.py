@@ -17,7 +17,7 @@ import pytest
 def test_one(): ...
 
 def test_two():
-    pytest.skip("no collection here")
+    pytest.skip("no collection here\\nnor there")
 
 @pytest.mark.xfail(strict=True, reason="never")
 def test_three():
