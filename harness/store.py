@@ -1,18 +1,21 @@
 """Results on disk: written whole or not at all, read back with their schema checked.
 
-A result folder holds ``report.json``, ``per_query.parquet`` and ``runs/<label>.trec.gz``; with the judgments beside
-them (``qrels.tsv``) every figure can be computed again without running anything. ``queries.parquet`` holds the texts of
-the queries, unless the user asked for none.
+A result folder holds ``report.json``, the tables ``per_query.parquet`` and ``parity.parquet``, and the hits in
+``runs/<label>.trec.gz``; with the judgments beside them (``qrels.tsv``) every figure can be computed again without
+running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -25,21 +28,41 @@ from harness.errors import ResultError, UsageError
 from harness.results.schema import SCHEMA_VERSION, Report
 from harness.types import Ids, Qrels, Queries, Run
 
-__all__ = ["REPORT_NAME", "file_name", "read_per_query", "read_report", "read_stored_run", "write_result"]
+__all__ = [
+    "REPORT_NAME",
+    "ResultTables",
+    "check_target",
+    "file_name",
+    "new_folder",
+    "read_agreement",
+    "read_per_query",
+    "read_report",
+    "read_stored_run",
+    "write_result",
+]
 
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
+_PARITY = "parity.parquet"
+_LONGEST = 80
 _TREC, _COLUMNS = ".trec.gz", ".parquet"
+
+
+class ResultTables(NamedTuple):
+    """Per-query tables of a result, and the queries with their texts (None to leave them out)."""
+
+    per_query: pa.Table
+    parity: pa.Table
+    queries: Queries | None
 
 
 def write_result(
     folder: Path,
     report: Report,
-    per_query: pa.Table,
+    tables: ResultTables,
     runs: Mapping[str, Run],
     *,
     qrels: Qrels | None,
-    queries: Queries | None,
     overwrite: bool,
 ) -> None:
     """Write a result folder: built beside its place and renamed when complete.
@@ -49,20 +72,24 @@ def write_result(
     from harness.loaders.trec_write import write_qrels
 
     check_target(folder, overwrite=overwrite)
-    with _beside(folder) as building:
+    with _readable_failure(folder), _beside(folder) as building:
         (building / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        pq.write_table(per_query, building / _PER_QUERY)
+        pq.write_table(tables.per_query, building / _PER_QUERY)
+        pq.write_table(tables.parity, building / _PARITY)
         (building / "runs").mkdir()
         for label, run in runs.items():
             _write_run(building / "runs", label, run)
         if qrels is not None:
             write_qrels(building / "qrels.tsv", qrels)
+        queries = tables.queries
         if queries is not None:
             pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / "queries.parquet")
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a result would replace something that the user has."""
+    """Refuse a place where a result cannot be written, or would replace something that the user has."""
+    with _readable_failure(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / REPORT_NAME).is_file():
@@ -101,10 +128,33 @@ def read_report(folder: Path) -> Report:
 
 def read_per_query(folder: Path) -> pa.Table:
     """Per-query values of a result folder; raises ResultError when they are missing or damaged."""
+    return _read_table(folder / _PER_QUERY)
+
+
+def read_agreement(folder: Path) -> pa.Table:
+    """Per-query agreement with the oracles; raises ResultError when it is missing or damaged."""
+    return _read_table(folder / _PARITY)
+
+
+def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(folder / _PER_QUERY)
+        return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise ResultError(f"cannot read '{folder / _PER_QUERY}': {error}") from error
+        raise ResultError(f"cannot read '{path}': {error}") from error
+
+
+def new_folder(parent: Path, stem: str) -> Path:
+    """A new empty folder ``parent/stem``, or ``stem-2`` … where others have that name; safe between processes."""
+    with _readable_failure(parent / stem):
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            folder = parent / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    raise AssertionError("unreachable: count() does not end")
 
 
 def read_stored_run(folder: Path, label: str) -> Run:
@@ -148,13 +198,28 @@ def _write_run(folder: Path, label: str, run: Run) -> None:
 
 
 def file_name(label: str) -> str:
-    """A label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", label)
+    """A label as a file name: letters, digits, ``.``, ``_``, ``-`` and ``=`` stay, all else becomes ``_``.
+
+    Where that changed anything, a piece of the label's SHA-256 follows, so that two labels never share a file.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", label)
+    return plain if plain == label else f"{plain[:_LONGEST]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def _readable_failure(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename if error.filename is not None else folder
+        raise ResultError(
+            f"the result cannot be written to '{folder}': {error.strerror or error} ('{where}')",
+            fix="free some space, or choose another --out",
+        ) from error
 
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield building

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from itertools import count
 from pathlib import Path
 
 import typer
@@ -64,6 +63,7 @@ def compare(
     """
     from harness import api
     from harness.plan import CompareRequest
+    from harness.store import check_target, new_folder
 
     request = CompareRequest(
         backends=backends,
@@ -87,20 +87,13 @@ def compare(
     if dry_run:
         typer.echo(describe_plan(plan, format_name), nl=False)
         return
-    folder = out if out is not None else _new_folder(plan.dataset_name)
+    check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     with progress_display() as display:
-        comparison = api.run(plan, out=folder, overwrite=overwrite, keep_text=not no_text, display=display)
+        comparison = api.run(plan, display)
     write_report(comparison.report, format_name)
+    stem = f"{plan.dataset_name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+    folder = out if out is not None else new_folder(_DEFAULT_OUT, stem)
+    comparison.save(folder, overwrite=overwrite, keep_text=not no_text)
     typer.echo(f"report: {folder / 'report.json'}", err=True)
     if comparison.failed:
         raise typer.Exit(ExitCode.UNAVAILABLE)
-
-
-def _new_folder(dataset: str) -> Path:
-    """A name that no earlier result has: the dataset and the time in UTC."""
-    stem = f"{dataset}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
-    for number in count(1):
-        folder = _DEFAULT_OUT / (stem if number == 1 else f"{stem}-{number}")
-        if not folder.exists():
-            return folder
-    raise AssertionError("unreachable: count() does not end")

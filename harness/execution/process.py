@@ -28,6 +28,7 @@ __all__ = ["Finished", "RemoteError", "Worker"]
 _POLL_S = 0.02
 _LOG_LINES = 15
 _GRACE_S = 3.0
+_LINGER_S = 10.0
 
 
 class RemoteError(HarnessError):
@@ -103,11 +104,20 @@ class Worker:
                 continue
             received = os.read(pipe, 65536)
             if not received:
-                process.wait()
+                self._await_exit(process)
                 return
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
                 self._take(orjson.loads(line), progress)
+
+    def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(_LINGER_S)
+        except subprocess.TimeoutExpired as error:
+            raise EngineTimeoutError(
+                f"the worker said nothing more and did not end within {_LINGER_S:g} s",
+                fix="this is a defect of the engine",
+            ) from error
 
     def _take(self, message: dict[str, object], progress: Progress) -> None:
         match message["event"]:
@@ -138,7 +148,7 @@ class Worker:
         if report.exists():
             error = orjson.loads(report.read_bytes())
             return RemoteError(error["type"], error["what"], error["fix"], self.log_tail())
-        reason = f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        reason = f"was killed by signal {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         hint = (
             " (SIGKILL without a sender is usually the system running out of memory)" if code == -signal.SIGKILL else ""
         )
@@ -157,6 +167,11 @@ class Worker:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _signal_name(number: int) -> str:
+    known = {int(member): member.name for member in signal.Signals}
+    return known.get(number, str(number))
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -98,6 +98,11 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - 
 
 
 def _peak_rss_bytes() -> int:
+    """Of this process alone: ``ru_maxrss`` would hold the parent's peak too, which a started program inherits."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        high_water = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(high_water.split()[1]) * 1024
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -105,4 +110,7 @@ def _peak_rss_bytes() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    # at once: a client's leftover threads and exit handlers must not hold the result back
+    os._exit(code)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from harness.metrics import Scores, score
-from harness.parity import Parity
+from harness.parity import Level, Parity
 from harness.plan import Plan
 from harness.runner import Outcome
 from harness.types import Dataset
 
-__all__ = ["Assessed", "assess", "per_query_table"]
+__all__ = ["Assessed", "assess", "parity_table", "per_query_table"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,5 +68,39 @@ _SCHEMA = pa.schema(
         ("value", pa.float64()),
         ("min", pa.float64()),
         ("max", pa.float64()),
+    ]
+)
+
+
+def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
+    """One row a backend and query: its level of agreement with the oracle, overlaps, differences, and proven cause."""
+    parts = []
+    for one in assessed:
+        if one.parity is None or one.outcome.run is None:
+            continue
+        queries, detail = one.outcome.run.query_ids, one.parity.per_query
+        shallow, full = min(detail.overlap), max(detail.overlap)
+        columns = {
+            "backend": pa.array([one.outcome.trial.label] * len(queries), pa.string()),
+            "query_id": queries.values,
+            "level": pa.array([Level(level).name.lower() for level in detail.level.tolist()], pa.string()),
+            "cause": pa.array(detail.cause, pa.string()),
+            "overlap_10": pa.array(detail.overlap[shallow]),
+            "overlap_k": pa.array(detail.overlap[full]),
+            "rbo": pa.array(detail.rbo),
+            "max_abs_score_diff": pa.array(detail.max_abs_score_diff),
+            "max_rel_score_diff": pa.array(detail.max_rel_score_diff),
+        }
+        parts.append(pa.table(columns, schema=_PARITY_SCHEMA))
+    return pa.concat_tables(parts) if parts else _PARITY_SCHEMA.empty_table()
+
+
+_PARITY_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("backend", "query_id", "level", "cause")),
+        *(
+            (name, pa.float64())
+            for name in ("overlap_10", "overlap_k", "rbo", "max_abs_score_diff", "max_rel_score_diff")
+        ),
     ]
 )

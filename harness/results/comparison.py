@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,8 @@ import pyarrow as pa
 from harness.errors import ResultError
 from harness.reporting.render import render
 from harness.results.schema import BackendResult, Report
-from harness.store import read_per_query, read_report, read_stored_run
-from harness.types import Run
+from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
+from harness.types import Qrels, Queries, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,19 +25,37 @@ __all__ = ["Comparison"]
 class Comparison:
     """What ``harness.compare`` returns and :meth:`load` reads back.
 
-    ``report`` is the content of ``report.json``; ``values`` the per-query table behind the means (columns backend,
-    query_id, metric, value, min, max); ``folder`` where it is stored, None when it was not.
+    ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns backend,
+    query_id, metric, value, min, max), ``agreement`` the one behind the parity (backend, query_id, level, cause,
+    overlaps, differences). ``folder`` is where the result is stored, None before :meth:`save`.
     """
 
     report: Report
     values: pa.Table
-    folder: Path | None
+    agreement: pa.Table
+    runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
+    qrels: Qrels | None = field(default=None, repr=False)
+    queries: Queries | None = field(default=None, repr=False)
+    folder: Path | None = None
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
-        """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
+        """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema.
+
+        Runs are read when :meth:`run` asks for them.
+        """
         path = Path(folder)
-        return cls(read_report(path), read_per_query(path), path)
+        return cls(read_report(path), read_per_query(path), read_agreement(path), folder=path)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True) -> Comparison:
+        """Write everything into ``folder``, whole or not at all; the same comparison with its new folder.
+
+        ``keep_text=False`` leaves the texts of queries out. Raises UsageError for a folder that holds something else,
+        or an earlier result without ``overwrite``; ResultError when it cannot be written.
+        """
+        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None)
+        write_result(Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite)
+        return replace(self, folder=Path(folder))
 
     @property
     def failed(self) -> list[str]:
@@ -89,11 +108,18 @@ class Comparison:
         frame: pd.DataFrame = self.values.to_pandas()
         return frame
 
+    def agreement_per_query(self) -> pd.DataFrame:
+        """Every query's agreement with the oracle: backend, query_id, level, cause, overlaps, score differences."""
+        frame: pd.DataFrame = self.agreement.to_pandas()
+        return frame
+
     def run(self, label: str) -> Run:
-        """A backend's ranked documents, read from the folder; raises KeyError, or ResultError when not stored."""
+        """A backend's ranked documents; raises KeyError for an unknown label, ResultError when it has none."""
         self.backend(label)
+        if label in self.runs:
+            return self.runs[label]
         if self.folder is None:
-            raise ResultError("this comparison was not stored, so it has no runs", fix="give compare() an `out` folder")
+            raise ResultError(f"'{label}' failed, so it has no run")
         return read_stored_run(self.folder, label)
 
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option

@@ -48,6 +48,7 @@ def test_signals_reach_python_and_finally_runs(repository: Path, number: signal.
     program = """
 import signal, sys
 from harness import jvm
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background hands down an ignored SIGINT
 if sys.argv[1] == "15":
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
 jvm.start()
@@ -67,7 +68,10 @@ finally:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        out, error = process.communicate(timeout=60)
+        try:
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert out == "cleaned up\n"
     assert process.returncode == (143 if number == signal.SIGTERM else -signal.SIGINT)
     assert ("KeyboardInterrupt" in error) == (number == signal.SIGINT)

@@ -10,9 +10,18 @@ from sample_report import sample_report
 
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
-from harness.results.assess import per_query_table
+from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
-from harness.store import file_name, read_per_query, read_report, read_stored_run, write_result
+from harness.store import (
+    ResultTables,
+    check_target,
+    file_name,
+    new_folder,
+    read_per_query,
+    read_report,
+    read_stored_run,
+    write_result,
+)
 from harness.types import Ids, Qrels, Queries, Run
 
 RUN = Run(
@@ -28,7 +37,8 @@ QUERIES = Queries(Ids.of(["1", "2"]), pa.chunked_array([["secret", "text"]]), "d
 
 def write(folder: Path, *, overwrite: bool = False, queries: Queries | None = QUERIES) -> None:
     runs = {"lucene:k1=1.2;b=0.75": RUN}
-    write_result(folder, sample_report(), per_query_table([]), runs, qrels=QRELS, queries=queries, overwrite=overwrite)
+    tables = ResultTables(per_query_table([]), parity_table([]), queries)
+    write_result(folder, sample_report(), tables, runs, qrels=QRELS, overwrite=overwrite)
 
 
 def test_a_result_comes_back(tmp_path: Path) -> None:
@@ -39,6 +49,7 @@ def test_a_result_comes_back(tmp_path: Path) -> None:
     assert read_per_query(folder).num_rows == 0
     assert Comparison.load(folder).failed == ["broken"]
     assert sorted(path.name for path in folder.iterdir()) == [
+        "parity.parquet",
         "per_query.parquet",
         "qrels.tsv",
         "queries.parquet",
@@ -106,15 +117,28 @@ def test_a_missing_result_is_named(tmp_path: Path) -> None:
         read_report(tmp_path / "nowhere")
 
 
-def test_labels_become_file_names() -> None:
-    assert file_name("run:my runs/a.trec.gz") == "run_my_runs_a.trec.gz"
+def test_labels_become_file_names_that_no_other_label_has() -> None:
+    assert file_name("lucene") == "lucene"
+    names = {file_name(label) for label in ("run:a/b.trec.gz", "run:a_b.trec.gz", "run_a_b.trec.gz")}
+    assert len(names) == 3
+    assert all("/" not in name and ":" not in name for name in names)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultError, match="cannot be written") as caught:
+        check_target(tmp_path / "file" / "r", overwrite=False)
+    assert caught.value.fix == "free some space, or choose another --out"
+
+
+def test_new_folders_never_share_a_name(tmp_path: Path) -> None:
+    assert [new_folder(tmp_path / "reports", "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
 
 
 def test_ids_with_spaces_are_kept(tmp_path: Path) -> None:
     spaced = Run(RUN.query_ids, Ids.of(["a b", "ü"]), RUN.indptr, RUN.rows, RUN.scores)
-    write_result(
-        tmp_path / "r", sample_report(), per_query_table([]), {"x": spaced}, qrels=None, queries=None, overwrite=False
-    )
+    tables = ResultTables(per_query_table([]), parity_table([]), None)
+    write_result(tmp_path / "r", sample_report(), tables, {"x": spaced}, qrels=None, overwrite=False)
     run = read_stored_run(tmp_path / "r", "x")
     assert run.doc_ids.take(run.rows) == ["ü", "a b", "a b"]
     assert run.indptr.tolist() == [0, 2, 3]
