@@ -122,7 +122,6 @@ def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, display: Display) ->
 def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int) -> schema.Report:
     seed = plan.request.seed
     results = backend_results(assessed, dataset, seed)
-    evaluated = max((len(one.scores.query_ids) for one in assessed if one.scores is not None), default=0)
     resolved = {
         **plan.given(),
         "backends": [trial.label for trial in plan.trials],
@@ -139,7 +138,7 @@ def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),
         plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
-        dataset=dataset_info(dataset, plan, evaluated, queries_in_collection),
+        dataset=dataset_info(dataset, plan, queries_in_collection),
         backends=results,
         comparisons=paired_differences(assessed, results, seed),
     )

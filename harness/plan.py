@@ -98,8 +98,6 @@ class Plan:
     def command(self) -> list[str]:
         """The command line that runs this plan again."""
         words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
-        if self.request.cards is not None:
-            words += ["--cards", str(self.request.cards)]
         for option, value in self.given().items():
             if option == "backends" or value is None:
                 continue
@@ -123,6 +121,8 @@ class Plan:
             "seed": request.seed,
             "threads": request.threads,
             "repeat": request.repeat,
+            "deadline": request.deadline_s,
+            "cards": str(request.cards) if request.cards is not None else None,
         }
 
 
@@ -184,6 +184,8 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
     wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
     if wrong:
         mistakes.add(UsageError("; ".join(wrong), fix="each must be at least 1"))
+    if request.seed < 0:
+        mistakes.add(UsageError(f"--seed is {request.seed}", fix="it must be 0 or more"))
     if request.deadline_s is not None and not request.deadline_s > 0:
         mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
 
@@ -206,6 +208,7 @@ def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) ->
         "scheme": KEY_VERSION,
         "backend": spec.name,
         "engine": spec.card.engine if spec.card is not None else "run",
+        "run": str(spec.run_path) if spec.run_path is not None else None,
         "parameters": {name: value for name, value in parameters.items() if name != "threads"},
         "dataset": request.dataset,
         "split": request.split,

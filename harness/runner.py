@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from filelock import FileLock, Timeout
 
+from harness import ranking
 from harness.cache import Cache
 from harness.cards import BackendCard
 from harness.columns import save_table
@@ -30,7 +32,7 @@ from harness.types import Dataset, Ids, Run
 __all__ = ["Failure", "Outcome", "failure_of", "run_plan"]
 
 WARM_UP_QUERIES = 1000
-"""A JVM compiles what runs often: on CACM, Lucene's p95 falls from 13 to 0.5 ms between 100 and 1,000 queries."""
+"""A JVM compiles what runs often: benchmarks/warm_up.py shows how far Lucene's latency falls."""
 WARM_UP_SECONDS = 5.0
 _NAMED = 20
 
@@ -136,16 +138,19 @@ def _run_engine(
         warm_up_seconds=WARM_UP_SECONDS,
     )
     write_job(job_folder, job)
-    finished = Worker(job_folder, deadline_s=plan.request.deadline_s).run(progress)
+    worker = Worker(job_folder, deadline_s=plan.request.deadline_s)
+    finished = worker.run(progress)
     record = read_trial(job_folder)
+    worker_log = worker.log_tail()
     shutil.rmtree(job_folder)
-    _refuse_lost_documents(record, dataset)
+    _refuse_lost_documents(record, dataset, worker_log)
     hits = record.hits
     run = Run(dataset.queries.ids, dataset.corpus.ids, hits.indptr, hits.rows, hits.scores)
+    ranking.check(run)
     return Outcome(trial, run=run, record=record, memory=finished, vectors=vectors)
 
 
-def _refuse_lost_documents(record: TrialRecord, dataset: Dataset) -> None:
+def _refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: list[str]) -> None:
     missing = record.index.missing_rows
     unnamed = record.index.sent - record.index.indexed - len(missing)
     if unnamed != 0:
@@ -160,7 +165,7 @@ def _refuse_lost_documents(record: TrialRecord, dataset: Dataset) -> None:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise LostDocumentsError(
             f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix="its figures would be those of another collection; look at the engine's own log",
+            fix=f"its figures would be those of another collection; the worker's last words: {' | '.join(log) or 'none'}",
         )
 
 
@@ -177,10 +182,26 @@ def _new_folder(path: Path) -> Path:
 
 @contextmanager
 def _work_folder(cache: Cache) -> Iterator[Path]:
+    """A folder for this comparison alone, gone at its end; what killed comparisons left is removed first."""
     parent = cache.root / "work"
     parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob("*.lock"):
+        _remove_abandoned(left)
     work = Path(tempfile.mkdtemp(prefix="compare-", dir=parent))
+    lock = FileLock(work.with_suffix(".lock"))
     try:
-        yield work
+        with lock:
+            yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        work.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _remove_abandoned(lock: Path) -> None:
+    """Remove a work folder whose lock nobody holds: its comparison was killed."""
+    try:
+        with FileLock(lock, timeout=0):
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    except Timeout:
+        return

@@ -8,6 +8,7 @@ running anything. ``queries.parquet`` holds the texts of the queries, unless the
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ __all__ = [
     "ResultTables",
     "check_target",
     "file_name",
+    "holds_white_space",
     "new_folder",
     "read_agreement",
     "read_per_query",
@@ -44,6 +46,7 @@ __all__ = [
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
 _PARITY = "parity.parquet"
+_QRELS, _QUERIES = "qrels.tsv", "queries.parquet"
 _LONGEST = 80
 _TREC, _COLUMNS = ".trec.gz", ".parquet"
 
@@ -80,16 +83,20 @@ def write_result(
         for label, run in runs.items():
             _write_run(building / "runs", label, run)
         if qrels is not None:
-            write_qrels(building / "qrels.tsv", qrels)
+            write_qrels(building / _QRELS, qrels)
         queries = tables.queries
         if queries is not None:
-            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / "queries.parquet")
+            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / _QUERIES)
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Refuse a place where a result cannot be written, or would replace something that the user has."""
-    with _readable_failure(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    nearest = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ResultError(
+            f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
+            fix="choose another --out",
+        )
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / REPORT_NAME).is_file():
@@ -183,8 +190,7 @@ def _write_run(folder: Path, label: str, run: Run) -> None:
     """As a TREC file; as Parquet where an id holds white space, which separates the columns of TREC's format."""
     from harness.loaders.trec_write import write_run
 
-    spaced = [bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py()) for ids in (run.query_ids, run.doc_ids)]
-    if not any(spaced):
+    if not (holds_white_space(run.query_ids) or holds_white_space(run.doc_ids)):
         write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))
         return
     lengths = np.diff(run.indptr)
@@ -195,6 +201,11 @@ def _write_run(folder: Path, label: str, run: Run) -> None:
         "score": pa.array(run.scores),
     }
     pq.write_table(pa.table(table), folder / f"{file_name(label)}{_COLUMNS}")
+
+
+def holds_white_space(ids: Ids) -> bool:
+    """Whether some id holds white space, which separates the columns of TREC's format."""
+    return bool(pc.any(pc.match_substring_regex(ids.values, r"\s")).as_py())
 
 
 def file_name(label: str) -> str:
@@ -220,11 +231,13 @@ def _readable_failure(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield building
         building.chmod(0o755)
         if folder.exists():
+            _keep_foreign(folder, building)
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
             folder.replace(old / folder.name)
             building.replace(folder)
@@ -233,3 +246,15 @@ def _beside(folder: Path) -> Iterator[Path]:
             building.replace(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _keep_foreign(folder: Path, building: Path) -> None:
+    """Copy what the user put beside an earlier result into the new one."""
+    ours = {REPORT_NAME, _PER_QUERY, _PARITY, _QRELS, _QUERIES, "runs"}
+    for path in folder.iterdir():
+        if path.name in ours:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, building / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, building / path.name, follow_symlinks=False)

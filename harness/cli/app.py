@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -69,6 +70,7 @@ def load_verb(name: str) -> Callable[..., None]:
 
 def main() -> NoReturn:
     """Run the command line on ``sys.argv`` and exit: the entry point of ``harness`` and ``python -m harness``."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end: like Ctrl-C, so that nothing stays behind
     try:
         typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:

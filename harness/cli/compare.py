@@ -81,13 +81,12 @@ def compare(
         deadline_s=deadline,
         cards=cards,
     )
-    if not dry_run:
-        check_format(format_name)
+    check_format(format_name)
     plan = api.plan_for(request)
+    check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if dry_run:
         typer.echo(describe_plan(plan, format_name), nl=False)
         return
-    check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     with progress_display() as display:
         comparison = api.run(plan, display)
     write_report(comparison.report, format_name)

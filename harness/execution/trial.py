@@ -35,9 +35,9 @@ def run_trial(job: TrialJob, progress: Progress, clock: Clock, *, before_open: C
         report = engine.index(documents, progress, clock)
         first = engine.search(_part(queries, 0, 1), job.k, clock)
         progress.start("warm-up", job.warm_up_queries)
-        warmed = _warm_up(engine, queries, job, progress, clock)
+        warmed = _warm_up(engine, queries, len(documents), job, progress, clock)
         progress.start("search", len(queries) * job.repeats)
-        passes = [_search(engine, queries, job.k, progress, clock) for _ in range(job.repeats)]
+        passes = [_search(engine, queries, len(documents), job.k, progress, clock) for _ in range(job.repeats)]
         return TrialRecord(
             engine=info,
             index=report,
@@ -71,30 +71,32 @@ def _create(job: TrialJob) -> Engine:
     return engine
 
 
-def _warm_up(engine: Engine, queries: Inputs, job: TrialJob, progress: Progress, clock: Clock) -> int:
+def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock) -> int:
     """All queries, again and again, until enough have run or the time is over; the number that ran."""
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
         start = done % len(queries)
         part = _part(queries, start, start + min(_CHUNK, job.warm_up_queries - done))
-        _search(engine, part, job.k, progress, clock)
+        _search(engine, part, documents, job.k, progress, clock)
         done += len(part)
     return done
 
 
-def _search(engine: Engine, queries: Inputs, k: int, progress: Progress, clock: Clock) -> SearchResult:
+def _search(engine: Engine, queries: Inputs, documents: int, k: int, progress: Progress, clock: Clock) -> SearchResult:
     parts = []
     for start in range(0, len(queries), _CHUNK):
         part = _part(queries, start, start + _CHUNK)
-        parts.append(_checked(engine.search(part, k, clock), len(part), k))
+        parts.append(_checked(engine.search(part, k, clock), len(part), documents, k))
         progress.advance(len(part))
     return _join(parts)
 
 
-def _checked(result: SearchResult, queries: int, k: int) -> SearchResult:
+def _checked(result: SearchResult, queries: int, documents: int, k: int) -> SearchResult:
     lengths = np.diff(result.indptr)
     if len(lengths) != queries or lengths.min() < 0 or result.indptr[-1] != len(result.rows):
         raise EngineFailureError(f"the adapter answered {len(lengths)} of {queries} queries or with broken offsets")
+    if len(result.rows) and not 0 <= int(result.rows.min()) <= int(result.rows.max()) < documents:
+        raise EngineFailureError(f"the adapter returned a row outside the {documents} documents")
     if lengths.max() > k:
         raise EngineFailureError(f"the engine returned {lengths.max()} hits where {k} were asked for")
     return result

@@ -2,7 +2,7 @@
 
 from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
-from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, undecided_by_ties
+from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
 from harness.metrics.scoring import require_closed_form, score
 from harness.ranking import TieRule
 
@@ -13,6 +13,7 @@ __all__ = [
     "Scores",
     "Summary",
     "TieRule",
+    "is_mean",
     "official_measures",
     "parse_measure",
     "parse_measures",

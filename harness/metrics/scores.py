@@ -16,7 +16,7 @@ from harness.types import Float64Array, Ids
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary", "undecided_by_ties"]
+__all__ = ["QueryCounts", "QuerySet", "Scores", "Summary", "is_mean", "undecided_by_ties"]
 
 
 class QuerySet(StrEnum):
@@ -61,6 +61,11 @@ def undecided_by_ties(one: Summary, other: Summary) -> bool:
     """Whether two runs differ by no more than ties allow: their intervals meet, and one is more than a point."""
     widest = max(one.high - one.low, other.high - other.low)
     return bool(widest > 0.0 and one.low <= other.high and other.low <= one.high)
+
+
+def is_mean(measure: Measure) -> bool:
+    """Whether the measure over all queries is the arithmetic mean: counts are sums, gm_map is a geometric mean."""
+    return KINDS[measure.name].aggregate == "mean"
 
 
 @dataclass(frozen=True, eq=False)

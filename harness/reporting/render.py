@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 
 from harness.errors import UnknownNameError
@@ -44,15 +45,25 @@ def _terminal(report: Report, *, terminal: bool) -> str:
         )
         for number, column in enumerate(table.columns):
             if number == 0:
-                drawn.add_column(column, overflow="fold", max_width=_LABEL_WIDTH)
+                drawn.add_column(column, no_wrap=True)
             else:
                 drawn.add_column(column, justify="right", no_wrap=True)
-        for row in table.rows:
-            drawn.add_row(*(Text(cell) for cell in row))
+        for label, *cells in table.rows:
+            drawn.add_row(Text(_folded(label)), *(Text(cell) for cell in cells))
         console.print(drawn)
     for line in [*notes(report), *legend(report)]:
         console.print(Text(line), soft_wrap=True)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
+
+
+def _folded(label: str) -> str:
+    """A long label in several lines, broken after ``;``, ``,``, ``:`` and ``/`` rather than inside a word."""
+    lines = [""]
+    for piece in re.findall(r"[^;,:/]*[;,:/]?", label):
+        if lines[-1] and len(lines[-1]) + len(piece) > _LABEL_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def _markdown(report: Report) -> str:
@@ -71,20 +82,21 @@ def _markdown_table(table: Table) -> list[str]:
 
 
 def _csv(report: Report) -> str:
-    """One line per backend and figure: the long form that any tool can pivot."""
+    """One line per figure, with its backend, or the pair ``b - a``, or ``-`` for the dataset: the long form."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["backend", "section", "name", "value"])
+    sections: list[tuple[str, str, dict[str, object]]] = [("-", "dataset", report.dataset.model_dump())]
     for backend in report.backends:
-        writer.writerow([backend.label, "status", "status", backend.status])
-        for name, value in backend.metrics.items():
-            for part, number in value.model_dump().items():
-                writer.writerow([backend.label, "metrics", f"{name}.{part}", "" if number is None else repr(number)])
-        for section in ("parity", "index", "search"):
-            model = getattr(backend, section)
-            if model is not None:
-                for name, number in _flat(model.model_dump()).items():
-                    writer.writerow([backend.label, section, name, "" if number is None else number])
+        content = backend.model_dump(exclude={"label", "name"})
+        sections.append((backend.label, "backend", {"status": content.pop("status"), "notes": content.pop("notes")}))
+        sections += [(backend.label, name, values) for name, values in content.items() if values]
+    for row in report.comparisons:
+        values = row.model_dump(exclude={"a", "b", "metric"})
+        sections.append((f"{row.b} - {row.a}", "difference", {row.metric: values}))
+    for label, section, values in sections:
+        for name, value in _flat(values).items():
+            writer.writerow([label, section, name, "" if value is None else value])
     return sink.getvalue()
 
 
@@ -94,7 +106,7 @@ def _flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
         if isinstance(value, dict):
             flat.update(_flat(value, f"{prefix}{name}."))
         elif isinstance(value, list):
-            flat[prefix + name] = " ".join(str(item) for item in value)
+            flat[prefix + name] = " | ".join(str(item) for item in value)
         else:
             flat[prefix + name] = value
     return flat

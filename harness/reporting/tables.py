@@ -14,9 +14,9 @@ _MEBIBYTE = 1024**2
 _LOG_LINES = 5
 _MARKS = {
     "=": "=: equal on every query",
-    "*": "*: significant, p < 0.05 (paired randomisation test, Holm over all pairs and metrics)",
-    "~": "~: not significant with this many queries",
-    "≈": "≈: not significant, and inside what the order of tied documents can move",
+    "*": "*: significant, p < 0.05 after Holm's correction for all {tests} comparisons (paired randomisation test)",
+    "~": "~: not significant after Holm's correction for all {tests} comparisons; report.json has each p and interval",
+    "≈": "≈: inside what the order of tied documents can move, so no difference",
 }
 
 
@@ -40,13 +40,19 @@ def tables(report: Report) -> list[Table]:
 def header(report: Report) -> str:
     """One line that says on what, how much and under which rules."""
     dataset, resolved = report.dataset, report.plan.resolved
-    counts = dataset.queries
+    empty = f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""
+    queries = f"{dataset.queries.searched:,} queries"
+    if dataset.sampled_from is not None:
+        queries = f"{dataset.queries.searched:,} of {dataset.sampled_from:,} queries, a sample"
+    judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
     parts = [
         dataset.name,
-        f"{dataset.documents:,} documents" + (f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""),
-        f"{counts.searched:,} queries, {counts.evaluated:,} evaluated",
+        f"{dataset.documents:,} documents{empty}",
+        queries,
+        judged if dataset.judgments else "no judgments, so no metrics",
         f"k={resolved['k']}",
         f"ties={resolved['ties']}",
+        f"queries={resolved['queries']}",
     ]
     analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
     return " · ".join([*parts, *analyzers])
@@ -61,7 +67,10 @@ def notes(report: Report) -> list[str]:
             lines.append(f"{backend.label} failed: {backend.error.message}")
             lines.extend(f"    {line}" for line in backend.error.log[-_LOG_LINES:])
         if backend.parity is not None and backend.parity.causes:
-            causes = ", ".join(f"{cause} ({count} queries)" for cause, count in backend.parity.causes.items())
+            causes = ", ".join(
+                f"{cause} ({count} of {backend.parity.queries} queries)"
+                for cause, count in backend.parity.causes.items()
+            )
             lines.append(f"{backend.label} differs from its oracle because of: {causes}")
         for note in backend.notes:
             shared.setdefault(note, []).append(backend.label)
@@ -81,14 +90,25 @@ def legend(report: Report) -> list[str]:
             "the same up to ties of the exact scores; Δscore: the largest relative difference of a score"
         )
     shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
-    lines.extend(meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown)
+    marks = [meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown]
+    lines.extend(meaning.format(tests=len(report.comparisons)) for meaning in marks)
     return lines
 
 
 def _quality(report: Report) -> Table:
     names = _metric_names(report)
-    rows = [(backend.label, *(_metric(backend, name) for name in names)) for backend in report.backends]
-    return Table("Quality", ("backend", *names), tuple(rows) if names else ())
+    rows = [
+        (backend.label, *(_metric(backend, name) for name in names), *_evaluated(backend))
+        for backend in report.backends
+    ]
+    return Table("Quality", ("backend", *names, "answered", "evaluated"), tuple(rows) if names else ())
+
+
+def _evaluated(backend: BackendResult) -> tuple[str, str]:
+    counts = backend.queries
+    if counts is None:
+        return (NOT_APPLICABLE, NOT_APPLICABLE)
+    return (f"{counts.answered:,}", f"{counts.evaluated:,}")
 
 
 def _metric_names(report: Report) -> list[str]:
@@ -102,8 +122,13 @@ def _metric(backend: BackendResult, name: str) -> str:
     if backend.status == "failed":
         return FAILED
     value = backend.metrics[name]
-    text = f"{value.mean:.4f}"
-    return f"{text} [{value.min:.4f}–{value.max:.4f}]" if _moved_by_ties(value) else text
+    if not _moved_by_ties(value):
+        return f"{value.mean:.4f}"
+    return f"{value.mean:.4f} [{_short(value.min)}–{_short(value.max)}]"
+
+
+def _short(value: float | None) -> str:
+    return f"{value:.4f}".removeprefix("0")
 
 
 def _moved_by_ties(value: MetricValue) -> bool:
@@ -204,8 +229,8 @@ def _differences(report: Report) -> Table:
 def _difference(row: PairedDifference) -> str:
     if row.verdict == "same":
         return "="
-    mark = "*" if row.verdict != "undecided" else ("≈" if row.within_ties else "~")
-    return f"{row.difference:+.4f} {mark}"
+    mark = "~" if row.verdict == "undecided" else "*"
+    return f"{row.difference:+.4f}".replace("-", "−") + f" {'≈' if row.within_ties else mark}"
 
 
 def _listed(value: object) -> list[object]:

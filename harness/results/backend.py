@@ -10,12 +10,13 @@ import numpy as np
 from harness.execution.encodings import Vectors
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
-from harness.metrics import Scores
+from harness.metrics import Scores, is_mean
 from harness.metrics.significance import bootstrap_interval
 from harness.parity import Parity
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.runner import Failure
+from harness.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset
 
@@ -44,6 +45,7 @@ def _backend_result(one: Assessed, dataset: Dataset, seed: int) -> schema.Backen
         parameters=dict(trial.parameters),
         index=_index(record, outcome.memory, dataset) if record is not None else None,
         search=_search(record, dataset) if record is not None else None,
+        queries=schema.EvaluatedCounts(**one.scores.counts._asdict()) if one.scores is not None else None,
         metrics=_metrics(one.scores, seed),
         parity=_parity(one.parity),
         notes=_notes(one, dataset),
@@ -116,7 +118,7 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
         return {}
     values = {}
     for summary in scores.means():
-        interval = bootstrap_interval(scores.of(summary.measure), seed)
+        interval = bootstrap_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
         values[str(summary.measure)] = schema.MetricValue(
             mean=summary.value,
             min=None if np.isnan(summary.low) else summary.low,
@@ -162,5 +164,8 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
             notes.append(f"N, df and avgdl count the {with_terms:,} documents that have a term")
         unknown = int(np.count_nonzero(np.diff(vectors.queries.indptr) == 0))
         if unknown:
-            notes.append(f"{unknown} queries have no term that a document has, and no hits")
+            found = "query has" if unknown == 1 else "queries have"
+            notes.append(f"{unknown} {found} no term that a document has, and no hits")
+    if one.outcome.run is not None and any(holds_white_space(ids) for ids in (dataset.corpus.ids, dataset.queries.ids)):
+        notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
     return notes

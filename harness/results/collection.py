@@ -13,7 +13,7 @@ from harness.types import Dataset
 __all__ = ["dataset_info"]
 
 
-def dataset_info(dataset: Dataset, plan: Plan, evaluated: int, queries_in_collection: int) -> schema.DatasetInfo:
+def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> schema.DatasetInfo:
     """Name, content and size of what was searched."""
     qrels = dataset.qrels
     content = hashlib.sha256(f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode())
@@ -31,7 +31,7 @@ def dataset_info(dataset: Dataset, plan: Plan, evaluated: int, queries_in_collec
         sha256=content.hexdigest(),
         documents=len(dataset.corpus),
         empty_documents=len(dataset.corpus.empty_rows),
-        queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant, evaluated=evaluated),
+        queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant),
         judgments=judgments,
         sampled_from=queries_in_collection if searched < queries_in_collection else None,
         provenance=dict(dataset.provenance),

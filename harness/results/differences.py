@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.metrics import Scores
+from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.metrics.significance import PairedTest, compare_pairs, holm
 from harness.results import schema
 from harness.results.assess import Assessed
@@ -27,19 +27,20 @@ def paired_differences(
     scored = [(one.scores, result) for one, result in zip(assessed, results, strict=True) if one.scores is not None]
     for (scores_a, result_a), (scores_b, result_b) in combinations(scored, 2):
         common_a, common_b = _common_queries(scores_a, scores_b)
-        for column, metric in enumerate(result_a.metrics):
-            test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
-            made.append((result_a, result_b, metric, test))
-    adjusted = holm([test.p if test.p is not None else 1.0 for *_, test in made])
+        for column, (one, other) in enumerate(zip(scores_a.means(), scores_b.means(), strict=True)):
+            if is_mean(one.measure):
+                test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
+                made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
+    adjusted = holm([test.p if test.p is not None else 1.0 for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
 
 
 def _difference(
-    a: schema.BackendResult, b: schema.BackendResult, metric: str, test: PairedTest, p_adjusted: float
+    a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float
 ) -> schema.PairedDifference:
     return schema.PairedDifference(
-        a=a.label,
-        b=b.label,
+        a=a,
+        b=b,
         metric=metric,
         difference=test.difference,
         ci_low=test.interval.low if test.interval is not None else None,
@@ -50,7 +51,7 @@ def _difference(
         wins=test.wins,
         ties=test.ties,
         losses=test.losses,
-        within_ties=_overlap(a.metrics[metric], b.metrics[metric]),
+        within_ties=within_ties,
         verdict=_verdict(test, p_adjusted),
     )
 
@@ -67,9 +68,3 @@ def _common_queries(a: Scores, b: Scores) -> tuple[Int32Array, Int32Array]:
     """Rows of the queries that both have: under ``queries=answered`` the sets may differ."""
     places = b.query_ids.rows_of(a.query_ids)
     return np.flatnonzero(places >= 0).astype(np.int32), places[places >= 0]
-
-
-def _overlap(a: schema.MetricValue, b: schema.MetricValue) -> bool:
-    if a.min is None or a.max is None or b.min is None or b.max is None:
-        return False
-    return max(a.min, b.min) <= min(a.max, b.max)

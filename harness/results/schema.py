@@ -16,6 +16,7 @@ __all__ = [
     "DatasetInfo",
     "EngineDescription",
     "ErrorInfo",
+    "EvaluatedCounts",
     "HarnessInfo",
     "IndexStats",
     "MachineInfo",
@@ -65,12 +66,21 @@ class PlanRecord(_Record):
 
 
 class QueryCounts(_Record):
-    """How many queries there were, under each rule of counting."""
+    """How many queries there were."""
 
     searched: Count = Field(description="queries sent to every backend")
     judged: Count = Field(description="queries with at least one judgment")
     relevant: Count = Field(description="queries with at least one relevant document")
+
+
+class EvaluatedCounts(_Record):
+    """Queries of one backend under each rule of counting."""
+
+    judged: Count
+    relevant: Count
+    answered: Count = Field(description="judged queries for which the backend returned anything")
     evaluated: Count = Field(description="queries that the means are taken over, under the plan's `queries` rule")
+    unjudged: Count = Field(description="queries of the run without judgments; left out of everything")
 
 
 class DatasetInfo(_Record):
@@ -154,7 +164,9 @@ class MetricValue(_Record):
     mean: float
     min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
     max: float | None
-    ci_low: float | None = Field(description="95 % BCa bootstrap interval over queries; null below 2 queries")
+    ci_low: float | None = Field(
+        description="95 % BCa bootstrap interval of a mean; null below 2 queries, and for sums and geometric means"
+    )
     ci_high: float | None
 
 
@@ -195,13 +207,14 @@ class BackendResult(_Record):
     parameters: dict[str, Json]
     index: IndexStats | None
     search: SearchStats | None
+    queries: EvaluatedCounts | None
     metrics: dict[str, MetricValue]
     parity: ParityStats | None
     notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
 
 
 class PairedDifference(_Record):
-    """Two backends on one metric, query by query (`difference` is b - a)."""
+    """Two backends on one metric that is a mean, over the queries evaluated for both (`difference` is b - a)."""
 
     a: str
     b: str
@@ -216,7 +229,7 @@ class PairedDifference(_Record):
     ties: Count
     losses: Count
     within_ties: bool = Field(
-        description="true when the difference lies inside what the order of tied documents can move"
+        description="true when ties move a mean of the two and their ranges meet: no difference, whatever p says"
     )
     verdict: Literal["same", "better", "worse", "undecided"] = Field(
         description="`same`: equal on every query; else b against a at adjusted p < 0.05"
@@ -229,7 +242,7 @@ class Report(_Record):
     schema_version: int = Field(alias="schema")
     created: str = Field(description="UTC, ISO 8601")
     kind: Literal["compare"]
-    command: list[str] = Field(description="arguments that reproduce it")
+    command: list[str] = Field(description="arguments that run the same comparison again")
     harness: HarnessInfo
     machine: MachineInfo
     packages: dict[str, str]

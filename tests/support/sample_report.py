@@ -75,11 +75,15 @@ def _backend(label: str, **fields: object) -> schema.BackendResult:
         "parameters": {"k1": 0.9, "b": 0.4},
         "index": None,
         "search": None,
+        "queries": None,
         "metrics": {},
         "parity": None,
         "notes": [],
     }
     return schema.BackendResult.model_validate({**values, **fields})
+
+
+COUNTS = schema.EvaluatedCounts(judged=52, relevant=52, answered=51, evaluated=52, unjudged=12)
 
 
 def sample_report() -> schema.Report:
@@ -90,6 +94,7 @@ def sample_report() -> schema.Report:
         _backend(
             "qdrant",
             metrics=good,
+            queries=COUNTS,
             index=_index(1400, []),
             search=_search(0.4),
             parity=_parity("sparse", 40, {"ties": 1}),
@@ -97,6 +102,7 @@ def sample_report() -> schema.Report:
         _backend(
             "lucene:model=ql",
             metrics=other,
+            queries=COUNTS,
             index=_index(1398, ["471", "995"]),
             search=_search(0.8),
             notes=["1,398 of 1,400 documents are in the index; not there, because they are empty: 471, 995"],
@@ -143,14 +149,15 @@ def sample_report() -> schema.Report:
         ),
         packages={"numpy": "2.0"},
         plan=schema.PlanRecord(
-            given={"k": 1000}, resolved={"k": 1000, "ties": "trec_eval", "notes": ["a note on the plan"]}
+            given={"k": 1000},
+            resolved={"k": 1000, "ties": "trec_eval", "queries": "relevant", "notes": ["a note on the plan"]},
         ),
         dataset=schema.DatasetInfo(
             name="cranfield",
             sha256="1" * 64,
             documents=1400,
             empty_documents=2,
-            queries=schema.QueryCounts(searched=64, judged=52, relevant=52, evaluated=52),
+            queries=schema.QueryCounts(searched=64, judged=52, relevant=52),
             judgments=796,
             sampled_from=None,
             provenance={"licence": "none stated"},

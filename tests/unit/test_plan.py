@@ -57,7 +57,7 @@ def test_the_command_runs_the_same_plan_again(tmp_path: Path) -> None:
     given = plan(backends="good:k1=1.5,csr", cards=cards, k=20, metrics="AP,nDCG@10", sample_queries=3)
     words = given.command()
     assert words[:4] == ["harness", "compare", "--backends", "good:k1=1.5,csr"]
-    options = dict(zip(words[4::2], words[5::2], strict=True))
+    options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--k"] == "20"
     assert options["--metrics"] == "AP,nDCG@10"
     assert options["--sample-queries"] == "3"
@@ -69,8 +69,10 @@ def test_a_plan_in_words() -> None:
     assert "cacm, split dev" in text
     assert "csr:k1=1.5" in text
     assert '"key"' in render_plan(plan(), "json")
-    with pytest.raises(UnknownNameError, match="format of a plan"):
-        render_plan(plan(), "markdown")
+    assert "| csr |" in render_plan(plan(), "markdown")
+    assert "csr,k1,0.9" in render_plan(plan(), "csv")
+    with pytest.raises(UnknownNameError, match="unknown format 'xml'"):
+        render_plan(plan(), "xml")
 
 
 def test_everything_wrong_is_said_at_once() -> None:

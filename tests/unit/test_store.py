@@ -77,7 +77,9 @@ def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already holds a result"):
         write(folder)
     (folder / "runs" / "old").touch()
+    (folder / "notes.txt").write_text("mine")
     write(folder, overwrite=True)
+    assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "runs" / "old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
@@ -128,7 +130,9 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResultError, match="cannot be written") as caught:
         check_target(tmp_path / "file" / "r", overwrite=False)
-    assert caught.value.fix == "free some space, or choose another --out"
+    assert caught.value.fix == "choose another --out"
+    check_target(tmp_path / "deep" / "er" / "r", overwrite=False)
+    assert not (tmp_path / "deep").exists()
 
 
 def test_new_folders_never_share_a_name(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+"""How many unmeasured queries an engine needs before its latency settles.
+
+Each row is a fresh worker on the bundled CACM: index, so many queries unmeasured, then every query once, measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import harness
+from harness import runner
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backends", default="lucene,qdrant")
+    parser.add_argument("--queries", type=int, nargs="+", default=[0, 100, 300, 1000, 3000])
+    arguments = parser.parse_args()
+    print("| backend | unmeasured queries | p50 ms | p95 ms | p99 ms |")
+    print("|---|--:|--:|--:|--:|")
+    for count in arguments.queries:
+        runner.WARM_UP_QUERIES, runner.WARM_UP_SECONDS = count, 60.0
+        timings = harness.compare(arguments.backends).timings()
+        for backend, row in timings.iterrows():
+            print(f"| {backend} | {count:,} | {row['p50_ms']:.3f} | {row['p95_ms']:.3f} | {row['p99_ms']:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
