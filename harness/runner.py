@@ -165,7 +165,7 @@ def _refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: list[str]
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise LostDocumentsError(
             f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix=f"its figures would be those of another collection; the worker's last words: {' | '.join(log) or 'none'}",
+            fix=f"figures would be those of another collection; the worker's last words: {' | '.join(log) or 'none'}",
         )
 
 

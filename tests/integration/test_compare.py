@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from small_world import DOCUMENTS, write_cards, write_collection
@@ -155,3 +158,75 @@ def test_wrong_arguments_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         harness.compare("crashing", collection, cards=cards, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_everything_and_leaves_nothing(
+    collection: Path, tmp_path: Path, cache_folder: Path, number: signal.Signals
+) -> None:
+    cards = write_cards(tmp_path / "cards", hanging="Hangs")
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from harness.cli.app import main\nmain()"
+    )
+    arguments = ["compare", "--backends", "hanging", "--dataset", str(collection), "--cards", str(cards),
+                 "--out", str(tmp_path / "r")]  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _await_worker(process.pid)
+            workers = psutil.Process(process.pid).children(recursive=True)
+            process.send_signal(number)
+            _, error = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 130, error
+    assert "interrupted" in error
+    assert "Traceback" not in error
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert alive == []
+    assert not (tmp_path / "r").exists()
+    assert list((cache_folder / "work").iterdir()) == []
+
+
+def _await_worker(pid: int) -> None:
+    """Until the process has a worker that is past its start."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        children = psutil.Process(pid).children()
+        if children and len(children[0].threads()) >= 2:
+            time.sleep(0.5)
+            return
+        time.sleep(0.05)
+    raise AssertionError("no worker was started")
+
+
+def test_what_a_killed_comparison_left_is_removed(collection: Path, cards: Path, cache_folder: Path) -> None:
+    left = cache_folder / "work" / "compare-killed"
+    (left / "trial").mkdir(parents=True)
+    left.with_suffix(".lock").touch()
+    harness.compare("good", collection, cards=cards)
+    assert list((cache_folder / "work").iterdir()) == []
+
+
+def test_backends_that_answer_different_queries_are_told_apart(
+    comparison: Comparison, collection: Path, cards: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.trec"
+    short.write_text("q2 Q0 d4 1 1.0 short\n")
+    answered = harness.compare([f"run:{short}", "good"], collection, cards=cards, queries="answered", metrics="AP")
+    counts = [backend.queries for backend in answered.report.backends]
+    assert [(count.answered, count.evaluated) for count in counts if count is not None] == [(1, 1), (3, 3)]
+    lines = answered.render().splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith((" run:", " good"))][:2] == [["1", "1"], ["3", "3"]]
+
+
+def test_only_means_have_intervals_and_differences(collection: Path, cards: Path) -> None:
+    measured = harness.compare("good,good:k1=2.0", collection, cards=cards, metrics="AP,gm_map,NumRet")
+    for backend in measured.report.backends:
+        ap = backend.metrics["AP"]
+        assert ap.ci_low is not None
+        assert ap.ci_high is not None
+        assert ap.ci_low <= ap.mean <= ap.ci_high
+        assert backend.metrics["gm_map"].ci_low is None
+        assert backend.metrics["NumRet"].ci_high is None
+    assert {row.metric for row in measured.report.comparisons} == {"AP"}

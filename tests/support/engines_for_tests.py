@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -116,3 +117,10 @@ class Stumbles(BruteForce):
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         print("about to stumble")  # noqa: T201 - standard output must not reach the parent's pipe
         raise KeyError("inner detail")
+
+
+class Lingers(BruteForce):
+    """Leaves a thread behind that never ends."""
+
+    def close(self) -> None:
+        threading.Thread(target=time.sleep, args=(600,)).start()

@@ -94,3 +94,16 @@ def test_a_crash_is_named(tmp_path: Path) -> None:
 def test_a_hanging_engine_is_ended_at_the_deadline(tmp_path: Path) -> None:
     with pytest.raises(EngineTimeoutError, match="still running after 3 s"):
         Worker(job_folder(tmp_path, "Hangs"), deadline_s=3.0).run(Recorder())
+
+
+def test_peak_memory_is_the_workers_own(tmp_path: Path) -> None:
+    large = np.ones(400_000_000, dtype=np.uint8)
+    finished = Worker(job_folder(tmp_path, "BruteForce")).run(Recorder())
+    assert finished.peak_rss_bytes is not None
+    assert finished.peak_rss_bytes < len(large)
+
+
+def test_a_thread_that_an_engine_leaves_behind_does_not_hold_the_result_back(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, "Lingers")
+    Worker(folder, deadline_s=60.0).run(Recorder())
+    assert read_trial(folder).index.indexed == 3
