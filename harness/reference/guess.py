@@ -12,22 +12,25 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.jit import inline_kernel
-from harness.reference.postings import Postings, QueryRows
-from harness.reference.selection import keep_largest
+from harness.reference.postings import Outlook, Postings, QueryRows, Rule, contribution
+from harness.reference.selection import nth_largest
 from harness.types import Float64Array, UInt64Array
 
-__all__ = ["Sample", "guess_from_all", "guess_from_touched"]
+__all__ = ["Sample", "guess_from_all", "guess_from_touched", "lowest_reaching", "threshold_of"]
 
 _LARGE_COLLECTION = 131_072
 _STEP, _LARGE_STEP = 32, 128
-_TOUCHED_STEP = np.uint64(16)
-_REPEATS = 2
+_TOUCHED_STEP = 16
+_TOUCHED_SAMPLE = np.uint64(4096)
 _LANE = np.uint64(8)
 _ONE = np.uint64(1)
 
 
 class Sample(NamedTuple):
-    """One sum in ``step`` is looked at; the ``rank``-th best of them is the guess (0: never guess)."""
+    """One sum in ``step`` is looked at; the ``rank``-th best of them is the guess (0: never guess).
+
+    ``touched_rank`` is the same for a sample of a query's postings; 0: by the size of that sample.
+    """
 
     step: int
     rank: int
@@ -35,9 +38,9 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, wanted: int, documents: int) -> Sample:
-        """For the best ``wanted`` of ``documents``: three standard deviations below where the guess would be exact."""
+        """For the best ``wanted`` of ``documents``."""
         step = _STEP if documents < _LARGE_COLLECTION else _LARGE_STEP
-        return cls(step, _rank(wanted / step), _rank(_REPEATS * wanted / int(_TOUCHED_STEP)))
+        return cls(step, rank_for(wanted / step), 0)
 
     @classmethod
     def never(cls) -> Sample:
@@ -45,12 +48,14 @@ class Sample(NamedTuple):
         return cls(1, 0, 0)
 
 
-def _rank(expected: float) -> int:
+@inline_kernel
+def rank_for(expected: float) -> int:
+    """A rank so low that the guess is right nearly always: three standard deviations below the expected one."""
     return math.ceil(expected + 3.0 * math.sqrt(expected)) + 1
 
 
 @inline_kernel
-def _lowest_reaching(score: np.float32) -> np.float64:
+def lowest_reaching(score: np.float32) -> np.float64:
     """The smallest float64 that rounds to at least ``score`` (positive and finite) in float32."""
     bits = np.float32(score).view(np.uint32)
     below = np.uint32(bits - np.uint32(1)).view(np.float32)
@@ -61,16 +66,12 @@ def _lowest_reaching(score: np.float32) -> np.float64:
 
 
 @inline_kernel
-def _threshold(sample: UInt64Array, rank: np.uint64) -> np.float64:
+def threshold_of(sample: UInt64Array, rank: np.uint64) -> np.float64:
     """The ``rank``-th best of a sample (bits of positive doubles) as a threshold; 0.0 when there are fewer."""
     if np.uint64(len(sample)) < rank:
         return np.float64(0.0)
-    keep_largest(sample, rank)
-    worst = sample[np.uint64(0)]
-    for place in range(_ONE, rank):
-        worst = min(worst, sample[place])
-    score = np.float32(np.uint64(worst).view(np.float64))
-    return _lowest_reaching(score) if score < np.float32(np.inf) else np.float64(0.0)
+    score = np.float32(np.uint64(nth_largest(sample, rank)).view(np.float64))
+    return lowest_reaching(score) if score < np.float32(np.inf) else np.float64(0.0)
 
 
 @inline_kernel
@@ -83,20 +84,39 @@ def guess_from_all(sample: Sample, sums: Float64Array, buffer: UInt64Array) -> n
         for row in range(start, min(start + _LANE, documents)):
             buffer[found] = bits[row]  # bits of positive doubles are in the order of their values
             found += np.uint64(sums[row] > 0.0)
-    return _threshold(buffer[:found], np.uint64(sample.rank))
+    return threshold_of(buffer[:found], np.uint64(sample.rank))
 
 
 @inline_kernel
 def guess_from_touched(
-    postings: Postings, queries: QueryRows, query: int, sample: Sample, sums: Float64Array, buffer: UInt64Array
+    postings: Postings,
+    queries: QueryRows,
+    query: int,
+    outlook: Outlook,
+    rule: Rule,
+    sample: Sample,
+    width: np.uint64,
+    sums: Float64Array,
+    buffer: UInt64Array,
 ) -> np.float64:
-    """A threshold from some of the query's postings; a document that occurs twice lowers the guess, not the result."""
-    bits = sums.view(np.uint64)
+    """A threshold from some of the query's postings, those of the longest term being still to be added.
+
+    The best documents have most of the query's terms, and as many postings in the sample; that a document occurs more
+    than once, or without its last contribution, lowers the guess but not the result.
+    """
+    last = outlook.last
+    step = max(np.uint64(_TOUCHED_STEP), outlook.postings // _TOUCHED_SAMPLE)
+    rank = sample.touched_rank
+    if rank == 0:
+        terms = queries.indptr[query + 1] - queries.indptr[query]
+        rank = rank_for(np.float64(width) * terms / np.float64(step))
     found = np.uint64(0)
     for place in range(queries.indptr[query], queries.indptr[query + 1]):
-        column = queries.columns[place]
-        for posting in range(postings.columns[column], postings.columns[column + 1], _TOUCHED_STEP):
-            row = np.uint64(postings.rows[posting])
-            buffer[found] = bits[row]
-            found += np.uint64(sums[row] > 0.0)
-    return _threshold(buffer[:found], np.uint64(sample.touched_rank))
+        column, weight = queries.columns[place], queries.weights[place]
+        for posting in range(postings.columns[column], postings.columns[column + 1], step):
+            total = sums[np.uint64(postings.rows[posting])]
+            if place == last:
+                total += np.float64(contribution(weight, postings.values[posting], rule))
+            buffer[found] = np.float64(total).view(np.uint64)
+            found += np.uint64(total > 0.0)
+    return threshold_of(buffer[:found], np.uint64(rank))

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
+from harness.reference.impacts import build_impacts
 from harness.reference.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.reference.storage import StoredIndex, load_index, save_index
 from harness.reference.topk import Searcher, TopK, tie_order
@@ -35,8 +36,6 @@ class SparseIndex:
     def __init__(self, searcher: Searcher, idf: Float32Array | None) -> None:
         self._searcher = searcher
         self._idf = idf
-        values = searcher.postings.values
-        self._largest = np.float32(max(np.max(values), -np.min(values))) if len(values) else np.float32(0.0)
 
     @classmethod
     def build(
@@ -64,7 +63,7 @@ class SparseIndex:
             idf = bm25_idf(df, len(vectors.nonempty_rows))
         elif idf is not None:
             idf = _checked_idf(idf, vectors.dimensions)
-        return cls(Searcher(postings, len(vectors), _RULE, order), idf)
+        return cls(Searcher(postings, len(vectors), _RULE, order, build_impacts(postings, len(vectors))), idf)
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -81,7 +80,7 @@ class SparseIndex:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index: postings (8 each), column starts, IDF and tie order; workspaces not counted."""
+        """Bytes of the index: postings (8 each), impact rows, column starts, IDF and tie order; not workspaces."""
         return self._searcher.index_bytes + (0 if self._idf is None else self._idf.nbytes)
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
@@ -114,7 +113,8 @@ class SparseIndex:
         DataError for a folder that holds something else or a newer format.
         """
         stored = load_index(folder, _KIND, verify=verify)
-        return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.idf)
+        impacts = build_impacts(stored.postings, stored.documents)
+        return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order, impacts), stored.idf)
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = as_sparse(queries, "queries")
@@ -124,7 +124,7 @@ class SparseIndex:
             with np.errstate(over="ignore"):
                 weights = weights * self._idf[vectors.indices]
         rows = QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
-        _refuse_overflow(rows, self._searcher.postings, self._largest)
+        _refuse_overflow(rows, self._searcher.postings, np.float32(self._searcher.impacts.largest))
         return rows
 
 

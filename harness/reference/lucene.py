@@ -11,8 +11,9 @@ import numpy.typing as npt
 from harness.analysis.terms import TermCounts
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
+from harness.reference.impacts import extremes, no_impacts
 from harness.reference.index import check_dimensions
-from harness.reference.postings import QueryRows, Rule, as_sparse, read_only, transpose
+from harness.reference.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.reference.storage import StoredIndex, load_index, save_index
 from harness.reference.topk import Searcher, TopK
 from harness.types import Float32Array, Int32Array, Int64Array, SparseVectors
@@ -87,7 +88,7 @@ class LuceneIndex:
             None,
         )
         idf = bm25_idf(postings.document_frequencies(), len(present))
-        return cls(Searcher(postings, len(documents), _RULE, None), idf, k1, b)
+        return cls(_searcher(postings, len(documents)), idf, k1, b)
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -125,14 +126,20 @@ class LuceneIndex:
         stored = load_index(folder, _KIND, verify=verify)
         if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
             raise DataError(str(folder), ["holds no IDF, k1 or b"])
-        searcher = Searcher(stored.postings, stored.documents, _RULE, None)
-        return cls(searcher, stored.idf, stored.settings["k1"], stored.settings["b"])
+        return cls(
+            _searcher(stored.postings, stored.documents), stored.idf, stored.settings["k1"], stored.settings["b"]
+        )
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
         check_dimensions(vectors, self.dimensions)
         weights = vectors.values * self._idf[vectors.indices]
         return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
+
+
+def _searcher(postings: Postings, documents: int) -> Searcher:
+    smallest, largest, _ = extremes(postings.values)
+    return Searcher(postings, documents, _RULE, None, no_impacts(smallest, largest))
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError
-from harness.jit import kernel
+from harness.jit import inline_kernel, kernel
 from harness.types import (
     Float32Array,
     Int32Array,
@@ -18,7 +18,7 @@ from harness.types import (
     UInt64Array,
 )
 
-__all__ = ["Postings", "QueryRows", "Rule", "as_sparse", "read_only", "transpose"]
+__all__ = ["Outlook", "Postings", "QueryRows", "Rule", "as_sparse", "contribution", "read_only", "transpose"]
 
 
 class Postings(NamedTuple):
@@ -47,6 +47,27 @@ class Rule(NamedTuple):
     lucene: bool
     mask: np.uint64
     empty: np.uint64
+
+
+class Outlook(NamedTuple):
+    """What a query asks for.
+
+    ``exact``: its float64 sums are exact, in whatever order they are added. ``last`` is the place of its longest term,
+    which has ``longest`` of all ``postings``. ``rows`` of its terms, with ``by_rows`` postings, have impact rows.
+    """
+
+    exact: bool | np.bool
+    last: int
+    postings: np.uint64
+    longest: np.uint64
+    rows: int
+    by_rows: np.uint64
+
+
+@inline_kernel
+def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
+    """What a posting adds to its document's sum, rounded to float32."""
+    return np.float32(weight - weight / value) if rule.lucene else np.float32(weight * value)
 
 
 _NOT_FINITE, _OUT_OF_RANGE, _NOT_ASCENDING = 1, 2, 4

@@ -12,9 +12,10 @@ import numpy as np
 from harness.errors import DataError, UsageError
 from harness.ranking import unpack_keys
 from harness.reference.guess import Sample
-from harness.reference.kernels import retrieve_kernel, score_kernel
+from harness.reference.impacts import Impacts
+from harness.reference.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.reference.postings import Postings, QueryRows, Rule, read_only
-from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array
 
 __all__ = ["Searcher", "TopK"]
 
@@ -33,11 +34,6 @@ class TopK(NamedTuple):
     scores: Float32Array
 
 
-class _Workspace(NamedTuple):
-    sums: Float64Array
-    keys: UInt64Array
-
-
 @dataclass(frozen=True, eq=False)
 class Searcher:
     """Postings with everything a search needs; shared by both scoring modes.
@@ -50,13 +46,14 @@ class Searcher:
     documents: int
     rule: Rule
     order: Int32Array | None
-    _free: list[_Workspace] = field(default_factory=list)
+    impacts: Impacts
+    _free: list[Workspace] = field(default_factory=list)
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings, column starts and tie order."""
+        """Bytes of postings, column starts, tie order and impact rows."""
         arrays = (*self.postings, *(() if self.order is None else (self.order,)))
-        return sum(array.nbytes for array in arrays)
+        return sum(int(array.nbytes) for array in arrays) + self.impacts.nbytes
 
     def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
         """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
@@ -88,7 +85,7 @@ class Searcher:
         scores = np.empty(len(rows), dtype=np.float32)
         workspace = self._take()
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
-        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace.sums, scores)
+        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace, scores)
         self._free.append(workspace)
         _refuse_overflow(scores, indptr, 0)
         return scores
@@ -96,8 +93,9 @@ class Searcher:
     def _batches(self, queries: QueryRows, k: int, threads: int) -> Iterator[tuple[int, int, int]]:
         """(first query, end, width of its key table): as many queries as keep the table small."""
         count = len(queries.indptr) - 1
-        lengths = self.postings.document_frequencies()[queries.columns]
-        totals = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])[queries.indptr]
+        columns = self.postings.columns
+        lengths = columns[queries.columns + 1] - columns[queries.columns]
+        totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(lengths)])[queries.indptr]
         most = min(k, self.documents, int(np.diff(totals).max(initial=0)))
         width = max(1, most)
         size = max(1, min(_BATCH_QUERIES, _BATCH_KEYS // width, -(-count // threads)))
@@ -109,7 +107,7 @@ class Searcher:
         counts = np.zeros(end - first, dtype=np.int64)
         workspace = self._take()
         sample = Sample.of(width, self.documents)
-        retrieve_kernel(self.postings, queries, first, self.rule, sample, workspace.sums, workspace.keys, best, counts)
+        retrieve_kernel(self.postings, self.impacts, queries, first, self.rule, sample, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
         kept = best[:, ::-1][np.arange(width) < counts[:, None]]
@@ -119,12 +117,11 @@ class Searcher:
         internal = (np.uint32(0xFFFFFFFF) - tie_break).view(np.int32)
         return TopK(indptr, internal if self.order is None else self.order[internal], scores)
 
-    def _take(self) -> _Workspace:
+    def _take(self) -> Workspace:
         try:
             return self._free.pop()
         except IndexError:
-            empty = np.full(self.documents, self.rule.empty, dtype=np.uint64).view(np.float64)
-            return _Workspace(empty, np.empty(self.documents + 1, dtype=np.uint64))
+            return Workspace.empty(self.documents, self.rule)
 
     def _internal_rows(self) -> Int32Array:
         internal = np.empty(self.documents, dtype=np.int32)

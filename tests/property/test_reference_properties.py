@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plain_search import as_lists, contributions, exact_score, plain_search
 
 from harness.errors import DataError
-from harness.reference import SparseIndex, bm25_idf
+from harness.reference import SparseIndex, bm25_idf, impacts
 from harness.reference.guess import Sample
 from harness.types import SparseVectors
 
@@ -31,6 +31,7 @@ SAMPLES = {
     "just right": Sample(1, 4, 4),
     "coarse": Sample(2, 2, 2),
 }
+ROWS = {"few rows": False, "rows for all": True}
 
 
 @st.composite
@@ -57,11 +58,19 @@ def sample(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     chosen = SAMPLES[request.param]
     if chosen is not None:
         monkeypatch.setattr(Sample, "of", lambda _wanted, _documents: chosen)
-    return
+
+
+@pytest.fixture(params=ROWS, autouse=True)
+def rows_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Impact rows for every dimension, used whenever they may be, whatever they cost."""
+    if ROWS[request.param]:
+        monkeypatch.setattr(impacts, "_FREQUENT", 10**9)
+        monkeypatch.setattr(impacts, "_BUDGET", 1e9)
+        monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
 
 
 everything = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -156,7 +165,7 @@ def test_a_saved_index_is_the_same_index(
     assert as_lists(SparseIndex.load(folder).retrieve(queries, 5)) == as_lists(index.retrieve(queries, 5))
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), k=st.sampled_from([1, 7, 100]), levels=st.sampled_from([2, 1000]))
 def test_large_collections_take_every_path(seed: int, k: int, levels: int) -> None:
     generator = np.random.default_rng(seed)

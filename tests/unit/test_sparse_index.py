@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_matrix, csc_array, csr_array, csr_matrix
 
 from harness.errors import DataError, UsageError
-from harness.reference import SparseIndex, bm25_idf, document_frequencies
+from harness.reference import SparseIndex, bm25_idf, document_frequencies, impacts
 from harness.reference.guess import Sample
 from harness.reference.kernels import retrieve_kernel
 from harness.types import SparseVectors
@@ -204,25 +204,87 @@ def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch):
             assert column.tolist() == other.tolist()
 
 
+def run_kernel(built: SparseIndex, queries: csr_array, width: int, sample: Sample):
+    searcher, count = built._searcher, queries.shape[0]
+    best, counts = np.zeros((count, width), dtype=np.uint64), np.zeros(count, dtype=np.int64)
+    space = searcher._take()
+    weighted = built._weighted(queries)
+    events = retrieve_kernel(
+        searcher.postings, searcher.impacts, weighted, 0, searcher.rule, sample, space, best, counts
+    )
+    assert not space.sums.any()
+    rows = [
+        sorted((0xFFFFFFFF - (keys & np.uint64(0xFFFFFFFF)))[:found]) for keys, found in zip(best, counts, strict=True)
+    ]
+    return events, rows
+
+
 @pytest.mark.parametrize(
     ("share", "rank", "reruns"), [(1.0, 1, 3), (1.0, 10, 0), (1.0, 0, 0), (0.1, 1, 3), (0.1, 200, 0), (0.1, 0, 0)]
 )
 def test_a_guess_that_is_too_high_costs_a_second_run(share: float, rank: int, reruns: int):
     generator = np.random.default_rng(1)
     column = np.where(generator.random(5_000) < share, generator.permutation(5_000) + 1, 0)
-    built = SparseIndex.build(csr_array(column[:, None].astype(np.float32)))
-    queries = built._weighted(csr_array(np.ones((3, 1), dtype=np.float32)))
-    searcher = built._searcher
-    space, best, counts = searcher._take(), np.zeros((3, 8), dtype=np.uint64), np.zeros(3, dtype=np.int64)
-    sample = Sample(1, rank, rank)
-    rejected = retrieve_kernel(
-        searcher.postings, queries, 0, searcher.rule, sample, space.sums, space.keys, best, counts
-    )
-    assert rejected == reruns
-    assert counts.tolist() == [8, 8, 8]
-    assert not space.sums.any()
-    expected = np.sort(np.argsort(-column)[:8])
-    assert np.sort(0xFFFFFFFF - (best[2] & np.uint64(0xFFFFFFFF))).tolist() == expected.tolist()
+    pair = np.stack([column, column], axis=1).astype(np.float32)
+    built = SparseIndex.build(csr_array(pair))
+    (rejected, bounded, _), rows = run_kernel(built, csr_array(np.ones((3, 2))), 8, Sample(1, rank, rank))
+    assert (rejected, bounded) == (reruns, 0)
+    assert rows == [sorted(np.argsort(-column)[:8])] * 3
+
+
+def with_rows(monkeypatch: pytest.MonkeyPatch, documents: np.ndarray) -> SparseIndex:
+    monkeypatch.setattr(impacts, "_BUDGET", 1e9)
+    monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
+    return SparseIndex.build(csr_array(documents.astype(np.float32)))
+
+
+@pytest.mark.parametrize(("rank", "failures"), [(1, 3), (40, 0)])
+def test_impact_rows_give_the_same_and_fail_openly(monkeypatch: pytest.MonkeyPatch, rank: int, failures: int):
+    generator = np.random.default_rng(2)
+    documents = generator.integers(1, 1000, (3_000, 4)) * (generator.random((3_000, 4)) < [0.9, 0.5, 0.3, 0.01])
+    built = with_rows(monkeypatch, documents)
+    assert built._searcher.impacts.columns.tolist() == [0, 1, 2]
+    queries = np.array([[1, 1, 1, 1], [2, 1, -1, 3], [1, 0, 0, 0]])
+    (_, bounded, unbounded), rows = run_kernel(built, csr_array(queries), 20, Sample(1, rank, rank))
+    assert (bounded, unbounded) == (3, failures)
+    for query, found in zip(queries, rows, strict=True):
+        best = np.lexsort((np.arange(3_000), -(documents @ query)))[:20]
+        assert found == sorted(best)
+
+
+def test_impact_rows_bound_every_value(monkeypatch: pytest.MonkeyPatch):
+    generator = np.random.default_rng(3)
+    documents = generator.lognormal(0, 3, (1_000, 3)).astype(np.float32) * (generator.random((1_000, 3)) < 0.7)
+    found = with_rows(monkeypatch, documents)._searcher.impacts
+    levels = found.levels.reshape(3, 1_000).T
+    assert np.array_equal(levels > 0, documents > 0)
+    assert np.all(levels * found.steps * (1 + 2.0**-20) >= documents)
+    assert np.all((levels - 1.0) * found.steps * (1 - 2.0**-20) <= np.where(documents > 0, documents, 0))
+
+
+@pytest.mark.parametrize(
+    ("documents", "query"),
+    [
+        ([[1, -1], [1, 1], [1, 2]], [1, 1]),  # a bound bounds nothing when a value is negative
+        ([[1, 1], [1, 1], [1, 2]], [-1, -1]),
+        ([[1e-20, 1], [1, 1], [1, 2]], [1, 1]),  # a sum that need not be exact
+        ([[1, 1], [1, 1], [1, 2]], [1, 1e-20]),
+    ],
+)
+def test_impact_rows_are_left_out_where_they_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch, documents: list[list[float]], query: list[float]
+):
+    built = with_rows(monkeypatch, np.array(documents))
+    (_, bounded, _), _ = run_kernel(built, csr_array(np.array([query])), 2, Sample(1, 3, 3))
+    assert bounded == 0
+
+
+def test_impact_rows_stay_within_their_budget():
+    generator = np.random.default_rng(4)
+    documents = csr_array((generator.random((2_000, 40)) < np.linspace(0.9, 0.01, 40)).astype(np.float32))
+    built = SparseIndex.build(documents)
+    assert 0 < len(built._searcher.impacts.columns) < 40
+    assert built.index_bytes <= 1.2 * 8 * documents.nnz
 
 
 def test_the_workspace_is_kept_and_clean():
