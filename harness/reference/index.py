@@ -86,8 +86,8 @@ class SparseIndex:
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
         """The best ``k`` documents of every query, best first; fewer where fewer are hits.
 
-        ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: 16 bytes a
-        document for each thread and a key table of at most 8 MiB (or ``k`` keys). The result does not depend on
+        ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
+        each thread 16 bytes a document, 4 MiB, and a key table of at most 8 MiB (or ``k`` keys). The result does not depend on
         ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of dimensions, DataError for
         weights that are NaN or infinite and for scores beyond float32, naming the query rows.
         """
