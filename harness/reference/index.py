@@ -87,9 +87,9 @@ class SparseIndex:
         """The best ``k`` documents of every query, best first; fewer where fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
-        each thread 16 bytes a document, 4 MiB, and a key table of at most 8 MiB (or ``k`` keys). The result does not depend on
-        ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of dimensions, DataError for
-        weights that are NaN or infinite and for scores beyond float32, naming the query rows.
+        each thread 16 bytes a document, 4 MiB, and a key table of at most 8 MiB (or ``k`` keys). The result does not
+        depend on ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of dimensions,
+        DataError for weights that are NaN or infinite and for scores beyond float32, naming the query rows.
         """
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 

@@ -39,7 +39,8 @@ class Searcher:
     """Postings with everything a search needs; shared by both scoring modes.
 
     ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
-    of ties. Workspaces (16 bytes a document and at most 4 MiB) are kept between calls, one for each thread that ever searched.
+    of ties. Workspaces (16 bytes a document and at most 4 MiB) are kept between calls, one for each thread that ever
+    searched.
     """
 
     postings: Postings
