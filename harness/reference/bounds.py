@@ -107,7 +107,7 @@ def look_at(
         if length > most:
             most, longest = length, place
         slot = _slot_of(impacts, column)
-        if slot >= 0 and queries.weights[place] > 0.0 and count < _MOST_ROWS:
+        if slot >= 0 and impacts.steps[slot] > 0.0 and queries.weights[place] > 0.0 and count < _MOST_ROWS:
             candidates.places[count] = place
             candidates.slots[count] = slot
             count += 1
@@ -117,14 +117,14 @@ def look_at(
         least, highest = (lightest / impacts.largest if impacts.largest > 0.0 else 0.0), heaviest * terms
     else:
         least, highest = lightest * impacts.smallest, heaviest * impacts.largest * terms
-    exact = terms == 1 or (least > _TINY and highest < _HUGE and highest < least * _EXACT_RANGE)
-    return Outlook(exact, longest, total, most, count, by_rows)
+    ordinary = least > _TINY and highest < _HUGE and highest < least * _EXACT_RANGE
+    return Outlook(ordinary or terms == 1, longest, total, most, count if ordinary else 0, by_rows)
 
 
 @inline_kernel
 def rows_pay(outlook: Outlook, impacts: Impacts, documents: int, width: np.uint64) -> np.bool:
     """Whether bounds by rows are expected to be cheaper than adding every posting."""
-    if outlook.rows == 0 or not outlook.exact:
+    if outlook.rows == 0:
         return np.bool_(False)
     total, by_rows = np.float64(outlook.postings), np.float64(outlook.by_rows)
     rest = np.float64(outlook.postings - outlook.longest)

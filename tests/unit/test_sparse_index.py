@@ -269,6 +269,7 @@ def test_impact_rows_bound_every_value(monkeypatch: pytest.MonkeyPatch):
         ([[1, 1], [1, 1], [1, 2]], [-1, -1]),
         ([[1e-20, 1], [1, 1], [1, 2]], [1, 1]),  # a sum that need not be exact
         ([[1, 1], [1, 1], [1, 2]], [1, 1e-20]),
+        ([[1e-45, 0], [1e-45, 0], [1e-45, 0]], [1, 0]),  # a product that loses more than its last bit
     ],
 )
 def test_impact_rows_are_left_out_where_they_prove_nothing(
@@ -277,6 +278,15 @@ def test_impact_rows_are_left_out_where_they_prove_nothing(
     built = with_rows(monkeypatch, np.array(documents))
     (_, bounded, _), _ = run_kernel(built, csr_array(np.array([query])), 2, Sample(1, 3, 3))
     assert bounded == 0
+
+
+def test_a_frequent_dimension_of_zeros_has_no_use_for_its_row(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(impacts, "_BUDGET", 1e9)
+    monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
+    stored = csr_array((np.array([0.0, 0.0, 1.0]), np.array([0, 0, 1]), np.array([0, 1, 3])), shape=(2, 2))
+    built = SparseIndex.build(stored)
+    assert hits(built, [1, 0]) == []
+    assert hits(built, [1, 1]) == [(1, 1.0)]
 
 
 def test_impact_rows_stay_within_their_budget():
