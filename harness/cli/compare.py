@@ -63,7 +63,7 @@ def compare(
     """
     from harness import api
     from harness.plan import CompareRequest
-    from harness.store import check_target, new_folder
+    from harness.store import check_target
 
     request = CompareRequest(
         backends=backends,
@@ -90,9 +90,15 @@ def compare(
     with progress_display() as display:
         comparison = api.run(plan, display)
     write_report(comparison.report, format_name)
-    stem = f"{plan.dataset_name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
-    folder = out if out is not None else new_folder(_DEFAULT_OUT, stem)
+    folder = out if out is not None else _folder_of_this_run(plan.dataset_name)
     comparison.save(folder, overwrite=overwrite, keep_text=not no_text)
     typer.echo(f"report: {folder / 'report.json'}", err=True)
     if comparison.failed:
         raise typer.Exit(ExitCode.UNAVAILABLE)
+
+
+def _folder_of_this_run(dataset: str) -> Path:
+    """A new folder named after the dataset and the time in UTC."""
+    from harness.store import new_folder
+
+    return new_folder(_DEFAULT_OUT, f"{dataset}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}")
