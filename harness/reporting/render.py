@@ -41,7 +41,12 @@ def _terminal(report: Report, *, terminal: bool) -> str:
     console.print(Text(header(report), style="bold"))
     for table in tables(report):
         drawn = RichTable(
-            title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+            title=table.title,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
         )
         for number, column in enumerate(table.columns):
             if number == 0:

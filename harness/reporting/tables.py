@@ -45,6 +45,9 @@ def header(report: Report) -> str:
     if dataset.sampled_from is not None:
         queries = f"{dataset.queries.searched:,} of {dataset.sampled_from:,} queries, a sample"
     judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
+    evaluated = _evaluated(report)
+    if len(evaluated) == 1:
+        judged += f", {evaluated.pop():,} evaluated"
     parts = [
         dataset.name,
         f"{dataset.documents:,} documents{empty}",
@@ -52,7 +55,6 @@ def header(report: Report) -> str:
         judged if dataset.judgments else "no judgments, so no metrics",
         f"k={resolved['k']}",
         f"ties={resolved['ties']}",
-        f"queries={resolved['queries']}",
     ]
     analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
     return " · ".join([*parts, *analyzers])
@@ -85,10 +87,11 @@ def legend(report: Report) -> list[str]:
     if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")
     if any(backend.parity for backend in report.backends):
-        lines.append(
+        lines += [
             "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking, "
-            "the same up to ties of the exact scores; Δscore: the largest relative difference of a score"
-        )
+            "the same",
+            "up to ties of the exact scores; overlap, RBO: means over queries; Δscore: largest relative difference",
+        ]
     shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
     marks = [meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown]
     lines.extend(meaning.format(tests=len(report.comparisons)) for meaning in marks)
@@ -96,19 +99,20 @@ def legend(report: Report) -> list[str]:
 
 
 def _quality(report: Report) -> Table:
-    names = _metric_names(report)
-    rows = [
-        (backend.label, *(_metric(backend, name) for name in names), *_evaluated(backend))
-        for backend in report.backends
-    ]
-    return Table("Quality", ("backend", *names, "answered", "evaluated"), tuple(rows) if names else ())
+    names, evaluated = _metric_names(report), _evaluated(report)
+    columns = ("backend", *names, "answered", *(["evaluated"] if len(evaluated) > 1 else []))
+    rows = []
+    for backend in report.backends:
+        counts = backend.queries
+        shown = [counts.answered, *([counts.evaluated] if len(evaluated) > 1 else [])] if counts is not None else []
+        cells = [f"{count:,}" for count in shown] or [NOT_APPLICABLE] * (len(columns) - len(names) - 1)
+        rows.append((backend.label, *(_metric(backend, name) for name in names), *cells))
+    return Table("Quality", columns, tuple(rows) if names else ())
 
 
-def _evaluated(backend: BackendResult) -> tuple[str, str]:
-    counts = backend.queries
-    if counts is None:
-        return (NOT_APPLICABLE, NOT_APPLICABLE)
-    return (f"{counts.answered:,}", f"{counts.evaluated:,}")
+def _evaluated(report: Report) -> set[int]:
+    """How many queries the means are taken over; more than one number when backends answered different ones."""
+    return {backend.queries.evaluated for backend in report.backends if backend.queries is not None}
 
 
 def _metric_names(report: Report) -> list[str]:
