@@ -89,7 +89,7 @@ def legend(report: Report) -> list[str]:
     if any(backend.parity for backend in report.backends):
         lines += [
             "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking,",
-            "the same up to ties of the exact scores; overlap, RBO: means over queries; Δscore: largest rel. difference",
+            "the same up to ties of the exact scores; overlap, RBO: means; Δscore: the largest relative difference",
         ]
     shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
     marks = [meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown]
