@@ -27,6 +27,8 @@ JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
 
 _SCHEME = 1
 _MANIFEST = "manifest.json"
+_FIX = "set HARNESS_CACHE to a folder that can be written and has room"
+_WRITING_ONLY = (errno.EROFS, errno.EFBIG)
 _log = logging.getLogger("harness")
 
 
@@ -47,12 +49,23 @@ class Cache:
         self.root = _default_root() if root is None else root
         self._verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
 
+    def folder(self, name: str) -> Path:
+        """The sub-folder ``name`` for work of the caller's own, created if need be.
+
+        Raises CacheError when it cannot be created or written.
+        """
+        path = self.root / name
+        with _writing(self.root):
+            path.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=path).close()
+        return path
+
     def get_or_build(self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None]) -> Path:
         """The folder of the entry ``key``, made by ``build(folder)`` unless it is there and undamaged.
 
         ``kind`` is a plain word that names the sub-folder; ``key`` says everything that changes the content. ``build``
         gets an empty folder and fills it; what it raises passes through and leaves no entry behind. Raises CacheError
-        when the cache cannot be written or its disk is full.
+        when the cache cannot be written, for whatever reason, or its disk is full.
         """
         text = json.dumps({"scheme": _SCHEME, "kind": kind, "key": key}, sort_keys=True, separators=(",", ":"))
         name = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -130,7 +143,10 @@ def _state(entry: Path, files: Mapping[str, Any]) -> tuple[tuple[str, int, int],
 def _default_root() -> Path:
     given = os.environ.get("HARNESS_CACHE")
     if given:
-        return Path(given).expanduser()
+        try:
+            return Path(given).expanduser()
+        except RuntimeError as error:
+            raise CacheError(f"the cache '{given}' cannot be found: {error}", fix=_FIX) from error
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("retrieval-harness"))
@@ -143,15 +159,14 @@ def _writing(root: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CacheError(f"the disk of the cache '{root}' is full", fix=_FIX) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST) and _within(
-            error, root
-        ):
-            raise CacheError(f"the cache '{root}' cannot be written: {error.strerror}", fix=_FIX) from error
+        if _concerns(error, root):
+            raise CacheError(f"the cache '{root}' cannot be written: {error.strerror or error}", fix=_FIX) from error
         raise
 
 
-_FIX = "set HARNESS_CACHE to a folder that can be written and has room"
-
-
-def _within(error: OSError, root: Path) -> bool:
-    return error.filename is not None and Path(str(error.filename)).is_relative_to(root)
+def _concerns(error: OSError, root: Path) -> bool:
+    """Whether the file that failed lies in the cache or on the way to it: not a file that a build reads."""
+    if error.filename is None:  # a stream that was open already
+        return error.errno in _WRITING_ONLY
+    failed, home = Path(os.fsdecode(error.filename)).absolute(), root.absolute()
+    return failed.is_relative_to(home) or home.is_relative_to(failed)

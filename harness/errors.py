@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 _SHOWN = 20
+_NAMES = 12
+_NEAR = 0.5
 
 
 class HarnessError(Exception):
@@ -69,14 +71,27 @@ class UsageError(HarnessError):
 
 
 class UnknownNameError(UsageError):
-    """A name that is not registered; suggests the nearest one and lists the rest."""
+    """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
+
+    ``known`` holds all of them.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         folded = {candidate.lower(): candidate for candidate in self.known}
         near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
         hint = f"did you mean '{folded[near[0]]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {', '.join(self.known) or 'none'}")
+        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
+
+
+def _listed(name: str, known: Sequence[str]) -> str:
+    """All names when they are few, else the nearest ones, then the first of the others, and how many there are."""
+    if len(known) <= _NAMES:
+        return ", ".join(known)
+    likeness = {one: difflib.SequenceMatcher(None, name.lower(), one.lower()).ratio() for one in known}
+    near = sorted((one for one in known if likeness[one] >= _NEAR), key=lambda one: -likeness[one])
+    shown = list(dict.fromkeys([*near, *known]))[:_NAMES]
+    return f"{', '.join(shown)}, … ({len(known)} in all)"
 
 
 class CardError(HarnessError):
@@ -86,19 +101,38 @@ class CardError(HarnessError):
 
 
 class DataError(HarnessError):
-    """One input file is malformed: all its problems in one report (the first 20, then a count)."""
+    """One input file is malformed: all its problems in one report (the first 20, then a count).
+
+    ``others`` holds what is wrong with further files, where several were read before anything was reported.
+    """
 
     def __init__(
-        self, source: str, problems: Sequence[str], *, fix: str | None = None, count: int | None = None
+        self,
+        source: str,
+        problems: Sequence[str],
+        *,
+        fix: str | None = None,
+        count: int | None = None,
+        others: Sequence[DataError] = (),
     ) -> None:
         """``count`` is the number of problems when ``problems`` holds only the first of them."""
-        self.source, self.problems = source, tuple(problems)
+        self.source, self.problems, self.others = source, tuple(problems), tuple(others)
         self.count = len(self.problems) if count is None else count
         shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]
         if self.count > len(shown):
             shown.append(f"  … and {self.count - len(shown)} more")
         plural = "problem" if self.count == 1 else "problems"
         super().__init__("\n".join([f"{source}: {self.count} {plural}", *shown]), fix=fix)
+        if others:
+            self.args = ("\n".join(map(str, (self, *others))),)
+
+    @classmethod
+    def of_files(cls, faults: Sequence[DataError]) -> DataError:
+        """One error for all of ``faults`` (at least one), each of another file, in their order."""
+        first, *others = faults
+        if not others:
+            return first
+        return cls(first.source, first.problems, fix=first.fix, count=first.count, others=others)
 
 
 class RankingError(HarnessError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -13,12 +14,16 @@ import typer
 
 from harness.cards import BackendCard, DatasetCard, Oracle, Parameter
 from harness.cli.completion import complete_backend, complete_dataset
-from harness.errors import UnknownNameError
-from harness.registry import find_cards
+from harness.errors import BackendError, CardError, UnknownNameError
+from harness.registry import find_cards, load_engine
 
 __all__ = ["CardFormat", "backends", "datasets"]
 
-C = TypeVar("C")
+C = TypeVar("C", BackendCard, DatasetCard)
+
+_WIDTH = 100
+_LABEL = 12
+_NARROW = 20
 
 
 class CardFormat(StrEnum):
@@ -44,14 +49,8 @@ def backends(
 ) -> None:
     """List the backends, or show one with its parameters."""
     known = find_cards("backends", cards)
-    if name is not None:
-        card = _named("backend", name, known)
-        typer.echo(_json(card) if output is CardFormat.JSON else _backend_page(card))
-    elif output is CardFormat.JSON:
-        typer.echo(_json(list(known.values())))
-    else:
-        rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
-        typer.echo(_table(("backend", "extra", "summary"), rows))
+    rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
+    typer.echo(_shown("backend", name, known, output, _backend_page, ("backend", "extra", "summary"), rows))
 
 
 def datasets(
@@ -61,23 +60,29 @@ def datasets(
 ) -> None:
     """List the datasets, or show one."""
     known = find_cards("datasets", cards)
-    if name is not None:
-        card = _named("dataset", name, known)
-        typer.echo(_json(card) if output is CardFormat.JSON else _dataset_page(card))
-    elif output is CardFormat.JSON:
-        typer.echo(_json(list(known.values())))
-    else:
-        facts = [
-            (card.name, _count(card.documents), _count(card.queries), card.language, card.summary)
-            for card in known.values()
-        ]
-        typer.echo(_table(("dataset", "documents", "queries", "language", "summary"), facts))
+    facts = [
+        (card.name, _count(card.documents), _count(card.queries), card.language, card.summary)
+        for card in known.values()
+    ]
+    header = ("dataset", "documents", "queries", "language", "summary")
+    typer.echo(_shown("dataset", name, known, output, _dataset_page, header, facts))
 
 
-def _named(kind: str, name: str, known: Mapping[str, C]) -> C:
+def _shown(
+    kind: str,
+    name: str | None,
+    known: Mapping[str, C],
+    output: CardFormat,
+    page: Callable[[C], str],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> str:
+    """One card, or all of them as a table of ``rows``."""
+    if name is None:
+        return _json(list(known.values())) if output is CardFormat.JSON else _table(header, rows)
     if name not in known:
         raise UnknownNameError(kind, name, known)
-    return known[name]
+    return _json(known[name]) if output is CardFormat.JSON else page(known[name])
 
 
 def _backend_page(card: BackendCard) -> str:
@@ -87,16 +92,24 @@ def _backend_page(card: BackendCard) -> str:
         ("encoder", card.encoder),
         ("oracle", _oracle(card.oracle)),
         ("card", str(card.path)),
+        *_gaps(card),
     ]
-    lines = [f"{card.name}: {card.summary}", "", *_facts(facts)]
-    if card.parameters:
-        rows = [
-            (parameter.name, parameter.type, _value(parameter.default), _accepted(parameter), parameter.scope,
-             parameter.help)
-            for parameter in card.parameters.values()
-        ]  # fmt: skip
-        lines += ["", _table(("parameter", "type", "default", "accepts", "changes", "meaning"), rows)]
+    lines = [*_title(card), "", *_facts(facts)]
+    for parameter in card.parameters.values():
+        default = f"default {_value(parameter.default)}"
+        accepted = f", {_accepted(parameter)}" if _accepted(parameter) else ""
+        head = f"{parameter.name}  {parameter.type}, {default}{accepted} (changes the {parameter.scope})"
+        lines += ["", *_wrapped(head, "    ", first=""), *_wrapped(parameter.help, "    ")]
     return "\n".join(lines)
+
+
+def _gaps(card: BackendCard) -> list[tuple[str, str]]:
+    """What the engine itself declares that it cannot do; adapters are imported for it, client libraries are not."""
+    try:
+        gaps = load_engine(card).capabilities.gaps
+    except (BackendError, CardError) as error:
+        return [("gaps", f"not known here: {error.what}")]
+    return [("gap", f"{test.removeprefix('test_').replace('_', ' ')}: {reason}") for test, reason in gaps.items()]
 
 
 def _dataset_page(card: DatasetCard) -> str:
@@ -114,7 +127,7 @@ def _dataset_page(card: DatasetCard) -> str:
         ("location", str(card.location)),
         ("card", str(card.path)),
     ]
-    return "\n".join([f"{card.name}: {card.summary}", "", *_facts(facts)])
+    return "\n".join([*_title(card), "", *_facts(facts)])
 
 
 def _oracle(oracle: Oracle) -> str:
@@ -126,14 +139,15 @@ def _oracle(oracle: Oracle) -> str:
 
 
 def _accepted(parameter: Parameter) -> str:
+    """The values that a parameter takes, in words; nothing when it takes any of its type."""
     if parameter.choices:
-        return ", ".join(_value(choice) for choice in parameter.choices)
+        return f"one of {', '.join(_value(choice) for choice in parameter.choices)}"
     low, high = parameter.minimum, parameter.maximum
     if low is not None and high is not None:
         return f"{low:g} to {high:g}"
     if low is not None:
         return f"at least {low:g}"
-    return "any" if high is None else f"at most {high:g}"
+    return "" if high is None else f"at most {high:g}"
 
 
 def _value(value: object) -> str:
@@ -147,15 +161,37 @@ def _count(count: int | None) -> str:
     return "not stated" if count is None else f"{count:,}"
 
 
+def _title(card: BackendCard | DatasetCard) -> list[str]:
+    return _wrapped(f"{card.name}: {card.summary}", "  ", first="")
+
+
 def _facts(facts: Iterable[tuple[str, str]]) -> list[str]:
-    return [f"  {label:<10} {text}" for label, text in facts]
+    return [line for label, text in facts for line in _wrapped(text, " " * (_LABEL + 1), first=f"  {label:<10} ")]
+
+
+def _wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDTH) -> list[str]:
+    """Lines of at most ``width`` columns, where there is a space to break at: a path or an address stays whole."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The last column is wrapped, so that a line has at most 100 columns."""
     cells = [header, *rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header) - 1)]
+    left = sum(widths) + 2 * len(widths)
+    widths.append(min(max(len(row[-1]) for row in cells), max(_WIDTH - left, _NARROW)))
+    lines: list[str] = []
+    for row in (header, ["-" * width for width in widths], *rows):
+        first = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))[:left]
+        lines += _wrapped(row[-1], " " * left, first=first, width=left + widths[-1]) or [first.rstrip()]
+    return "\n".join(lines)
 
 
 def _json(cards: BackendCard | DatasetCard | Sequence[BackendCard | DatasetCard]) -> str:

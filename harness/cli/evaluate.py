@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, UsageError
 from harness.evaluation import DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_measures, score
@@ -29,8 +30,9 @@ def evaluate(
     ] = None,
     per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Every query's values too.")] = False,
     output: Annotated[ScoreFormat, typer.Option("--format", help="How to print.")] = ScoreFormat.TABLE,
-    relevance_level: Annotated[
-        int, typer.Option("--relevance-level", "-l", min=1, help="Lowest grade that counts as relevant.")
+    relevance: Annotated[
+        int,
+        typer.Option("--relevance", "--relevance-level", "-l", min=1, help="Lowest grade that counts as relevant."),
     ] = 1,
     ties: Annotated[
         TieRule | None, typer.Option(help="How equal scores are ordered. Default: trec_eval.", show_default=False)
@@ -46,26 +48,38 @@ def evaluate(
         bool, typer.Option("--trec-eval", help="trec_eval's own choice: --queries answered --ties trec_eval.")
     ] = False,
 ) -> None:
-    """Score runs against relevance judgments."""
+    """Score runs against relevance judgments.
+
+    A run that cannot be scored (malformed, empty, or of another collection) stops none of the others: their scores are
+    printed, its errors follow on stderr, and the exit code is 3. Faulty judgments stop everything.
+    """
     if trec_eval and (ties is not None or queries is not None):
         raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
     rule = ties or TieRule.TREC_EVAL
     as_trec_eval = trec_eval or output is ScoreFormat.TREC_EVAL
     chosen = queries or (QuerySet.ANSWERED if as_trec_eval else QuerySet.RELEVANT)
     measures = _measures(metrics, output)
-    judgments, tagged = _read(qrels, run)
+    names = _names(run)
+    judgments, tagged, faults = _read(qrels, run)
     scored: list[NamedScores] = []
-    for name, (hits, tag) in zip(_names(run), tagged, strict=True):
+    for name, path in zip(names, run, strict=True):
+        if path not in tagged:
+            continue
+        hits, tag = tagged[path]
         try:
-            scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance_level)
+            scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance)
         except DataError as error:
-            raise DataError(name, error.problems, fix=error.fix) from error
-        scored.append(NamedScores(name, tag, scores))
-    tagged_output = metrics is None or "official" in metrics
-    typer.echo(render_scores(scored, output, per_query=per_query, relevance=relevance_level, tagged=tagged_output))
+            faults.append(DataError(name, error.problems, fix=error.fix))
+        else:
+            scored.append(NamedScores(name, tag, scores))
+    if scored:
+        tagged_output = metrics is None or "official" in metrics
+        typer.echo(render_scores(scored, output, per_query=per_query, relevance=relevance, tagged=tagged_output))
     if output not in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN):
         for named in scored:
             typer.echo(counts_line(named), err=True)
+    if faults:
+        raise DataError.of_files(faults)
 
 
 def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:
@@ -74,28 +88,32 @@ def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:
     return official_measures() if output is ScoreFormat.TREC_EVAL else parse_measures(DEFAULT_METRICS)
 
 
-def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, list[TaggedRun]]:
-    """All files; the problems of every faulty one are reported together."""
+def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
+    """Judgments, the runs that can be read, and what is wrong with the others.
+
+    Raises DataError when the judgments are faulty, for all faulty files together.
+    """
     faults: list[DataError] = []
     judgments: Qrels | None = None
-    tagged: list[TaggedRun] = []
+    tagged: dict[Path, TaggedRun] = {}
     try:
         judgments = read_qrels(qrels)
     except DataError as error:
         faults.append(error)
     for path in runs:
         try:
-            tagged.append(read_tagged_run(path))
+            tagged[path] = read_tagged_run(path)
         except DataError as error:
             faults.append(error)
-    if judgments is None or faults:
-        if len(faults) == 1:
-            raise faults[0]
-        raise HarnessError("\n".join(str(fault) for fault in faults))
-    return judgments, tagged
+    if judgments is None:
+        raise DataError.of_files(faults)
+    return judgments, tagged, faults
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """File names; whole paths where two files have the same name."""
+    """File names; whole paths where two files have the same name. Raises UsageError for a run given twice."""
+    twice = [str(path) for path, count in Counter(paths).items() if count > 1]
+    if twice:
+        raise UsageError(f"given more than once: {', '.join(twice)}", fix="name each run once")
     names = [path.name for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.cache import Cache
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.loaders.prepared import JoinRule, Texts, content_digest, prepare_texts
-from harness.loaders.problems import Problems
+from harness.loaders.problems import Problems, counted
 from harness.loaders.qrels import group_judgments, judged_query_ids, read_beir_qrels
 from harness.loaders.source import Source
 from harness.protocols import Progress
@@ -24,7 +24,10 @@ __all__ = ["Collection", "Reading", "read_collection", "read_corpus"]
 
 _CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
 _QUERY_RULE = JoinRule(fields=("text",))
-_NO_QUERIES = "harness.loaders.load_corpus reads a corpus that has no queries"
+_NO_QUERIES = (
+    'queries.jsonl holds what is asked, one {"_id": …, "text": …} a line. '
+    "In Python, harness.loaders.load_corpus reads the documents alone"
+)
 _UNKNOWN_FIX = (
     "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
     "can find: judgments_of_unknown_documents = {{ {} = {} }}"
@@ -103,8 +106,7 @@ def read_collection(source: Source, how: Reading) -> Collection:
     source.require(_CORPUS, fix=_LAYOUT)
     member = source.require(_QUERIES, fix=_NO_QUERIES)
     chosen = _choose_split(source, how.split)
-    queries = prepare_texts(source, member, _QUERY_RULE, how.cache, None)
-    documents = read_corpus(source, how)
+    queries, documents = _read_texts(source, member, how)
     known = _Known(queries.ids, documents.corpus.ids, how.unknown_documents.get(chosen, 0))
     judged = _read_judgments(source, chosen, known) if chosen else None
     return Collection(
@@ -118,6 +120,19 @@ def read_collection(source: Source, how: Reading) -> Collection:
         raw_sha256={**documents.raw_sha256, **_raw(source, member), **(judged.raw_sha256 if judged else {})},
         notes=(*documents.notes, *_labelled(member, queries.notes), *(judged.notes if judged else ())),
     )
+
+
+def _read_texts(source: Source, member: str, how: Reading) -> tuple[Texts, Documents]:
+    """Queries (of ``member``) and documents; the problems of both files are reported together."""
+    try:
+        queries = prepare_texts(source, member, _QUERY_RULE, how.cache, None)
+    except DataError as fault:
+        try:
+            read_corpus(source, how)
+        except DataError as other:
+            raise DataError.of_files([fault, other]) from fault
+        raise
+    return queries, read_corpus(source, how)
 
 
 def _choose_split(source: Source, wanted: str | None) -> str:
@@ -152,7 +167,9 @@ def _read_judgments(source: Source, split: str, known: _Known) -> Judged:
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {_QUERIES}")
     strangers = _unknown(judgments.doc_ids, known.doc_ids)
     if len(strangers) == known.unknown_documents != len(judgments.lines):
-        notes += [f"{len(strangers)} judgments name documents that are not in the corpus"] if strangers else []
+        if strangers:
+            verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
+            notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {_CORPUS}")

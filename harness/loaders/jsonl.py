@@ -125,8 +125,8 @@ def _wrong(values: dict[str, Any], field: str, expected: str) -> str:
     if field in values:
         return f"'{field}' is {_show(values[field])}, expected {expected}"
     near = _similar(tuple(values), field)
-    hint = f" (did you mean to call '{near}' so?)" if near else ""
-    return f"the field '{field}' is missing{hint}; there are: {', '.join(values) or 'none'}"
+    hint = f"; rename '{near}' to '{field}'?" if near else ""
+    return f"the field '{field}' is missing (there are: {', '.join(values) or 'none'}){hint}"
 
 
 def _title_problem(values: dict[str, Any]) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
+from harness.loaders.problems import counted
 from harness.types import Qrels, Run
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _QUERY = ("query_id", "query", "qid", "q_id", "topic", "query-id")
 _DOCUMENT = ("doc_id", "docid", "docno", "document", "corpus-id")
 _SCORE = ("score", "sim")
 _GRADE = ("relevance", "grade", "label", "rel", "score")
+_SHOWN = 40
 
 
 def run_from_dict(run: Mapping[str, Mapping[str, float]]) -> Run:
@@ -71,16 +74,42 @@ def _from_dict(
     table: Mapping[str, Mapping[str, float]],
     build: Callable[[pa.ChunkedArray, pa.ChunkedArray, npt.NDArray[np.float64]], Built],
 ) -> Built:
-    lengths = np.fromiter((len(inner) for inner in table.values()), np.int64, len(table))
     try:
+        lengths = np.fromiter((len(inner) for inner in table.values()), np.int64, len(table))
         values = np.fromiter(chain.from_iterable(inner.values() for inner in table.values()), np.float64)
         codes = pa.array(np.repeat(np.arange(len(table), dtype=np.int32), lengths))
         queries = pa.DictionaryArray.from_arrays(codes, _strings(table))
         return build(
             pa.chunked_array([queries]), pa.chunked_array([_strings(chain.from_iterable(table.values()))]), values
         )
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        raise DataError(name, [str(error)], fix="give {query id: {document id: number}} with ids as strings") from error
+    except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        problems = list(_faults(table)) or [str(error)]
+        raise DataError(name, problems, fix="give {query id: {document id: number}} with ids as strings") from error
+
+
+def _faults(table: Mapping[Any, Any]) -> Iterator[str]:
+    """What is no ``{query id: {document id: number}}``, in words; looked for only when something is."""
+    for query, inner in table.items():
+        if not isinstance(query, str):
+            yield f"the query id {query!r} is {_kind(query)}, expected a string"
+        if not isinstance(inner, Mapping):
+            yield f"query {query!r} has {_kind(inner)} ({_short(inner)}), expected {{document id: number}}"
+            continue
+        for document, value in inner.items():
+            if not isinstance(document, str):
+                yield f"query {query!r}: the document id {document!r} is {_kind(document)}, expected a string"
+            if not isinstance(value, Real):
+                yield f"query {query!r}, document {document!r}: {_short(value)} is {_kind(value)}, expected a number"
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _strings(values: Iterable[str]) -> pa.Array:
@@ -104,7 +133,7 @@ def _column(name: str, frame: pd.DataFrame, known: tuple[str, ...]) -> pd.Series
 
 def _texts(name: str, column: pd.Series[Any]) -> pa.ChunkedArray:
     if bool(column.isna().any()):
-        raise DataError(name, [f"column '{column.name}' lacks {int(column.isna().sum())} ids"])
+        raise DataError(name, [f"column '{column.name}' lacks {counted(int(column.isna().sum()), 'id')}"])
     return pa.chunked_array([_strings(column.astype(str))])
 
 

@@ -152,7 +152,7 @@ def _note_duplicates(
     first = np.maximum.accumulate(np.where(starts, np.arange(len(rows)), 0))
     for place in repeats[np.argsort(rows[repeats])].tolist():
         row = int(rows[place])
-        problems.add(int(lines[row]), f"the id '{ids[row]}' is that of line {lines[rows[first[place]]]}")
+        problems.add(int(lines[row]), f"duplicate id '{ids[row]}', first on line {lines[rows[first[place]]]}")
 
 
 class _ColumnDigest:

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.loaders.problems import Problems
+from harness.loaders.problems import Problems, counted
 from harness.loaders.source import read_lines
 from harness.types import Ids, Int64Array, Qrels
 
@@ -86,10 +86,10 @@ def judged_query_ids(stream: BinaryIO) -> set[str]:
 
 def _problem(columns: Sequence[str]) -> str | None:
     if len(columns) != len(_HEADER):
-        text = f"{len(columns)} columns, expected 3 separated by tabs: query, document, grade"
+        text = f"{counted(len(columns), 'column')}, expected 3 separated by tabs: query, document, grade"
         if len(columns) == 1 and len(columns[0].split()) > 1:
             return f"{text} (these are separated by spaces)"
-        if len(columns) > 1 and len(columns) == 4:
+        if len(columns) == 4:
             return f"{text} (four are TREC's layout)"
         return text
     if not columns[0] or not columns[1]:

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from harness.cache import file_digest
 from harness.errors import DataError
-from harness.loaders.problems import Problems
+from harness.loaders.problems import Problems, counted
 from harness.strict_toml import nearest
 
 __all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
@@ -232,7 +232,7 @@ def is_blank(line: bytes) -> bool:
 def note_blank(count: int, notes: list[str]) -> None:
     """Note how many blank lines were passed over, if there were any."""
     if count:
-        notes.append(f"{count} blank {'line was' if count == 1 else 'lines were'} ignored")
+        notes.append(f"{counted(count, 'blank line')} {'was' if count == 1 else 'were'} ignored")
 
 
 def _reason(error: Exception) -> str:

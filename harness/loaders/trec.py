@@ -65,9 +65,16 @@ def read_qrels(path: Path | str) -> Qrels:
     """Judgments in TREC's layout (four columns) or BEIR's (three, separated by tabs, with or without its header).
 
     Raises DataError with every problem and its line: a wrong number of columns, a grade that is no whole number, a
-    document judged twice under one query.
+    document judged twice under one query; and for a file without judgments.
     """
-    content = _content(Path(path))
+    qrels = _read_qrels(Path(path))
+    if not len(qrels):
+        raise DataError(str(path), ["the file holds no judgments"])
+    return qrels
+
+
+def _read_qrels(path: Path) -> Qrels:
+    content = _content(path)
     problems = Problems(str(path))
     if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:
         qrels = group_judgments(read_beir_qrels(BytesIO(content), problems, []), problems)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.problems import Problems
+from harness.loaders.problems import Problems, counted
 from harness.types import Qrels, Run
 
 __all__ = ["parse_qrels_lines", "parse_run_lines"]
@@ -49,7 +49,7 @@ def _read(content: bytes, problems: Problems, names: Sequence[str], wrong: Calla
     at = names.index("score") if "score" in names else names.index("grade")
     for line, parts in _lines(content, problems):
         if len(parts) != len(names):
-            problems.add(line, f"{len(parts)} columns, expected {len(names)}: {' '.join(names)}")
+            problems.add(line, f"{counted(len(parts), 'column')}, expected {len(names)}: {' '.join(names)}")
             continue
         problem = wrong(parts[at])
         if problem is not None:

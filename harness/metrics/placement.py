@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness import ranking
 from harness.errors import DataError
-from harness.jit import kernel
+from harness.jit import inline_kernel, kernel
 from harness.metrics.judged import JudgedHits
 from harness.ranking import IdBytes, TieRule, is_larger_id
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
@@ -96,9 +96,10 @@ def _match(kind: str, ids: Ids, judged: Ids) -> Int32Array:
     """Judged row of each id of the run; a run that shares no id with the judgments is a mistake, never a score of 0."""
     found = judged.rows_of(ids)
     if len(ids) and len(judged) and not bool((found >= 0).any()):
+        none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
         raise DataError(
             "run",
-            [f"none of its {len(ids)} {kind} ids is judged (run: '{ids[0]}', judgments: '{judged[0]}')"],
+            [f"{none} (run: '{ids[0]}', judgments: '{judged[0]}')"],
             fix="check that run and judgments belong to the same collection",
         )
     return found
@@ -178,6 +179,17 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
     return duplicates
 
 
+@inline_kernel
+def _stretch(scores: Float32Array, begin: int, end: int, at: int) -> tuple[int, int]:
+    """First and one past the last of the neighbours of position ``at`` that have its score."""
+    low, high = at, at + 1
+    while low > begin and scores[low - 1] == scores[at]:
+        low -= 1
+    while high < end and scores[high] == scores[at]:
+        high += 1
+    return low, high
+
+
 @kernel
 def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64Array, tied: Int64Array) -> None:
     """Ranks by position; a tie group is a stretch of neighbours with one score."""
@@ -192,11 +204,7 @@ def _take_as_listed(hits: _Hits, marks: _Marks, ranks: Int64Array, above: Int64A
             at = marks.at[place]
             ranks[place] = at - begin + 1
             if at >= high:
-                low, high = at, at + 1
-                while low > begin and hits.scores[low - 1] == hits.scores[at]:
-                    low -= 1
-                while high < end and hits.scores[high] == hits.scores[at]:
-                    high += 1
+                low, high = _stretch(hits.scores, begin, end, at)
             above[place], tied[place] = low - begin, high - low
 
 
@@ -223,11 +231,7 @@ def _group_ties(hits: _Hits, marks: _Marks, budget: int, above: Int64Array, tied
                 spent += (end - begin) // _SCORES + (end - begin if equal > 1 else 0)
             else:
                 if at >= high:
-                    low, high = at, at + 1
-                    while low > begin and hits.scores[low - 1] == score:
-                        low -= 1
-                    while high < end and hits.scores[high] == score:
-                        high += 1
+                    low, high = _stretch(hits.scores, begin, end, at)
                 above[place], tied[place] = low - begin, high - low
                 spent += high - low if high - low > 1 else 0
         if spent > budget:

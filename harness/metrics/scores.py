@@ -68,7 +68,7 @@ def is_mean(measure: Measure) -> bool:
     return KINDS[measure.name].aggregate == "mean"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scores:
     """Values of one run: Q evaluated queries (in the order of the judgments), M measures.
 
@@ -85,6 +85,12 @@ class Scores:
     counts: QueryCounts
     ties: TieRule
     queries: QuerySet
+
+    def __repr__(self) -> str:
+        """Short, for people: how many queries, and each measure's value over them."""
+        count = self.counts.evaluated
+        means = ", ".join(f"{summary.measure}={summary.value:.4g}" for summary in self.means())
+        return f"<Scores of {count:,} {'query' if count == 1 else 'queries'}: {means}>"
 
     def means(self) -> list[Summary]:
         """Each measure over all evaluated queries: the mean, the sum for counts, the geometric mean for gm_map.

@@ -18,7 +18,7 @@ one row there.
 A measure is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
 name is shown. R is the number of relevant documents of a query; a document is relevant when its grade is at least
-`rel`, which follows `--relevance-level` (1) unless it is stated. Higher is better for every measure but the counts. An
+`rel`, which follows `--relevance` (1) unless it is stated. Higher is better for every measure but the counts. An
 unanswered query and a query without relevant documents have the value 0, and which queries an average is taken over is
 [stated with it](../explanation/ties.md#which-queries-count).
 

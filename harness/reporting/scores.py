@@ -16,7 +16,7 @@ from harness.reporting.trec_eval import trec_eval_text
 
 __all__ = ["NamedScores", "ScoreFormat", "counts_line", "render_scores"]
 
-_INTERVAL = "[lowest, highest]: what other orders of equal scores would give"
+_INTERVAL = "[lowest–highest]: what other orders of equal scores would give"
 _UNDECIDED = "~ the difference to another run lies within what ties allow"
 
 
@@ -74,8 +74,9 @@ def render_scores(
 def counts_line(run: NamedScores) -> str:
     """How many queries there are, and over which of them was averaged."""
     counts = run.scores.counts
+    noun = "query" if counts.judged == 1 else "queries"
     text = (
-        f"{run.name}: {counts.judged} queries judged, {counts.relevant} with a relevant document, "
+        f"{run.name}: {counts.judged} {noun} judged, {counts.relevant} with a relevant document, "
         f"{counts.answered} answered; averaged over {counts.evaluated} ({run.scores.queries})"
     )
     return f"{text}; {counts.unjudged} of the run left out, not judged" if counts.unjudged else text
@@ -112,7 +113,7 @@ def _cell(summary: Summary, others: Iterable[Summary]) -> str:
         return f"{summary.value:.0f}"
     text = _number(summary.value)
     if summary.matters:
-        text = f"{text} [{_number(summary.low)}, {_number(summary.high)}]"
+        text = f"{text} [{_number(summary.low)}–{_number(summary.high)}]"
     return f"{text} ~" if any(undecided_by_ties(summary, other) for other in others) else text
 
 

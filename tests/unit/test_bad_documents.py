@@ -55,13 +55,19 @@ RECORDS = [
     (b"[", "line 3: malformed JSON: one object on each line is expected, not a list of objects"),
     (b'["x","a"]', 'line 3: a JSON object is expected, not ["x","a"]'),
     (b'"x"', 'line 3: a JSON object is expected, not "x"'),
-    (b'{"text":"a"}', "line 3: the field '_id' is missing; there are: text"),
-    (b"{}", "line 3: the field '_id' is missing; there are: none"),
-    (b'{"id":"x","text":"a"}', "line 3: the field '_id' is missing (did you mean to call 'id' so?)"),
-    (b'{"_ID":"x","text":"a"}', "line 3: the field '_id' is missing (did you mean to call '_ID' so?)"),
-    (b'{"doc_id":"x","text":"a"}', "line 3: the field '_id' is missing (did you mean to call 'doc_id' so?)"),
-    (b'{"_id":"x","txt":"a"}', "line 3: the field 'text' is missing (did you mean to call 'txt' so?)"),
-    (b'{"_id":"x","contents":"a"}', "line 3: the field 'text' is missing (did you mean to call 'contents' so?)"),
+    (b'{"text":"a"}', "line 3: the field '_id' is missing (there are: text)"),
+    (b"{}", "line 3: the field '_id' is missing (there are: none)"),
+    (b'{"id":"x","text":"a"}', "line 3: the field '_id' is missing (there are: id, text); rename 'id' to '_id'?"),
+    (b'{"_ID":"x","text":"a"}', "line 3: the field '_id' is missing (there are: _ID, text); rename '_ID' to '_id'?"),
+    (
+        b'{"doc_id":"x","text":"a"}',
+        "line 3: the field '_id' is missing (there are: doc_id, text); rename 'doc_id' to '_id'?",
+    ),
+    (b'{"_id":"x","txt":"a"}', "line 3: the field 'text' is missing (there are: _id, txt); rename 'txt' to 'text'?"),
+    (
+        b'{"_id":"x","contents":"a"}',
+        "line 3: the field 'text' is missing (there are: _id, contents); rename 'contents' to 'text'?",
+    ),
     (b'{"_id":1.5,"text":"a"}', "line 3: '_id' is 1.5, expected a string or an integer"),
     (b'{"_id":true,"text":"a"}', "line 3: '_id' is true, expected a string or an integer"),
     (b'{"_id":null,"text":"a"}', "line 3: '_id' is null, expected a string or an integer"),
@@ -87,7 +93,7 @@ def test_faulty_records(folder, name, line, expected):
         (b'{"_id":"x","title":3,"text":"a"}', "line 3: 'title' is 3, expected a string"),
         (b'{"_id":"x","titel":"a","text":"a"}', "line 3: 'titel' looks like a misspelt 'title'"),
         (b'{"_id":"x","Title":"a","text":"a"}', "line 3: 'Title' looks like a misspelt 'title'"),
-        (b'{"_id":"d1","text":"a"}', "line 3: the id 'd1' is that of line 1"),
+        (b'{"_id":"d1","text":"a"}', "line 3: duplicate id 'd1', first on line 1"),
     ],
 )
 def test_faulty_documents(folder, line, expected):
@@ -104,8 +110,15 @@ def test_integer_and_string_ids_that_are_the_same(folder):
         folder, "queries.jsonl", b'{"_id":"1","text":"a"}\n\n{"_id":1,"text":"b"}\n{"_id":"1","text":"c"}\n'
     )
     assert "2 problems" in message
-    assert "line 3: the id '1' is that of line 1" in message
-    assert "line 4: the id '1' is that of line 1" in message
+    assert "line 3: duplicate id '1', first on line 1" in message
+    assert "line 4: duplicate id '1', first on line 1" in message
+
+
+def test_problems_of_documents_and_queries_come_together(folder):
+    (folder / "corpus.jsonl").write_bytes(b"{}\n")
+    message = fault(folder, "queries.jsonl", b'{"_id"\n{}\n')
+    assert f"{folder / 'queries.jsonl'}: 2 problems\n  line 1: malformed JSON" in message
+    assert f"{folder / 'corpus.jsonl'}: 1 problem\n  line 1: the field '_id' is missing" in message
 
 
 def test_all_problems_of_a_file_come_at_once(folder):

@@ -142,6 +142,57 @@ def test_a_cache_below_a_file_cannot_be_written(tmp_path):
         Cache(tmp_path / "file" / "cache").get_or_build("toys", KEY, Builder())
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that cannot be written")
+@pytest.mark.parametrize("place", ["none", "none/of/these", "self/status/cache"])
+def test_a_cache_that_cannot_be_created_is_one_message(place):
+    cache = Cache(Path("/proc") / place)
+    for use in (lambda: cache.get_or_build("toys", KEY, Builder()), lambda: cache.folder("work")):
+        with pytest.raises(CacheError, match=rf"the cache '/proc/{place}' cannot be written: .*\n  set HARNESS_CACHE"):
+            use()
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EIO, errno.EMFILE])
+def test_whatever_fails_within_the_cache_names_it(cache, number):
+    def fail(folder: Path) -> None:
+        raise OSError(number, os.strerror(number), str(folder / "data"))
+
+    with pytest.raises(CacheError, match=rf"cannot be written: {os.strerror(number)}\n.*HARNESS_CACHE"):
+        cache.get_or_build("toys", KEY, fail)
+
+
+def test_a_relative_cache_is_recognised_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(CacheError, match="the cache 'file/cache' cannot be written"):
+        Cache(Path("file/cache")).get_or_build("toys", KEY, Builder())
+
+
+def test_a_stream_to_a_file_system_that_became_read_only(cache):
+    def fail(folder: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def lost(folder: Path) -> None:
+        raise ConnectionResetError(errno.ECONNRESET, "the server went away")
+
+    with pytest.raises(CacheError, match="Read-only file system"):
+        cache.get_or_build("toys", KEY, fail)
+    with pytest.raises(ConnectionResetError):
+        cache.get_or_build("toys", KEY, lost)
+
+
+def test_a_folder_for_work(cache):
+    folder = cache.folder("work")
+    assert folder == cache.root / "work"
+    (folder / "file").touch()
+    assert list(cache.folder("work").iterdir()) == [folder / "file"]
+
+
+def test_a_home_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", "~no-such-user/cache")
+    with pytest.raises(CacheError, match=r"'~no-such-user/cache' cannot be found"):
+        Cache()
+
+
 def test_default_root(monkeypatch, tmp_path):
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     assert Cache().root == tmp_path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.adapters.csr import CsrEngine
 from harness.cli.cards import CardFormat, backends, datasets
 from harness.cli.completion import complete_backend, complete_backends, complete_dataset
 from harness.errors import UnknownNameError
@@ -87,14 +89,35 @@ def test_backends_are_listed_with_extra_and_summary(cards: Path, capsys: pytest.
 def test_one_backend_shows_every_parameter(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backends("zzz", cards=cards)
     page = capsys.readouterr().out
-    rows = {line.split("  ")[0]: " ".join(line.split()) for line in page.splitlines()}
-    assert rows["model"] == "model str bm25 bm25, ql engine The scoring function"
-    assert rows["k1"] == "k1 float 0.9 at least 0 encoder Saturation"
-    assert rows["b"] == "b float 0.4 0 to 1 encoder Length normalisation"
-    assert rows["analyzer"] == "analyzer str '' any encoder How text becomes terms"
-    assert rows["fast"] == "fast bool true any engine Be quick"
+    assert page.split("\n\n")[2:] == [
+        "model  str, default bm25, one of bm25, ql (changes the engine)\n    The scoring function",
+        "k1  float, default 0.9, at least 0 (changes the encoder)\n    Saturation",
+        "b  float, default 0.4, 0 to 1 (changes the encoder)\n    Length normalisation",
+        "analyzer  str, default '' (changes the encoder)\n    How text becomes terms",
+        "fast  bool, default true (changes the engine)\n    Be quick\n",
+    ]
     assert "sparse, relative tolerance 4e-07; none with model=ql" in page
     assert "pip install 'retrieval-harness[zed]'" in page
+
+
+def test_no_line_is_wider_than_a_hundred_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """But for paths, which are never broken."""
+    for show in (backends, lambda: backends("qdrant"), lambda: backends("lucene"), datasets, lambda: datasets("cacm")):
+        show()
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if len(line) > 100 and "/" not in line] == []
+        assert max(map(len, lines)) > 80, "nothing here needed wrapping"
+
+
+def test_gaps_that_the_engine_declares_are_shown(
+    cards: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backends("zzz", cards=cards)
+    assert "gaps       not known here: card" in capsys.readouterr().out
+    gaps = {"test_two_at_once": "one index per process"}
+    monkeypatch.setattr(CsrEngine, "capabilities", replace(CsrEngine.capabilities, gaps=gaps))
+    backends("csr")
+    assert "  gap        two at once: one index per process\n" in capsys.readouterr().out
 
 
 def test_datasets_are_listed_and_shown(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,28 @@ def test_unknown_names_where_none_is_known() -> None:
     assert str(UnknownNameError("dataset", "x", [])) == "unknown dataset 'x'\n  known: none"
 
 
+def test_of_many_known_names_the_nearest_and_the_first_are_listed() -> None:
+    known = [f"word-{number:02}" for number in range(60)] + ["lucene-english", "lucene-spanish"]
+    error = UnknownNameError("analyzer", "lucene-englsh", known)
+    what, fix = str(error).split("\n")
+    assert what == "unknown analyzer 'lucene-englsh'"
+    assert fix.startswith("  did you mean 'lucene-english'? known: lucene-english, lucene-spanish, word-00, word-01, ")
+    assert fix.endswith(", word-09, … (62 in all)")
+    assert error.known == tuple(sorted(known))
+    few = known[:12]
+    assert str(UnknownNameError("analyzer", "x", few)).endswith(", ".join(few))
+
+
+def test_errors_of_several_files_are_one() -> None:
+    faults = [DataError("a", ["one", "two"]), DataError("b", ["three"], fix="mend it"), DataError("c", ["four"])]
+    joined = DataError.of_files(faults)
+    assert str(joined).splitlines() == [
+        "a: 2 problems", "  one", "  two", "b: 1 problem", "  three", "  mend it", "c: 1 problem", "  four",
+    ]  # fmt: skip
+    assert joined.others == tuple(faults[1:])
+    assert DataError.of_files(faults[:1]) is faults[0]
+
+
 @pytest.mark.parametrize(
     ("count", "head", "last"),
     [

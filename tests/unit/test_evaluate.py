@@ -6,6 +6,9 @@ import csv
 import gzip
 import io
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +78,7 @@ def test_faults_of_the_call_are_named(files):
         harness.evaluate(RUN, QRELS, queries="all")
     with pytest.raises(DataError, match="no column query_id or query or qid"):
         harness.evaluate(pd.DataFrame({"doc_id": ["a"], "score": [1.0]}), QRELS)
-    with pytest.raises(DataError, match="lacks 1 ids"):
+    with pytest.raises(DataError, match=r"lacks 1 id$"):
         harness.evaluate(pd.DataFrame({"qid": ["q1", None], "docno": ["a", "b"], "score": [1.0, 2.0]}), QRELS)
     with pytest.raises(DataError, match="no number"):
         harness.evaluate(pd.DataFrame({"qid": ["q1"], "docno": ["a"], "score": ["high"]}), QRELS)
@@ -118,11 +121,11 @@ def _line(name, query, value):
 
 def test_trec_evals_text_keeps_its_order_and_names_what_it_lacks(files, capsys):
     printed = _printed(
-        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance_level=1
+        capsys, files, metrics="RR@10,ndcg_cut.10,P_5,map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance=1
     )
     names = [line.split("\t")[0].strip() for line in printed.out.splitlines()]
     assert names == ["map", "P_5", "ndcg_cut_10", "RR@10", "AP(rel=2)"]
-    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance_level=2)
+    leveled = _printed(capsys, files, metrics="map,AP(rel=2)", output=ScoreFormat.TREC_EVAL, relevance=2)
     assert leveled.out.splitlines() == [f"{'map':<22}\tall\t0.1111"]
 
 
@@ -170,4 +173,134 @@ def test_a_run_of_another_collection_is_invalid_and_named(files, capsys):
     files["other.trec"].write_text("x1 Q0 a 1 1 t\n")
     with pytest.raises(DataError, match=r"other\.trec: 1 problem") as caught:
         _printed(capsys, files, ("run.trec", "other.trec"))
-    assert "none of its 1 query ids is judged (run: 'x1', judgments: 'q1')" in str(caught.value)
+    assert "its only query id is not judged (run: 'x1', judgments: 'q1')" in str(caught.value)
+    assert capsys.readouterr().out.splitlines()[2].startswith("run.trec ")
+
+
+@pytest.mark.parametrize("output", list(ScoreFormat))
+def test_a_broken_run_stops_none_of_the_others(files, capsys, output):
+    files["broken.trec"] = files["run.trec"].with_name("broken.trec")
+    files["broken.trec"].write_text("q1 Q0 a 1 nan t\n")
+    files["alien.trec"] = files["run.trec"].with_name("alien.trec")
+    files["alien.trec"].write_text("x1 Q0 a 1 1 t\n")
+    with pytest.raises(DataError) as caught:
+        _printed(capsys, files, ("broken.trec", "run.trec", "alien.trec", "other.trec"), metrics="AP", output=output)
+    expected, printed = caught.value, capsys.readouterr()
+    assert expected.exit_code == 3
+    assert "broken.trec: 1 problem\n  line 1: the score is NaN" in str(expected)
+    assert "alien.trec: 1 problem" in str(expected)
+    assert printed.out == _printed(capsys, files, ("run.trec", "other.trec"), metrics="AP", output=output).out
+
+
+def test_faulty_judgments_stop_everything(files, capsys):
+    for text, problem in [
+        ("query-id\tcorpus-id\tscore\n", "holds no judgments"),
+        ("q1 0 a 1 2\n", "5 columns, expected"),
+    ]:
+        files["qrels"].write_text(text)
+        with pytest.raises(DataError, match=problem):
+            _printed(capsys, files)
+    files["qrels"].write_text("q1\n")
+    with pytest.raises(DataError, match="line 1: 1 column, expected 4"):
+        _printed(capsys, files)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_given_twice_is_refused(files, capsys):
+    with pytest.raises(UsageError, match=r"given more than once: .*run\.trec"):
+        _printed(capsys, files, ("run.trec", "other.trec", "run.trec"))
+
+
+def test_the_lowest_relevant_grade_is_named_as_in_compare_and_as_in_trec_eval(files):
+    command = [sys.executable, "-m", "harness", "eval", "--qrels", files["qrels"], "--run", files["run.trec"]]
+    outputs = {
+        subprocess.run([*command, name, "2"], capture_output=True, text=True, check=True).stdout
+        for name in ("--relevance", "--relevance-level", "-l")
+    }
+    assert len(outputs) == 1
+    assert "1 with a relevant document" in outputs.pop()
+
+
+def test_one_judged_query_is_no_plural(files, capsys):
+    files["qrels"].write_text("q1 0 a 1\n")
+    assert "run.trec: 1 query judged, 1 with" in _printed(capsys, files).out
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (5, "the run is of type int, which cannot be scored\n  give {query id: {document id: score}}, a pandas frame"),
+        (None, "the run is of type NoneType"),
+        ([("q1", "a", 1.0)], "the run is of type list"),
+    ],
+)
+def test_what_is_no_run_is_refused(run, message):
+    with pytest.raises(UsageError) as caught:
+        harness.evaluate(run, QRELS, ["AP"])
+    assert str(caught.value).startswith(message)
+    with pytest.raises(UsageError, match="the judgments are of type"):
+        harness.evaluate(RUN, run, ["AP"])
+
+
+@pytest.mark.parametrize(
+    ("run", "problems"),
+    [
+        ({"q1": ["d2", "d3"]}, ["query 'q1' has a list (['d2', 'd3']), expected {document id: number}"]),
+        ({"q1": 3}, ["query 'q1' has an int (3), expected {document id: number}"]),
+        ({1: {"a": 1.0}}, ["the query id 1 is an int, expected a string"]),
+        ({"q1": {7: 1.0}}, ["query 'q1': the document id 7 is an int, expected a string"]),
+        (
+            {"q1": {"a": None}, "q2": {"a": "high"}},
+            [
+                "query 'q1', document 'a': None is a NoneType, expected a number",
+                "query 'q2', document 'a': 'high' is a str, expected a number",
+            ],
+        ),
+    ],
+)
+def test_dictionaries_of_another_shape_are_explained(run, problems):
+    with pytest.raises(DataError) as caught:
+        harness.evaluate(run, QRELS, ["AP"])
+    assert list(caught.value.problems) == problems
+    with pytest.raises(DataError) as caught:
+        harness.evaluate(RUN, run, ["AP"])
+    assert (caught.value.source, list(caught.value.problems)) == ("judgments", problems)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": 5}, "the metrics are of type int"),
+        ({"metrics": None}, "the metrics are of type NoneType"),
+        ({"ties": 5}, "unknown tie rule '5'"),
+        ({"queries": []}, "unknown set of queries"),
+        ({"relevance": "2"}, "the relevance level is '2', expected a whole number"),
+    ],
+)
+def test_options_of_another_type_are_refused(options, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        harness.evaluate(RUN, QRELS, **options)
+
+
+@pytest.mark.parametrize(
+    "run", [{}, {"q1": {}}, {"q1": {}, "q2": {}}, pd.DataFrame({"qid": [], "docno": [], "score": []})]
+)
+def test_a_run_without_any_hits_is_invalid_and_not_zero(run):
+    with pytest.raises(DataError, match="run: 1 problem\n  it holds no hits"):
+        harness.evaluate(run, QRELS, ["AP"])
+
+
+def test_a_query_that_was_answered_with_nothing_counts_as_zero():
+    assert harness.evaluate({"q1": {}, "q2": {"a": 1.0}}, QRELS, ["AP"]).means()[0].value == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("qrels", [{}, {"q1": {}}])
+def test_judgments_of_nothing_are_invalid(qrels):
+    with pytest.raises(DataError, match="judgments: 1 problem\n  there are none"):
+        harness.evaluate(RUN, qrels, ["AP"])
+
+
+def test_scores_are_shown_in_short():
+    assert repr(harness.evaluate(RUN, QRELS, ["AP", "P@10", "NumRet"])) == (
+        "<Scores of 3 queries: AP=0.5278, P@10=0.1, NumRet=4>"
+    )

@@ -105,7 +105,7 @@ def test_nan_and_duplicates_are_errors_also_under_an_unjudged_query():
 
 @pytest.mark.parametrize(("run", "kind"), [({"other": {"a": 1.0}}, "query"), ({"q": {"x": 1.0, "y": 2.0}}, "document")])
 def test_a_run_that_shares_no_ids_with_the_judgments_is_invalid(run, kind):
-    with pytest.raises(DataError, match=f"none of its . {kind} ids is judged"):
+    with pytest.raises(DataError, match=f"none of its . {kind} ids is judged|only {kind} id is not judged"):
         score(run_from_dict(run), qrels_from_dict({"q": {"a": 1}}), parse_measures("AP"))
 
 
