@@ -105,10 +105,13 @@ def _backend_page(card: BackendCard) -> str:
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     """What the engine itself declares that it cannot do; adapters are imported for it, client libraries are not."""
+    from harness.protocols import Capabilities  # brings numpy, which the list of backends does without
+
     try:
-        gaps = load_engine(card).capabilities.gaps
+        declared = getattr(load_engine(card), "capabilities", None)
     except (BackendError, CardError) as error:
         return [("gaps", f"not known here: {error.what}")]
+    gaps = declared.gaps if isinstance(declared, Capabilities) else {}
     return [("gap", f"{test.removeprefix('test_').replace('_', ' ')}: {reason}") for test, reason in gaps.items()]
 
 

@@ -62,16 +62,12 @@ def evaluate(
     names = _names(run)
     judgments, tagged, faults = _read(qrels, run)
     scored: list[NamedScores] = []
-    for name, path in zip(names, run, strict=True):
-        if path not in tagged:
-            continue
-        hits, tag = tagged[path]
+    for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
         try:
             scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance)
+            scored.append(NamedScores(name, tag, scores))
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
-        else:
-            scored.append(NamedScores(name, tag, scores))
     if scored:
         tagged_output = metrics is None or "official" in metrics
         typer.echo(render_scores(scored, output, per_query=per_query, relevance=relevance, tagged=tagged_output))
