@@ -25,6 +25,7 @@ OracleKind = Literal["sparse", "lucene", "none"]
 
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _ENCODERS = ("bm25", "none")
+_OF_BM25: Mapping[str, ParameterType] = {"analyzer": "str", "k1": "float", "b": "float"}
 _FIELDS = ("title", "text")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
@@ -37,7 +38,8 @@ class Parameter:
     """One parameter of a backend: type, default, bounds and what it changes.
 
     ``scope`` is ``encoder`` when the parameter changes terms or vectors, ``engine`` for everything else. Bounds are
-    inclusive. ``choices`` is empty when any value of the type may stand.
+    inclusive. ``choices`` is empty when any value of the type may stand. ``pattern`` is a regular expression that the
+    whole of a string must match; ``help`` then says what it means.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[ParameterValue, ...] = ()
+    pattern: str | None = None
 
     def parse(self, text: str) -> ParameterValue:
         """The value that ``text`` spells; raises ValueError saying what would be accepted."""
@@ -75,6 +78,8 @@ class Parameter:
         checked = cast("ParameterValue", value)
         if self.choices and checked not in self.choices:
             raise ValueError(f"{value!r} is not one of {', '.join(map(str, self.choices))}")
+        if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
+            raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
         if isinstance(checked, (int, float)) and not isinstance(checked, bool):
             if not math.isfinite(checked):
                 raise ValueError(f"{value!r} is not finite")
@@ -177,9 +182,24 @@ def read_backend_card(path: Path) -> BackendCard:
     )
     if card.engine and not _TARGET.fullmatch(card.engine):
         table.problem(f"'engine' is '{card.engine}', expected 'package.module:ClassName'")
+    _check_encoder(table, card)
     table.close()
     table.raise_problems(path)
     return card
+
+
+def _check_encoder(table: Table, card: BackendCard) -> None:
+    """Refuse what would fail only in a run: an encoder without its parameters, an oracle without vectors."""
+    if card.encoder == "none" and card.oracle.kind != "none":
+        table.problem(
+            f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"
+        )
+    if card.encoder != "bm25":
+        return
+    for name, kind in _OF_BM25.items():
+        parameter = card.parameters.get(name)
+        if parameter is None or parameter.type != kind:
+            table.problem(f"encoder 'bm25' needs the parameter '{name}' of type {kind}: [parameters.{name}]")
 
 
 def read_dataset_card(path: Path) -> DatasetCard:
@@ -235,6 +255,7 @@ def _parameter(name: str, table: Table) -> Parameter:
         minimum=bounds["minimum"],
         maximum=bounds["maximum"],
         choices=tuple(cast("list[ParameterValue]", table.optional("choices", list) or [])),
+        pattern=_pattern(name, kind, table),
     )
     if not _KEY.fullmatch(name):
         table.problem(f"parameter '{name}': small letters, digits and '_' only")
@@ -247,6 +268,21 @@ def _parameter(name: str, table: Table) -> Parameter:
             parameter = _with_float_values(parameter)
     table.close()
     return parameter
+
+
+def _pattern(name: str, kind: str, table: Table) -> str | None:
+    pattern = table.optional("pattern", str)
+    if pattern is None:
+        return None
+    if kind != "str":
+        table.problem(f"parameter '{name}': 'pattern' is for parameters of type str")
+        return None
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        table.problem(f"parameter '{name}': 'pattern' is not a regular expression: {error}")
+        return None
+    return pattern
 
 
 def _check_values(table: Table, parameter: Parameter, values: tuple[Any, ...]) -> None:

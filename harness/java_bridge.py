@@ -37,7 +37,7 @@ _REMEDIES: tuple[tuple[str, type[BackendError], str], ...] = (
     ("NoClassDefFoundError", EngineUnavailableError, "use an Anserini jar of version 1.x (jar=)"),
 )
 """Error and remedy by a word in the Java trace, the first match; everything else is EngineFailureError."""
-_OTHERWISE = "the Java trace is chained to this error (__cause__)"
+_TRACE_LINES = 12
 
 
 @contextmanager
@@ -59,7 +59,14 @@ def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjni
     for word, kind, fix in _REMEDIES:
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
-    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_OTHERWISE)
+    return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_shown(trace))
+
+
+def _shown(trace: Sequence[str]) -> str:
+    """The start of a Java trace: nothing else tells what to do about an error that nobody foresaw."""
+    lines = [line.strip() for line in trace[:_TRACE_LINES]]
+    left = f"\n    … and {len(trace) - len(lines)} more" if len(trace) > len(lines) else ""
+    return "Java's trace:\n    " + "\n    ".join(lines) + left if lines else "Java gave no trace"
 
 
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:

@@ -7,6 +7,7 @@ without Lucene's vector module, which cut-down runtimes lack, and with ``-Xrs``,
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from typing import Any
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.optional import require
 
-__all__ = ["DEFAULT_HEAP", "Jvm", "find_jar", "find_java", "start"]
+__all__ = ["DEFAULT_HEAP", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
 
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
@@ -34,6 +35,7 @@ _OTHER_JAVA = "set JAVA_HOME to another Java, or unset it to use the one of 'ret
 _JAVA_TIMEOUT_S = 60
 _PROBE = "io/anserini/analysis/AnalyzerMap.class"
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
+_ONE_JVM = ", or start another Python process: harness.compare gives every backend one of its own"
 _lock = threading.Lock()
 _running: list[Jvm] = []
 
@@ -80,12 +82,12 @@ def _checked(running: Jvm, heap: str | None, jar: str | None) -> Jvm:
     if heap is not None and heap.lower() != running.heap.lower():
         raise EngineUnavailableError(
             f"the JVM of this process already runs with a heap of {running.heap}; {heap} was asked for",
-            fix="use one heap for all Lucene backends of a process, or --isolation process",
+            fix=f"use one heap for all of Lucene in this process{_ONE_JVM}",
         )
     if jar and Path(jar).resolve() != running.jar:
         raise EngineUnavailableError(
             f"the JVM of this process already runs with '{running.jar}'; '{jar}' was asked for",
-            fix="use one jar for all Lucene backends of a process, or --isolation process",
+            fix=f"use one jar for all of Lucene in this process{_ONE_JVM}",
         )
     return running
 
@@ -108,6 +110,18 @@ def find_jar(jar: str | None = None) -> Path:
     return max(jars, key=_version_of).resolve()
 
 
+def jar_digest(jar: Path) -> str:
+    """SHA-256 of a jar's content; read once in a process as long as its size and time of change stay."""
+    found = jar.stat()
+    return _digest(jar, found.st_size, found.st_mtime_ns)
+
+
+@functools.cache
+def _digest(jar: Path, _size: int, _mtime_ns: int) -> str:
+    with jar.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def _version_of(jar: Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", jar.name))
 
@@ -121,6 +135,8 @@ def _verified(jar: Path) -> Path:
             archive.getinfo(_PROBE)
     except (KeyError, zipfile.BadZipFile) as error:
         raise EngineUnavailableError(f"'{jar}' does not hold Anserini's classes", fix=fix) from error
+    except OSError as error:
+        raise EngineUnavailableError(f"'{jar}' cannot be read: {error.strerror}", fix="make it readable") from error
     return jar
 
 

@@ -32,7 +32,6 @@ __all__ = [
     "pack_key",
     "pack_keys",
     "sortable_bits",
-    "tie_break_by_row",
     "unpack_keys",
 ]
 
@@ -76,11 +75,6 @@ def unpack_keys(keys: UInt64Array) -> tuple[Float32Array, UInt32Array]:
     ordered = (keys >> np.uint64(32)).astype(np.uint32)
     bits = np.where(ordered >> np.uint32(31), ordered ^ np.uint32(0x80000000), ~ordered)
     return bits.view(np.float32), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-
-
-def tie_break_by_row(rows: int) -> UInt32Array:
-    """Tie-breakers that put the lower row first: the order of Lucene and of most engines (uint32, shape (rows,))."""
-    return np.uint32(0xFFFFFFFF) - np.arange(rows, dtype=np.uint32)
 
 
 class IdBytes(NamedTuple):

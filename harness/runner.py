@@ -19,7 +19,7 @@ from harness import ranking
 from harness.cache import Cache
 from harness.cards import BackendCard
 from harness.columns import save_table
-from harness.errors import HarnessError, LostDocumentsError, UsageError
+from harness.errors import CardError, HarnessError, LostDocumentsError, UsageError
 from harness.execution.encodings import Encodings, Vectors
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
 from harness.execution.process import Finished, Worker
@@ -62,7 +62,7 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, display: Display) -> li
     """Run every trial of ``plan`` on ``dataset``, one after the other, in the plan's order."""
     with _work_folder(cache) as work:
         inputs = _InputFiles(dataset, work)
-        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display)
+        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, plan.request.deadline_s)
         return [_run_trial(trial, plan, dataset, inputs, encodings, work, display) for trial in plan.trials]
 
 
@@ -124,13 +124,15 @@ def _run_engine(
 ) -> Outcome:
     engine = load_engine(card)
     vectors = encodings.vectors(trial)
+    if vectors is None and engine.capabilities.input == "sparse":
+        raise CardError(f"card '{card.path}': the engine takes sparse vectors, but 'encoder' is '{card.encoder}'")
     job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=work))
     job = TrialJob(
         engine=card.engine,
         parameters=dict(trial.parameters),
         corpus=str(inputs.corpus),
         queries=str(inputs.queries),
-        vectors=str(vectors.folder) if engine.capabilities.input == "sparse" else None,
+        vectors=str(vectors.folder) if vectors is not None and engine.capabilities.input == "sparse" else None,
         index_folder=str(_new_folder(job_folder / "index")),
         k=plan.request.k,
         repeats=plan.request.repeat,

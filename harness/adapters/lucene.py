@@ -103,6 +103,7 @@ class LuceneEngine:
         if index is None:
             raise RejectedInputError("Lucene has no index yet", fix="index documents before searching")
         require_positive_k(k)
+        depth = min(k, index.documents)
         texts = _require_texts(queries, "query")
         with java_errors("building the queries"):
             built = index.queries(texts)
@@ -112,7 +113,7 @@ class LuceneEngine:
         for place, (text, query) in enumerate(zip(texts, built, strict=True)):
             with java_errors(f"searching query '{queries.ids[place]}'"):
                 started = clock()
-                top_docs = index.search(query, k) if feedback is None else feedback.search(query, text, k)
+                top_docs = index.search(query, depth) if feedback is None else feedback.search(query, text, depth)
                 searched = clock()
                 found.append(index.hits.read(top_docs))
                 times_ns[:, place] = searched - started, clock() - searched

@@ -108,6 +108,11 @@ class OpenIndex:
         built = bridge.map(self._to_query, bridge.to_java(texts))
         return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(texts))]
 
+    @property
+    def documents(self) -> int:
+        """As many as a search can find; at least 1, for Lucene takes no less, and a k beyond 32 bits not at all."""
+        return max(1, int(self.reader.maxDoc()))
+
     def search(self, query: Any, k: int) -> Any:  # noqa: ANN401 - Java objects
         """The best ``k`` documents as Lucene's ``TopDocs``."""
         return self.searcher.search(query, k)

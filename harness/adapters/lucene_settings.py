@@ -13,7 +13,6 @@ from harness.protocols import ParameterValue
 __all__ = ["Axiomatic", "LuceneSettings", "Rm3"]
 
 _PREFIX = "lucene-"
-_DEFAULT_ANALYZER = "lucene-english"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +87,14 @@ class LuceneSettings:
 
 
 def _language(analyzer: str) -> str:
-    name = analyzer or _DEFAULT_ANALYZER
-    language = name.removeprefix(_PREFIX)
-    if not name.startswith(_PREFIX):
+    language = analyzer.removeprefix(_PREFIX)
+    if not analyzer.startswith(_PREFIX):
         raise UsageError(
-            f"lucene: the analyzer '{name}' is not one of Lucene's",
-            fix=f"Lucene analyses by itself: {_PREFIX}<language>, {_DEFAULT_ANALYZER} for example",
+            f"lucene: the analyzer '{analyzer}' is not one of Lucene's",
+            fix=f"Lucene analyses by itself: {_PREFIX}<language>, {_PREFIX}english for example",
         )
     if language not in languages():
-        raise UnknownNameError("analyzer", name, [_PREFIX + one for one in languages()])
+        raise UnknownNameError("analyzer", analyzer, [_PREFIX + one for one in languages()])
     return language
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.errors import UnknownNameError
 from harness.java_bridge import JavaBridge, java_errors, spans
-from harness.jvm import start
+from harness.jvm import find_jar, jar_digest, start
 
-__all__ = ["LuceneAnalyzer", "language_code", "languages"]
+__all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
 
 _CODES = {
     "arabic": "ar",
@@ -56,6 +56,12 @@ def language_code(language: str) -> str:
         return _CODES[language]
     except KeyError as error:
         raise UnknownNameError("Lucene language", language, _CODES) from error
+
+
+def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
+    """The jar that a :class:`LuceneAnalyzer` would run, by name and SHA-256: it decides all terms. Starts no JVM."""
+    found = find_jar(jar)
+    return {"language": language_code(language), "jar": found.name, "sha256": jar_digest(found)}
 
 
 class LuceneAnalyzer:

@@ -16,7 +16,7 @@ from harness.analysis.stopwords import StopWords, stop_words
 from harness.analysis.tokens import Tokenizer
 from harness.errors import UnknownNameError
 
-__all__ = ["SnowballAnalyzer", "languages"]
+__all__ = ["SnowballAnalyzer", "identity", "languages"]
 
 _ELIDING = frozenset({"catalan", "french", "irish", "italian"})
 _CACHED_TOKENS = 1 << 20
@@ -25,6 +25,11 @@ _CACHED_TOKENS = 1 << 20
 def languages() -> list[str]:
     """Languages that the installed PyStemmer has, sorted."""
     return sorted(Stemmer.algorithms())
+
+
+def identity(language: str) -> Mapping[str, str]:
+    """What decides a language's terms: :meth:`SnowballAnalyzer.describe`."""
+    return SnowballAnalyzer(language).describe()
 
 
 class SnowballAnalyzer:

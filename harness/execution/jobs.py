@@ -22,12 +22,17 @@ __all__ = ["AnalyseJob", "TrialJob", "TrialRecord", "read_job", "read_trial", "w
 
 @dataclass(frozen=True, slots=True)
 class AnalyseJob:
-    """Turn documents and queries into term counts, written to ``target`` (an empty folder)."""
+    """Turn documents and queries into term counts, written to ``target`` (an empty folder).
+
+    ``heap`` and ``jar`` are for analyzers that run in a JVM, as in :func:`harness.jvm.start`.
+    """
 
     analyzer: str
     corpus: str
     queries: str
     target: str
+    heap: str | None = None
+    jar: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from harness.parity.compare import UNKNOWN, compare_run, explain
 from harness.parity.hypotheses import HYPOTHESES, Case, Hypothesis, Rescored
-from harness.parity.oracles import Oracle, SparseOracle, make_oracle
+from harness.parity.oracles import Oracle, SparseOracle
+from harness.parity.recipe import Recipe, make_recipe
 from harness.parity.result import Level, Parity, QueryParity
 
 __all__ = [
@@ -16,9 +17,10 @@ __all__ = [
     "Oracle",
     "Parity",
     "QueryParity",
+    "Recipe",
     "Rescored",
     "SparseOracle",
     "compare_run",
     "explain",
-    "make_oracle",
+    "make_recipe",
 ]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, Self, runtime_checkable
 
-from harness.analysis.terms import TermCounts
-from harness.parity.recipe import Recipe, make_recipe
-from harness.protocols import ParameterValue
+from harness.parity.recipe import Recipe
 from harness.reference import LuceneIndex, SparseIndex
-from harness.types import Float32Array, Ids, Int32Array, Run, SparseVectors
+from harness.types import Float32Array, Int32Array, Run
 
-__all__ = ["Oracle", "SparseOracle", "make_oracle"]
+__all__ = ["Oracle", "SparseOracle"]
 
 
 @runtime_checkable
@@ -39,7 +36,10 @@ class Oracle(Protocol):
 
 
 class SparseOracle:
-    """The oracle of a recipe. Its index is built when first needed."""
+    """The oracle of a recipe. Its index is built when first needed.
+
+    ``threads`` is for retrieval; it changes no bit of the result.
+    """
 
     name = "sparse"
 
@@ -74,30 +74,3 @@ class SparseOracle:
             counts = replace(recipe.counts, documents=recipe.documents)
             return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
-
-
-def make_oracle(
-    kind: str,
-    *,
-    doc_ids: Ids,
-    query_ids: Ids,
-    counts: TermCounts | None = None,
-    documents: SparseVectors | None = None,
-    queries: SparseVectors | None = None,
-    parameters: Mapping[str, ParameterValue],
-    threads: int = 1,
-) -> SparseOracle:
-    """The oracle that a backend's card names; arguments and errors as in :func:`harness.parity.recipe.make_recipe`.
-
-    ``threads`` is for retrieval; it changes no bit of the result.
-    """
-    recipe = make_recipe(
-        kind,
-        doc_ids=doc_ids,
-        query_ids=query_ids,
-        counts=counts,
-        documents=documents,
-        queries=queries,
-        parameters=parameters,
-    )
-    return SparseOracle(recipe, threads=threads)

@@ -77,21 +77,3 @@ class Parity:
     max_rel_score_diff: float
     causes: Mapping[str, int]
     per_query: QueryParity = field(repr=False)
-
-    def summary(self) -> dict[str, str | int | float | dict[str, float] | dict[str, int]]:
-        """The figures for a report, without the per-query values: JSON types only."""
-        return {
-            "oracle": self.oracle,
-            "mode": self.mode,
-            "tolerance": self.tolerance,
-            "queries": self.queries,
-            "bit_equal": self.bit_equal,
-            "identical": self.identical,
-            "tie_equivalent": self.tie_equivalent,
-            "different": self.different,
-            "overlap": {str(depth): mean for depth, mean in self.overlap.items()},
-            "rbo": self.rbo,
-            "max_abs_score_diff": self.max_abs_score_diff,
-            "max_rel_score_diff": self.max_rel_score_diff,
-            "causes": dict(self.causes),
-        }

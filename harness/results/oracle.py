@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.parity import Parity, compare_run, make_oracle
+from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.plan import Plan
 from harness.protocols import Display
 from harness.runner import Outcome
@@ -20,7 +20,7 @@ def hold_against_oracle(outcome: Outcome, plan: Plan, dataset: Dataset, display:
         return None
     label = outcome.trial.label
     display.section(label).start("exact reference", None)
-    oracle = make_oracle(
+    recipe = make_recipe(
         card.oracle.kind,
         doc_ids=dataset.corpus.ids,
         query_ids=dataset.queries.ids,
@@ -28,8 +28,8 @@ def hold_against_oracle(outcome: Outcome, plan: Plan, dataset: Dataset, display:
         documents=vectors.documents,
         queries=vectors.queries,
         parameters=outcome.trial.parameters,
-        threads=plan.request.threads,
     )
+    oracle = SparseOracle(recipe, threads=plan.request.threads)
     parity = compare_run(
         outcome.run,
         oracle,

@@ -11,7 +11,7 @@ from harness.analysis.counting import count_terms
 from harness.analysis.registry import create_analyzer
 from harness.analysis.terms import TermCounts
 from harness.encoders.bm25 import document_weights
-from harness.parity import Parity, compare_run, make_oracle
+from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.protocols import IndexReport, Inputs, ParameterValue
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
@@ -56,7 +56,7 @@ def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue
     finally:
         engine.close()
     run = Run(query_ids, document_ids, found.indptr, found.rows, found.scores)
-    oracle = make_oracle(
+    recipe = make_recipe(
         CARD.oracle.kind, doc_ids=document_ids, query_ids=query_ids, counts=counts, parameters=parameters
     )
-    return Trial(report, run, compare_run(run, oracle, k=k, tolerance=CARD.oracle.tolerance))
+    return Trial(report, run, compare_run(run, SparseOracle(recipe), k=k, tolerance=CARD.oracle.tolerance))

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from small_world import DOCUMENTS, write_cards, write_collection
+from small_world import DOCUMENTS, write_cards, write_collection, write_plain_card
 
 import harness
 from harness.errors import UsageError
@@ -111,6 +111,48 @@ def test_failures_are_named_and_leave_the_others_alone(collection: Path, cards: 
     assert "absent failed: the engine is not there" in done.stdout
     assert "good: 6 of 6 documents indexed, 4 queries searched" in done.stderr
     assert sorted(path.name for path in (out / "runs").iterdir()) == ["good.trec.gz"]
+
+
+def test_an_engine_that_needs_no_encoder_runs_without_one(collection: Path, tmp_path: Path) -> None:
+    cards = write_plain_card(write_plain_card(tmp_path, "plain", "ByLength"), "wanting", "BruteForce")
+    comparison = harness.compare("plain,wanting", collection, k=3, cards=cards)
+    plain = comparison.backend("plain")
+    assert (plain.status, plain.encoder, plain.parity) == ("ok", {}, None)
+    assert plain.metrics["AP"].mean > 0
+    run = comparison.run("plain")
+    assert run.doc_ids.take(run.rows[run.of_query(0)]) == ["d6", "d2", "d4"]
+    wanting = comparison.backend("wanting")
+    assert wanting.error is not None
+    assert (wanting.error.type, wanting.metrics) == ("CardError", {})
+    assert "the engine takes sparse vectors, but 'encoder' is 'none'" in wanting.error.message
+
+
+def test_without_lucene_its_backends_fail_by_name_and_the_others_go_on(
+    collection: Path, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HARNESS_ANSERINI_JAR", raising=False)
+    monkeypatch.setattr("harness.jvm.find_spec", lambda _name: None)
+    labels = ("good", "good:analyzer=lucene-english", "lucene")
+    comparison = harness.compare(list(labels), collection, k=3, cards=cards)
+    assert comparison.backend("good").status == "ok"
+    for label in labels[1:]:
+        error = comparison.backend(label).error
+        assert error is not None
+        assert error.type == "MissingExtraError"
+        assert "pip install 'retrieval-harness[lucene]'" in error.message
+
+
+def test_a_collection_without_terms_is_a_failure_and_not_a_row_of_noughts(cards: Path, tmp_path: Path) -> None:
+    folder = write_collection(tmp_path / "small")
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": "the and"}) + "\n" for name in DOCUMENTS)
+    )
+    comparison = harness.compare("good,good:analyzer=snowball-english", folder, cards=cards)
+    assert comparison.backend("good").status == "ok"
+    error = comparison.backend("good:analyzer=snowball-english").error
+    assert error is not None
+    assert error.type == "DataError"
+    assert "no document has a term under the analyzer 'snowball-english'" in error.message
 
 
 def test_dry_run_runs_nothing(collection: Path, cards: Path, tmp_path: Path) -> None:

@@ -10,13 +10,15 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
+from small_world import write_collection
 
+import harness
 from harness.adapters.lucene import LuceneEngine
 from harness.adapters.lucene_index import open_directory
 from harness.cards import read_backend_card
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java_bridge import JavaBridge
-from harness.jvm import start
+from harness.jvm import find_jar, start
 from harness.loaders import load_dataset
 from harness.metrics import TieRule, parse_measures, score
 from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
@@ -113,6 +115,30 @@ def test_documents_of_stop_words_are_held_and_not_counted(tmp_path: Path):
         assert report.missing_rows.tolist() == [2]
         assert (report.indexed, report.state["documents_with_terms"]) == (3, 1)
         assert engine.search(texts("word the"), 9, perf_counter_ns).rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"rm3": True}, {"axiom": True, "axiom_r": 1, "axiom_n": 2}])
+def test_k_beyond_the_documents_and_beyond_32_bits_finds_all_there_is(tmp_path: Path, parameters):
+    with built(tmp_path, texts("cat dog", "cat", "cat bird"), **parameters) as (engine, _):
+        few, many = (engine.search(texts("cat"), k, perf_counter_ns) for k in (3, 3_000_000_000))
+    assert len(few.rows) == 3
+    for one, two in zip(few[:3], many[:3], strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_a_jar_of_its_own_replaces_the_environment_s_in_analysis_and_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    jar = find_jar()
+    monkeypatch.setenv("HARNESS_ANSERINI_JAR", str(tmp_path / "absent.jar"))
+    collection = write_collection(tmp_path / "small")
+    comparison = harness.compare(["lucene", f"lucene:jar={jar}"], collection, k=3)
+    without, own = comparison.report.backends
+    assert without.error is not None
+    assert "there is no jar" in without.error.message
+    assert own.status == "ok"
+    assert own.parity is not None
+    assert (own.parity.bit_equal, own.parity.queries) == (4, 4)
 
 
 def test_nothing_but_empty_documents(tmp_path: Path):

@@ -12,7 +12,7 @@ import pytest
 from harness.analysis import TermCounts, count_terms, create_analyzer
 from harness.encoders.bm25 import document_weights
 from harness.loaders import load_dataset
-from harness.parity import Parity, compare_run, make_oracle
+from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.parity.recipe import empty_rows
 from harness.protocols import Inputs, ParameterValue
 from harness.registry import find_cards, load_engine
@@ -59,14 +59,14 @@ class Case:
         finally:
             engine.close()
         run = Run(queries.ids, corpus.ids, found.indptr, found.rows, found.scores)
-        exact = make_oracle(
+        recipe = make_recipe(
             oracle or card.oracle.kind,
             doc_ids=corpus.ids,
             query_ids=queries.ids,
             counts=self.counts,
             parameters={**complete, **(claimed or {})},
         )
-        return compare_run(run, exact, k=K, tolerance=card.oracle.tolerance, missing_rows=missing)
+        return compare_run(run, SparseOracle(recipe), k=K, tolerance=card.oracle.tolerance, missing_rows=missing)
 
 
 @pytest.fixture(scope="module")

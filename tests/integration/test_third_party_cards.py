@@ -15,7 +15,7 @@ CARD = """
 name = "toy"
 summary = "a backend of another package"
 engine = "toy_package:ToyEngine"
-encoder = "bm25"
+encoder = "none"
 [oracle]
 kind = "none"
 """

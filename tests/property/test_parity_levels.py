@@ -203,26 +203,6 @@ def test_score_differences_are_of_the_engines_own_hits() -> None:
     assert (found.max_abs_score_diff, found.max_rel_score_diff) == (1.0, 0.25)
 
 
-def test_the_summary_holds_the_reports_fields() -> None:
-    summary = parity(TIED, [[0, 1]], 2).summary()
-    assert list(summary) == [
-        "oracle",
-        "mode",
-        "tolerance",
-        "queries",
-        "bit_equal",
-        "identical",
-        "tie_equivalent",
-        "different",
-        "overlap",
-        "rbo",
-        "max_abs_score_diff",
-        "max_rel_score_diff",
-        "causes",
-    ]
-    assert summary["overlap"] == {"2": 1.0}
-
-
 def test_broken_runs_and_arguments_are_refused() -> None:
     with pytest.raises(RankingError, match="ranked twice"):
         parity(TIED, [[0, 0]], 2)

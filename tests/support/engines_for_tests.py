@@ -81,6 +81,27 @@ class BruteForce:
         self.closed += 1
 
 
+class ByLength(BruteForce):
+    """Reads texts by itself: every document is found, the longest first, whatever was asked."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="text", exact=True, deterministic=True, reopens=False, keeps_k_prefix=True
+    )
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        assert documents.texts is not None
+        assert documents.sparse is None
+        self.lengths = np.array([len(text) for text in documents.texts.to_pylist()], dtype=np.float32)
+        return super().index(documents, progress, clock)
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        count = len(queries)
+        best = np.argsort(-self.lengths, kind="stable")[:k].astype(np.int32)
+        times = np.ones(count, dtype=np.int64)
+        indptr = np.arange(count + 1, dtype=np.int64) * len(best)
+        return SearchResult(indptr, np.tile(best, count), np.tile(self.lengths[best], count), times, times)
+
+
 class LosesDocuments(BruteForce):
     """Does not hold row 1, and says so."""
 

@@ -66,6 +66,15 @@ def write_collection(folder: Path, *, judged: bool = True) -> Path:
     return folder
 
 
+def write_plain_card(folder: Path, name: str, engine: str) -> Path:
+    """A card whose input nothing encodes, into the same folder as :func:`write_cards`."""
+    cards = folder / "backends"
+    cards.mkdir(parents=True, exist_ok=True)
+    card = _CARD.partition("encoder =")[0] + 'encoder = "none"\n[oracle]\nkind = "none"\n'
+    (cards / f"{name}.toml").write_text(card.format(name=name, engine=engine))
+    return folder
+
+
 def write_cards(folder: Path, **engines: str) -> Path:
     """One card for each ``name=EngineClass``; the folder is for ``--cards``."""
     cards = folder / "backends"

@@ -32,6 +32,27 @@ default = "bm25"
 choices = ["bm25", "ql"]
 scope = "engine"
 help = "scoring function"
+
+[parameters.analyzer]
+type = "str"
+default = ""
+scope = "encoder"
+help = "text to terms"
+
+[parameters.b]
+type = "float"
+default = 0.4
+minimum = 0.0
+maximum = 1.0
+scope = "encoder"
+help = "length normalisation"
+
+[parameters.heap]
+type = "str"
+default = "2g"
+pattern = "[1-9][0-9]*[kmg]"
+scope = "engine"
+help = "memory: 512m, 2g"
 """
 
 DATASET = """
@@ -66,10 +87,10 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_backend_card(tmp_path):
     card = read_backend_card(write(tmp_path, "toy", BACKEND))
     assert (card.name, card.engine, card.extra, card.encoder) == ("toy", "toy.engine:Engine", "toy", "bm25")
-    assert card.defaults == {"k1": 1.0, "model": "bm25"}
+    assert card.defaults == {"k1": 1.0, "model": "bm25", "analyzer": "", "b": 0.4, "heap": "2g"}
     assert isinstance(card.defaults["k1"], float)
-    assert card.scope("encoder") == ("k1",)
-    assert card.scope("engine") == ("model",)
+    assert card.scope("encoder") == ("k1", "analyzer", "b")
+    assert card.scope("engine") == ("model", "heap")
     assert card.oracle.tolerance == 4e-7
     assert card.oracle.applies({"k1": 1.0, "model": "bm25"})
     assert not card.oracle.applies({"k1": 1.0, "model": "ql"})
@@ -106,6 +127,18 @@ def test_dataset_card_locates_its_data_beside_itself(tmp_path):
         ('type = "float"', 'type = "double"', "'parameters.k1.type' is 'double'"),
         ("[parameters.k1]", "[parameters.K1]", "parameter 'K1'"),
         ("[oracle]", "[oracle", "is not TOML"),
+        (
+            "[parameters.k1]",
+            "[parameters.k2]",
+            "encoder 'bm25' needs the parameter 'k1' of type float: [parameters.k1]",
+        ),
+        ("[parameters.b]", "[parameters.bb]", "encoder 'bm25' needs the parameter 'b' of type float"),
+        ("[parameters.analyzer]", "[parameters.analyser]", "encoder 'bm25' needs the parameter 'analyzer' of type str"),
+        ('type = "float"\ndefault = 0.4', 'type = "int"\ndefault = 0', "needs the parameter 'b' of type float"),
+        ('encoder = "bm25"', 'encoder = "none"', "'oracle.kind' is 'sparse', but without an encoder"),
+        ('default = "2g"', 'default = "big"', "'big' is not of the form [1-9][0-9]*[kmg]: memory: 512m, 2g"),
+        ('"[1-9][0-9]*[kmg]"', '"[1-9"', "parameter 'heap': 'pattern' is not a regular expression"),
+        ("minimum = 0.0\nmaximum = 1.0", 'pattern = "0"', "parameter 'b': 'pattern' is for parameters of type str"),
     ],
 )
 def test_backend_card_problems(tmp_path, before, after, expected):
@@ -138,7 +171,9 @@ def test_dataset_card_problems(tmp_path, before, after, expected):
 
 
 def test_every_problem_is_reported_at_once(tmp_path):
-    text = BACKEND.replace("summary", "sumary").replace('kind = "sparse"', 'kind = "x"').replace("minimum", "minimun")
+    text = (
+        BACKEND.replace("summary", "sumary").replace('kind = "sparse"', 'kind = "x"').replace("minimum", "minimun", 1)
+    )
     with pytest.raises(CardError, match="4 problems"):
         read_backend_card(write(tmp_path, "toy", text))
 

@@ -38,7 +38,7 @@ def java(classname: str, message: str, *stacktrace: str) -> SimpleNamespace:
         (java("java.io.IOException", "No space left on device"), EngineFailureError, "free disk space"),
         (java("org.apache.lucene.index.CorruptIndexException", "bad footer"), EngineUnavailableError, "it is rebuilt"),
         (java("java.lang.IllegalArgumentException", "immense term in field"), RejectedInputError, "shorten"),
-        (java("java.lang.NullPointerException", "something"), EngineFailureError, "Java trace"),
+        (java("java.lang.NullPointerException", "something"), EngineFailureError, "Java gave no trace"),
     ],
 )
 def test_each_java_error_has_its_own_error_and_remedy(error: SimpleNamespace, kind: type[Exception], fix: str):
@@ -61,6 +61,15 @@ def test_the_innermost_cause_is_named():
     found = _translated(wrapped, "indexing")
     assert found.what.endswith(": java.nio.file.AccessDeniedException: /index/_0.fdt")
     assert found.fix == "make the folder writable"
+
+
+def test_the_trace_of_an_unforeseen_error_is_shown_from_its_start():
+    trace = ["java.lang.NullPointerException: x", *(f"\tat place.{number}" for number in range(30))]
+    fix = _translated(java("java.lang.NullPointerException", "x", *trace), "indexing").fix
+    assert fix is not None
+    assert fix.startswith("Java's trace:\n    java.lang.NullPointerException: x\n    at place.0\n")
+    assert fix.endswith("at place.10\n    … and 19 more")
+    assert "__cause__" not in fix
 
 
 def test_lucene_has_no_exception_that_nobody_has_thought_of():

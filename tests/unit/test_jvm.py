@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import sys
 import zipfile
 from pathlib import Path
@@ -128,3 +129,21 @@ def test_the_newest_jar_of_the_package_is_taken(tmp_path: Path, monkeypatch):
 def test_a_heap_that_java_would_not_understand_is_refused(heap: str):
     with pytest.raises(UsageError, match="is not a Java heap size"):
         jvm.start(heap=heap)
+
+
+def test_the_digest_of_a_jar_is_its_content_s(tmp_path: Path):
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"one")
+    first = jvm.jar_digest(jar)
+    assert first == hashlib.sha256(b"one").hexdigest()
+    jar.write_bytes(b"another")
+    assert jvm.jar_digest(jar) == hashlib.sha256(b"another").hexdigest() != first
+
+
+def test_another_heap_or_jar_in_one_process_is_refused_with_advice_that_exists(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(jvm, "_running", [jvm.Jvm(tmp_path, tmp_path / "a.jar", "2g")])
+    assert jvm.start(heap="2G", jar=str(tmp_path / "a.jar")).heap == "2g"
+    for changed in ({"heap": "4g"}, {"jar": str(tmp_path / "b.jar")}):
+        with pytest.raises(EngineUnavailableError, match="start another Python process") as caught:
+            jvm.start(**changed)
+        assert "--isolation" not in str(caught.value)

@@ -7,6 +7,8 @@ import pytest
 from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
 from harness.cards import read_backend_card
 from harness.errors import UnknownNameError, UsageError
+from harness.plan import CompareRequest, make_plan
+from harness.registry import parse_backends
 
 _CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
 
@@ -37,13 +39,34 @@ def test_rm3_and_axiom_exclude_each_other():
 
 
 def test_an_analyzer_that_is_not_lucene_s_is_refused():
-    with pytest.raises(UsageError, match="'snowball-english' is not one of Lucene's"):
-        settings(analyzer="snowball-english")
+    for name in ("snowball-english", ""):
+        with pytest.raises(UsageError, match=f"'{name}' is not one of Lucene's"):
+            settings(analyzer=name)
 
 
 def test_an_unknown_language_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):
         settings(analyzer="lucene-germn")
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("lucene:analyzer=snowball-english", "'snowball-english' is not of the form lucene-"),
+        ("lucene:analyzer=", "Lucene analyzer, lucene-<language>"),
+        ("lucene:heap=big", "largest Java heap: 512m, 2g"),
+        ("lucene:rm3_fb_docs=3000000000", "above 100000"),
+    ],
+)
+def test_what_lucene_would_refuse_is_refused_before_anything_runs(backend: str, expected: str):
+    with pytest.raises(UsageError, match=expected):
+        parse_backends(backend)
+
+
+def test_without_lucene_its_default_analyzer_is_still_lucene_s():
+    """So that a run without the extra asks for the extra, and one with ``jar=`` alone needs nothing else."""
+    (trial,) = make_plan(CompareRequest(backends="lucene"), lucene_available=False).trials
+    assert trial.analyzer == "lucene-english"
 
 
 def test_the_oracle_is_exact_and_only_for_plain_bm25():

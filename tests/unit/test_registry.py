@@ -15,7 +15,7 @@ CARD = """
 name = "{name}"
 summary = "{summary}"
 engine = "{engine}"
-encoder = "bm25"
+encoder = "none"
 [oracle]
 kind = "none"
 [parameters.k1]
