@@ -1,4 +1,8 @@
-"""Measures that see documents as relevant or not. Each fills ``out`` (float64, one value a query)."""
+"""Measures that see documents as relevant or not. Each fills ``out`` (float64, one value a query).
+
+Functions that kernels call for every query leave their loops at the end only: with an early exit Numba counts
+references of all arrays of ``JudgedHits`` at each call, which takes twenty times as long as the few hits themselves.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +25,18 @@ __all__ = [
 def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     count = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-        if judged.ranks[hit] > cutoff:
-            break
-        count += judged.grades[hit] >= level
+        count += judged.ranks[hit] <= cutoff and judged.grades[hit] >= level
     return count
 
 
 @inline_kernel
 def _first_relevant(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     """Rank of the first relevant hit within the cutoff; 0 when there is none."""
+    first = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-        if judged.ranks[hit] > cutoff:
-            break
-        if judged.grades[hit] >= level:
-            return int(judged.ranks[hit])
-    return 0
+        if first == 0 and judged.ranks[hit] <= cutoff and judged.grades[hit] >= level:
+            first = judged.ranks[hit]
+    return first
 
 
 @kernel

@@ -28,7 +28,7 @@ def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) ->
     total = 0.0
     for place in range(min(stop - start, cutoff)):
         if judged.ideal[start + place] < 1:
-            break
+            continue
         total += gain(judged.ideal[start + place], exponential) / math.log2(place + 2.0)
     return total
 
