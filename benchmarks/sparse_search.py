@@ -190,14 +190,20 @@ def main() -> None:
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--only", choices=["arxiv", "zipf", "learned"], nargs="+", default=["arxiv", "zipf", "learned"])
+    parser.add_argument(
+        "--only",
+        choices=["arxiv", "zipf", "learned"],
+        nargs="+",
+        help="collections to measure on; all by default, arxiv where its folder is",
+    )
     arguments = parser.parse_args()
     makers: dict[str, Callable[[Generator], Workload]] = {
         "arxiv": lambda generator: arxiv(arguments.arxiv, arguments.queries, generator),
         "zipf": lambda generator: synthetic(arguments.documents, arguments.queries, generator),
         "learned": lambda generator: learned(arguments.learned, arguments.queries, generator),
     }
-    for name in arguments.only:
+    there = (arguments.arxiv / "corpus.jsonl.gz").is_file()
+    for name in arguments.only or [name for name in makers if name != "arxiv" or there]:
         for line in lines(makers[name](np.random.default_rng(arguments.seed)), arguments.k, arguments.repeat):
             print(line, flush=True)
 

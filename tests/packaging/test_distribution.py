@@ -79,9 +79,9 @@ def test_cards_are_found_from_the_wheel(distributions: tuple[Path, Path], reposi
     for kind in ("backends", "datasets"):
         assert sorted(found[kind]) == card_names(repository, kind)
         assert all(Path(path).is_relative_to(found["package"]) for path in found[kind].values())
-    listed = environment.run(environment.harness, "backends", cwd=elsewhere)
+    listed = environment.run(environment.harness, "backends", "--format", "json", cwd=elsewhere)
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert [line.split()[0] for line in listed.stdout.splitlines()[2:]] == card_names(repository, "backends")
+    assert [card["name"] for card in json.loads(listed.stdout)] == card_names(repository, "backends")
 
 
 def test_the_bundled_collection_loads_from_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
