@@ -1,0 +1,46 @@
+"""Where float64 sums and float32 scores disagree about what is equal, and where the order of adding matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from harness.reference import SparseIndex
+from harness.reference.guess import Sample, lowest_reaching
+
+FLOATS = [
+    1e-45,
+    1e-40,
+    np.nextafter(np.float32(1), np.float32(0)),
+    1.0,
+    np.nextafter(np.float32(1), np.float32(2)),
+    3e38,
+]
+
+
+@pytest.mark.parametrize("score", [np.float32(score) for score in FLOATS])
+def test_the_lowest_double_that_rounds_to_a_score(score: np.float32):
+    lowest = lowest_reaching(score)
+    assert np.float32(lowest) == score
+    assert np.float32(np.nextafter(lowest, -np.inf)) < score
+
+
+@pytest.mark.parametrize("little", [2.0**-26, 2.0**-40])  # the first keeps the sums exact, the second does not
+@pytest.mark.parametrize("padding", [0, 100_000])  # few postings for the documents, or many
+def test_sums_that_round_to_one_score_are_a_tie(monkeypatch: pytest.MonkeyPatch, little: float, padding: int):
+    monkeypatch.setattr(Sample, "of", lambda _wanted, _documents: Sample(1, 8, 8))
+    below, exactly = [[1.0, -little]] * 10, [[1.0, 0.0]] * 50
+    documents = csr_array(np.array([*below, *exactly]))
+    documents.resize((60 + padding, 2))
+    found = SparseIndex.build(documents).retrieve(csr_array(np.ones((1, 2))), 5)
+    assert found.rows.tolist() == [0, 1, 2, 3, 4]
+    assert found.scores.tolist() == [1.0] * 5
+
+
+def test_contributions_are_added_in_the_order_of_dimensions():
+    huge = 2.0**60
+    documents = np.array([[huge, 1.0, -huge], [0, 0.5, 0], [0, 0.25, 0]])
+    documents = np.concatenate([documents, np.zeros((100, 3))])
+    found = SparseIndex.build(csr_array(documents)).retrieve(csr_array(np.ones((1, 3))), 5)
+    assert found.rows.tolist() == [1, 2]  # (huge + 1) - huge is 0 in float64, huge - huge + 1 is not
