@@ -20,8 +20,8 @@ __all__ = ["Sample", "guess_from_all", "guess_from_touched", "lowest_reaching", 
 
 _LARGE_COLLECTION = 131_072
 _STEP, _LARGE_STEP = 32, 128
-_TOUCHED_STEP = 16
-_TOUCHED_SAMPLE = np.uint64(4096)
+_TOUCHED_STEP = np.uint64(16)
+_TOUCHED_SAMPLE = np.uint64(512)
 _LANE = np.uint64(8)
 _ONE = np.uint64(1)
 
@@ -101,15 +101,16 @@ def guess_from_touched(
 ) -> np.float64:
     """A threshold from some of the query's postings, those of the longest term being still to be added.
 
-    The best documents have most of the query's terms, and as many postings in the sample; that a document occurs more
-    than once, or without its last contribution, lowers the guess but not the result.
+    The best documents have most of the query's terms, the best thousand fewer, and as many chances to be in the sample;
+    that a document occurs more than once, or without its last contribution, lowers the guess but not the result.
     """
     last = outlook.last
-    step = max(np.uint64(_TOUCHED_STEP), outlook.postings // _TOUCHED_SAMPLE)
+    step = max(_TOUCHED_STEP, outlook.postings // max(_TOUCHED_SAMPLE, np.uint64(4) * width))
     rank = sample.touched_rank
     if rank == 0:
-        terms = queries.indptr[query + 1] - queries.indptr[query]
-        rank = rank_for(np.float64(width) * terms / np.float64(step))
+        terms = np.float64(queries.indptr[query + 1] - queries.indptr[query])
+        repeats = 2.0 + max(0.0, terms - 2.0) * min(1.0, (10.0 / np.float64(width)) ** 0.3)
+        rank = rank_for(np.float64(width) * repeats / np.float64(step))
     found = np.uint64(0)
     for place in range(queries.indptr[query], queries.indptr[query + 1]):
         column, weight = queries.columns[place], queries.weights[place]
