@@ -14,7 +14,7 @@ import pyarrow as pa
 from harness.cache import Cache
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
-from harness.loaders import load_dataset
+from harness.loaders import check_dataset, load_dataset
 from harness.plan import CompareOptions, CompareRequest, Plan, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -79,8 +79,13 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
 
 
 def plan_for(request: CompareRequest) -> Plan:
-    """The plan of a request on this machine; raises UsageError or UnknownNameError."""
-    return make_plan(request, lucene_available=_lucene_available())
+    """The plan of a request on this machine.
+
+    Raises UsageError or UnknownNameError for wrong arguments, DataError for a dataset that is not there.
+    """
+    plan = make_plan(request, lucene_available=_lucene_available())
+    check_dataset(request.dataset, cards=request.cards)
+    return plan
 
 
 def _lucene_available() -> bool:

@@ -185,8 +185,7 @@ def _new_folder(path: Path) -> Path:
 @contextmanager
 def _work_folder(cache: Cache) -> Iterator[Path]:
     """A folder for this comparison alone, gone at its end; what killed comparisons left is removed first."""
-    parent = cache.root / "work"
-    parent.mkdir(parents=True, exist_ok=True)
+    parent = cache.folder("work")
     for left in parent.glob("*.lock"):
         _remove_abandoned(left)
     work = Path(tempfile.mkdtemp(prefix="compare-", dir=parent))

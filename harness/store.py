@@ -18,7 +18,6 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from harness.errors import ResultError, UsageError
+from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.results.schema import SCHEMA_VERSION, Report
 from harness.types import Ids, Qrels, Queries, Run
 
@@ -48,7 +48,7 @@ _PER_QUERY = "per_query.parquet"
 _PARITY = "parity.parquet"
 _QRELS, _QUERIES = "qrels.tsv", "queries.parquet"
 _LONGEST = 80
-_TREC, _COLUMNS = ".trec.gz", ".parquet"
+_TREC = ".trec.gz"
 
 
 class ResultTables(NamedTuple):
@@ -168,39 +168,21 @@ def read_stored_run(folder: Path, label: str) -> Run:
     """A backend's hits from a result folder; raises ResultError when they are not there."""
     from harness.loaders.trec import read_run
 
-    text, columns = (folder / "runs" / f"{file_name(label)}{suffix}" for suffix in (_TREC, _COLUMNS))
-    if text.exists():
-        return read_run(text)
-    try:
-        table = pq.read_table(columns)
-    except (OSError, pa.ArrowException) as error:
-        raise ResultError(f"'{folder}' holds no readable run of '{label}': {error}") from error
-    queries, documents = (table.column(name).combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
-    lengths = np.bincount(queries.indices.to_numpy(), minlength=len(queries.dictionary))
-    return Run(
-        Ids(queries.dictionary),
-        Ids(documents.dictionary),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        documents.indices.to_numpy().astype(np.int32),
-        table.column("score").to_numpy().astype(np.float32),
-    )
+    for suffix in (_TREC, RUN_COLUMNS_SUFFIX):
+        path = folder / "runs" / f"{file_name(label)}{suffix}"
+        if path.exists():
+            return read_run(path)
+    raise ResultError(f"'{folder}' holds no run of '{label}'")
 
 
 def _write_run(folder: Path, label: str, run: Run) -> None:
     """As a TREC file; as Parquet where an id holds white space, which separates the columns of TREC's format."""
     from harness.loaders.trec_write import write_run
 
-    if not (holds_white_space(run.query_ids) or holds_white_space(run.doc_ids)):
+    if holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
+        write_run_columns(folder / f"{file_name(label)}{RUN_COLUMNS_SUFFIX}", run)
+    else:
         write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))
-        return
-    lengths = np.diff(run.indptr)
-    table = {
-        "query_id": run.query_ids.values.take(pa.array(np.repeat(np.arange(len(lengths)), lengths))),
-        "doc_id": run.doc_ids.values.take(pa.array(run.rows)),
-        "rank": pa.array(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
-        "score": pa.array(run.scores),
-    }
-    pq.write_table(pa.table(table), folder / f"{file_name(label)}{_COLUMNS}")
 
 
 def holds_white_space(ids: Ids) -> bool:

@@ -17,7 +17,7 @@ from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.types import Corpus, Dataset
 
-__all__ = ["load_corpus", "load_dataset"]
+__all__ = ["check_dataset", "load_corpus", "load_dataset"]
 
 _log = logging.getLogger("harness")
 
@@ -49,6 +49,11 @@ def load_dataset(
     for note in found.notes:
         _log.info("%s: %s", place.path, note)
     return Dataset(place.name, found.corpus, found.queries, found.qrels, _provenance(place, found))
+
+
+def check_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> None:
+    """Refuse a dataset that is not there, without reading it; errors as in :func:`load_dataset`."""
+    open_source(_locate(name_or_path, cards).path)
 
 
 def load_corpus(

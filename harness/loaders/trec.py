@@ -22,6 +22,7 @@ from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
 from harness.loaders.problems import Problems
 from harness.loaders.qrels import group_judgments, read_beir_qrels
+from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, read_run_columns
 from harness.loaders.trec_lines import parse_qrels_lines, parse_run_lines
 from harness.types import Qrels, Run
 
@@ -44,16 +45,19 @@ class TaggedRun(NamedTuple):
 
 
 def read_run(path: Path | str) -> Run:
-    """A TREC run. The engine's order is the rank column, and the order of the lines where ranks are equal.
+    """A TREC run, or a run in Parquet that ``harness compare`` stored.
 
-    Where a rank is no whole number the column is not used. Raises DataError with every problem and its line: a wrong
-    number of columns, a score that is no number, a document ranked twice under one query.
+    The engine's order is the rank column, and the order of the lines where ranks are equal. Where a rank is no whole
+    number the column is not used. Raises DataError with every problem and its line: a wrong number of columns, a score
+    that is no number, a document ranked twice under one query.
     """
     return read_tagged_run(path).run
 
 
 def read_tagged_run(path: Path | str) -> TaggedRun:
-    """Like :func:`read_run`, with the run's tag, which trec_eval prints."""
+    """Like :func:`read_run`, with the run's tag, which trec_eval prints; a run in Parquet has its file's name."""
+    if Path(path).suffix == RUN_COLUMNS_SUFFIX:
+        return TaggedRun(read_run_columns(Path(path)), Path(path).stem)
     content = _normalised(_content(Path(path)))
     run = _fast_run(content)
     if run is None:

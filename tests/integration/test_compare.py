@@ -202,6 +202,29 @@ def test_wrong_arguments_are_refused_before_anything_runs(
         harness.compare("crashing", collection, cards=cards, **options)  # type: ignore[arg-type]
 
 
+def test_ids_with_spaces_are_stored_and_scored_again(cards: Path, tmp_path: Path) -> None:
+    collection = write_collection(tmp_path / "spaced")
+    for path in (collection / "corpus.jsonl", collection / "qrels" / "test.tsv"):
+        path.write_text(path.read_text().replace("d2", "d 2"))
+    comparison = harness.compare("good", collection, cards=cards, out=tmp_path / "r", metrics="AP")
+    stored = tmp_path / "r" / "runs" / "good.parquet"
+    again = harness.evaluate(stored, tmp_path / "r" / "qrels.tsv", ["AP"])
+    assert again.means()[0].value == comparison.metrics().loc["good", "AP"]
+    assert any("white space" in note for note in comparison.backend("good").notes)
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(cards: Path, comparison: Comparison) -> None:
+    for wrong in (
+        ["--dataset", "cacn"],
+        ["--dataset", "./nowhere"],
+        ["--out", str(comparison.folder)],
+        ["--seed", "-1"],
+    ):
+        done = run("compare", "--backends", "good", "--cards", str(cards), "--dry-run", *wrong)
+        assert done.returncode in (2, 3), wrong
+        assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_everything_and_leaves_nothing(
     collection: Path, tmp_path: Path, cache_folder: Path, number: signal.Signals

@@ -147,5 +147,5 @@ def test_ids_with_spaces_are_kept(tmp_path: Path) -> None:
     assert run.doc_ids.take(run.rows) == ["ü", "a b", "a b"]
     assert run.indptr.tolist() == [0, 2, 3]
     assert run.scores.view(np.uint32).tolist() == RUN.scores.view(np.uint32).tolist()
-    with pytest.raises(ResultError, match="holds no readable run of 'y'"):
+    with pytest.raises(ResultError, match="holds no run of 'y'"):
         read_stored_run(tmp_path / "r", "y")
