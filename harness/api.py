@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,24 +13,33 @@ import numpy as np
 import pyarrow as pa
 
 from harness.cache import Cache
+from harness.cache_entries import COMPARISON, WORK
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
+from harness.execution.checks import refuse_impossible
+from harness.execution.embeddings import remote_calls
+from harness.execution.executor import create_executor
+from harness.execution.failure import failure_of
+from harness.execution.resume.identity import Identities
+from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, load_dataset
-from harness.plan import CompareOptions, CompareRequest, Plan, make_plan
+from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
+from harness.request import CompareOptions, CompareRequest
 from harness.results import schema
 from harness.results.assess import Assessed, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import paired_differences
-from harness.results.oracle import hold_against_oracle
-from harness.runner import Outcome, failure_of, run_plan
+from harness.results.oracle import Oracles
+from harness.runner import Outcome, run_plan
+from harness.scratch import scratch_folder
 from harness.store import check_target
 from harness.types import Dataset, Ids, Queries
 
-__all__ = ["compare", "plan_for", "run"]
+__all__ = ["compare", "plan_for", "preview", "run"]
 
 
 def compare(
@@ -60,14 +70,15 @@ def compare(
 def run(plan: Plan, display: Display | None = None) -> Comparison:
     """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
     shown: Display = display if display is not None else SilentDisplay()
-    request, cache = plan.request, Cache()
-    whole = load_dataset(
-        request.dataset, split=request.split, cards=request.cards, cache=cache, progress=shown.section("load")
-    )
-    shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
-    dataset = _sample(whole, request)
-    outcomes = run_plan(plan, dataset, cache, shown)
-    assessed = [_assess(outcome, plan, dataset, shown) for outcome in outcomes]
+    cache = Cache()
+    with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
+        whole = _load(plan, cache, shown)
+        shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
+        dataset = _sample(whole, plan.request)
+        _compile_reference(plan, shown)
+        outcomes = run_plan(plan, dataset, cache, work, shown)
+    oracles = Oracles(outcomes, plan, dataset, shown)
+    assessed = [_assess(outcome, plan, dataset, oracles) for outcome in outcomes]
     return Comparison(
         report=_report(plan, dataset, assessed, len(whole.queries)),
         values=per_query_table(assessed),
@@ -78,12 +89,58 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
     )
 
 
+def _compile_reference(plan: Plan, display: Display) -> None:
+    """Before any backend: compilation, a minute in a fresh installation, is no engine's time, memory or deadline."""
+    kinds = {trial.spec.card.oracle.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
+    if not kinds:
+        return
+    from harness.reference import compile_dense_kernels, compile_kernels
+
+    display.section("reference").start("compile, once per installation", None)
+    if "dense" in kinds:
+        compile_dense_kernels()
+    if kinds - {"dense"}:
+        compile_kernels()
+    display.done("reference", "kernels are compiled")
+
+
+def preview(plan: Plan, display: Display | None = None) -> list[LookUp]:
+    """What is known of each trial before it runs: its key, and whether a stored outcome would be used instead.
+
+    The dataset is read, because keys hold its content; nothing is analysed, encoded or fetched and no engine starts,
+    but engines are asked for their versions. ``reason`` says so where a key cannot be made on this machine. Raises
+    DataError for malformed collections.
+    """
+    cache, shown = Cache(), display if display is not None else SilentDisplay()
+    dataset = _sample(_load(plan, cache, shown), plan.request)
+    with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
+        identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
+        stored = StoredTrials(cache, plan, dataset, identities)
+        return [_look_up(stored, trial, dataset, cache) for trial in plan.trials]
+
+
+def _look_up(stored: StoredTrials, trial: Trial, dataset: Dataset, cache: Cache) -> LookUp:
+    try:
+        return replace(stored.look_up(trial), remote=remote_calls(trial, dataset, cache))
+    except HarnessError as error:
+        return LookUp(None, None, f"no key can be made: {error.what}")
+
+
+def _load(plan: Plan, cache: Cache, display: Display) -> Dataset:
+    request = plan.request
+    return load_dataset(
+        request.dataset, split=request.split, cards=request.cards, cache=cache, progress=display.section("load")
+    )
+
+
 def plan_for(request: CompareRequest) -> Plan:
     """The plan of a request on this machine.
 
-    Raises UsageError or UnknownNameError for wrong arguments, DataError for a dataset that is not there.
+    Raises UsageError or UnknownNameError for wrong arguments and for what an engine cannot do, DataError for a dataset
+    that is not there.
     """
     plan = make_plan(request, lucene_available=_lucene_available())
+    refuse_impossible(plan)
     check_dataset(request.dataset, cards=request.cards)
     return plan
 
@@ -116,22 +173,22 @@ def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
     return replace(dataset, queries=queries, qrels=qrels)
 
 
-def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, display: Display) -> Assessed:
+def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, oracles: Oracles) -> Assessed:
     try:
-        parity = hold_against_oracle(outcome, plan, dataset, display)
-        return assess(outcome, parity, plan, dataset)
+        return assess(outcome, oracles.hold(outcome), plan, dataset)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
 def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int) -> schema.Report:
     seed = plan.request.seed
-    results = backend_results(assessed, dataset, seed)
+    results = backend_results(assessed, dataset, plan)
     resolved = {
         **plan.given(),
         "backends": [trial.label for trial in plan.trials],
         "metrics": [str(measure) for measure in plan.measures],
         "split": dataset.provenance.get("split", plan.request.split),
+        "memory_limit": plan.execution.memory_limit_bytes,
         "notes": list(plan.notes),
     }
     return schema.Report(

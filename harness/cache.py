@@ -2,7 +2,8 @@
 
 An entry is built in a temporary folder under a lock, described by a manifest with the checksum of every file, and
 renamed when it is complete. An entry is checked against its manifest before it is handed out: a damaged one is named
-on the log and rebuilt. Several processes may use one cache at once.
+on the log and rebuilt. Several processes may use one cache at once. What the entries are, and how they are removed, is
+in :mod:`harness.cache_entries`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,31 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError
 
-__all__ = ["JSON", "Cache", "file_digest"]
+__all__ = [
+    "JSON",
+    "MANIFEST",
+    "UNFINISHED",
+    "Cache",
+    "Continued",
+    "entry_lock",
+    "entry_name",
+    "file_digest",
+    "files_fault",
+]
 
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
+Content = TypeVar("Content")
 
+MANIFEST = "manifest.json"
+"""The file of an entry that holds its key and the checksums of the others."""
+UNFINISHED = ".unfinished"
+"""How the folder of an entry ends that was begun and will be gone on with."""
 _SCHEME = 1
-_MANIFEST = "manifest.json"
+_NAME_LENGTH = 32
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
 _log = logging.getLogger("harness")
@@ -36,6 +52,17 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class Continued(NamedTuple):
+    """An entry that is built in steps: ``folder`` holds what is there of it, all when ``finished``.
+
+    Afterwards it lies in ``entry``, which is the same folder when it was finished before.
+    """
+
+    entry: Path
+    folder: Path
+    finished: bool
 
 
 class Cache:
@@ -48,6 +75,7 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = _default_root() if root is None else root
         self._verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
+        self._handed_out: dict[Path, None] = {}
 
     def folder(self, name: str) -> Path:
         """The sub-folder ``name`` for work of the caller's own, created if need be.
@@ -67,72 +95,207 @@ class Cache:
         gets an empty folder and fills it; what it raises passes through and leaves no entry behind. Raises CacheError
         when the cache cannot be written, for whatever reason, or its disk is full.
         """
-        text = json.dumps({"scheme": _SCHEME, "kind": kind, "key": key}, sort_keys=True, separators=(",", ":"))
-        name = hashlib.sha256(text.encode()).hexdigest()[:32]
-        entry = self.root / kind / name
-        if self._fault(entry, text) is None:
-            return entry
-        with _writing(self.root), self._lock(entry):
-            fault = self._fault(entry, text)
-            if fault is None:
-                return entry
-            if entry.exists():
-                _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
-            self._clear(entry)
-            self._build(entry, text, build)
+        entry, text = self._place(kind, key)
+        if self._fault(entry, text) is not None:
+            self._rebuild(entry, text, build)
+        self._handed_out[entry] = None
         return entry
 
+    def _rebuild(self, entry: Path, text: str, build: Callable[[Path], None]) -> None:
+        with _writing(self.root), entry_lock(entry):
+            fault = self._fault(entry, text)
+            if fault is None:  # somebody else built it meanwhile
+                return
+            if entry.exists():
+                _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
+            _clear(entry)
+            _build(entry, text, build, {})
+
     @contextmanager
-    def _lock(self, entry: Path) -> Iterator[None]:
-        from filelock import FileLock
+    def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:
+        """An entry that takes long to build: what an interrupted build left in its folder is there to go on with.
 
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(entry.with_suffix(".lock")):
-            yield
+        Unless it is ``finished``, the caller completes the folder inside the ``with`` block, alone; a failure leaves it
+        as it is. ``shelf`` are names of folders below the kind's, for people who look into the cache: an entry is found
+        by its key whatever shelf it lies on. ``about`` as for :meth:`put`; raises as :meth:`get_or_build`.
+        """
+        placed, text = self._place(kind, key)
+        entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
+        if self._fault(entry, text) is None:
+            self._handed_out[entry] = None
+            yield Continued(entry, entry, finished=True)
+            return
+        with _writing(self.root), entry_lock(entry):
+            fault = self._fault(entry, text)
+            if fault is not None:
+                if entry.exists():
+                    _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
+                _clear(entry)
+                folder = entry.with_suffix(UNFINISHED)
+                folder.mkdir(exist_ok=True)
+                yield Continued(entry, folder, finished=False)
+                _publish(folder, entry, text, {"about": about})
+        self._handed_out[entry] = None
+        if fault is None:  # somebody else built it meanwhile
+            yield Continued(entry, entry, finished=True)
 
-    def _clear(self, entry: Path) -> None:
-        """Remove the damaged entry and what killed builds left: nobody else builds while the lock is held."""
-        if entry.exists():
-            doomed = Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
-            entry.rename(doomed / "damaged")
-        for left in entry.parent.glob(f"{entry.name}.*.tmp"):
-            shutil.rmtree(left)
+    def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
+        """Whether there is a finished entry, on whatever shelf; its checksums are compared when it is used."""
+        entry = self._lying(self._place(kind, key)[0])
+        return entry is not None and (entry / MANIFEST).is_file()
 
-    def _build(self, entry: Path, key: str, build: Callable[[Path], None]) -> None:
-        folder = Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
+    def _lying(self, placed: Path) -> Path | None:
+        """Where an entry lies that :meth:`continued` began or finished; None when there is none."""
+        found = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
+        return found[0].with_suffix("") if found else None
+
+    @contextmanager
+    def intact(self) -> Iterator[None]:
+        """Around whatever reads the entries of :meth:`get_or_build`, which no lock holds in place.
+
+        A failure becomes a CacheError when one of them is gone, wherever that was noticed: somebody removed it.
+        """
         try:
-            build(folder)
-            files = {
-                str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-                for path in sorted(folder.rglob("*"))
-                if path.is_file()
-            }
-            manifest = {"key": json.loads(key), "files": files}
-            (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-            folder.rename(entry)
-        finally:
-            if folder.exists():
-                shutil.rmtree(folder)
+            yield
+        except Exception as error:
+            gone = [f"{entry.parent.name} {entry.name[:12]}" for entry in list(self._handed_out) if not entry.exists()]
+            if gone and not isinstance(error, CacheError):
+                raise CacheError(
+                    f"the cache '{self.root}' was emptied while it was used: {', '.join(gone)}",
+                    fix="run again; what is missing is made anew",
+                ) from error
+            raise
+
+    def put(self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str, state: str) -> None:
+        """Make the entry ``key`` anew, whole or not at all; it replaces the one that is there.
+
+        ``about`` and ``state`` are words for whoever lists the cache. Else as :meth:`get_or_build`.
+        """
+        entry, text = self._place(kind, key)
+        with _writing(self.root), entry_lock(entry):
+            _sweep(entry)
+            _build(entry, text, build, {"about": about, "state": state})
+
+    def read(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
+        """What ``read(folder)`` makes of an entry that :meth:`put` may replace; None when there is none.
+
+        Nobody replaces the entry meanwhile. A damaged one is named on the log and counts as none. Raises CacheError
+        when the lock cannot be written.
+        """
+        entry, text = self._place(kind, key)
+        if not entry.exists() and not entry.with_suffix(".lock").exists():
+            return None
+        with _writing(self.root), entry_lock(entry):
+            fault = self._fault(entry, text)
+            if fault is None:
+                return read(entry)
+            if entry.exists():
+                _log.warning("cache entry '%s' is damaged and is not used: %s", entry, fault)
+        return None
+
+    def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
+        return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
 
     def _fault(self, entry: Path, key: str) -> str | None:
         """What is wrong with an entry, or None. Its checksums are computed once per process and file state."""
         try:
-            manifest = json.loads((entry / _MANIFEST).read_text(encoding="utf-8"))
+            manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
             if manifest["key"] != json.loads(key):
                 return "its manifest names another key"
             state = _state(entry, manifest["files"])
-            if self._verified.get(entry) == state:
-                return None
-            for name, expected in manifest["files"].items():
-                path = entry / name
-                if path.stat().st_size != expected["bytes"] or file_digest(path) != expected["sha256"]:
-                    return f"the checksum of '{name}' is wrong"
         except OSError as error:
             return f"'{error.filename}': {error.strerror}"
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its manifest cannot be read: {error}"
-        self._verified[entry] = state
-        return None
+        if self._verified.get(entry) == state:
+            return None
+        fault = files_fault(entry)
+        if fault is None:
+            self._verified[entry] = state
+        return fault
+
+
+def entry_name(kind: str, key: Mapping[str, JSON]) -> str:
+    """The name of the entry ``key`` among those of its kind: 32 hexadecimal digits."""
+    return hashlib.sha256(_canonical({"scheme": _SCHEME, "kind": kind, "key": key}).encode()).hexdigest()[:_NAME_LENGTH]
+
+
+@contextmanager
+def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]:
+    """Hold the lock of one entry, so that no other process builds, replaces, reads or removes it.
+
+    Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes.
+    """
+    from filelock import FileLock
+
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(entry.with_suffix(".lock"), timeout=-1 if timeout_s is None else timeout_s):
+        yield
+
+
+def files_fault(entry: Path) -> str | None:
+    """What an entry's checksums say is wrong with it, or None."""
+    try:
+        files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))["files"]
+        for name, expected in files.items():
+            path = entry / name
+            if path.stat().st_size != expected["bytes"] or file_digest(path) != expected["sha256"]:
+                return f"the checksum of '{name}' is wrong"
+    except OSError as error:
+        return f"'{error.filename}': {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"its manifest cannot be read: {error}"
+    return None
+
+
+def _canonical(content: Mapping[str, JSON]) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def _clear(entry: Path) -> None:
+    """Remove the damaged entry and what killed builds left: nobody else builds while the lock is held."""
+    if entry.exists():
+        entry.rename(_temporary(entry) / "damaged")
+    _sweep(entry)
+
+
+def _sweep(entry: Path) -> None:
+    for left in entry.parent.glob(f"{entry.name}.*.tmp"):
+        shutil.rmtree(left)
+
+
+def _build(entry: Path, key: str, build: Callable[[Path], None], words: Mapping[str, str]) -> None:
+    folder, replaced = _temporary(entry), _temporary(entry)
+    try:
+        build(folder)
+        _describe(folder, key, words)
+        if entry.exists():
+            entry.rename(replaced / "replaced")
+        folder.rename(entry)
+    finally:
+        for left in (folder, replaced):
+            if left.exists():
+                shutil.rmtree(left)
+
+
+def _publish(folder: Path, entry: Path, key: str, words: Mapping[str, str]) -> None:
+    _describe(folder, key, words)
+    folder.rename(entry)
+
+
+def _describe(folder: Path, key: str, words: Mapping[str, str]) -> None:
+    """Write the manifest: the entry's key, the checksum of each file, and words for people."""
+    files = {
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST
+    }
+    manifest = {"key": json.loads(key), "files": files, **words}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _temporary(entry: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
 
 
 def _state(entry: Path, files: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:

@@ -5,89 +5,28 @@ The fields are described in ``docs/reference/cards.md``.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
+from harness.parameters import Parameter, Scope, check_values, encoder_parameters, read_parameter
 from harness.strict_toml import Table, read_document
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.protocols import ParameterValue
 
-__all__ = ["BackendCard", "DatasetCard", "Oracle", "Parameter", "read_backend_card", "read_dataset_card"]
+__all__ = ["BackendCard", "DatasetCard", "Existing", "Oracle", "Parameter", "read_backend_card", "read_dataset_card"]
 
-ParameterType = Literal["float", "int", "str", "bool"]
-Scope = Literal["encoder", "engine"]
-OracleKind = Literal["sparse", "lucene", "none"]
+OracleKind = Literal["sparse", "lucene", "dense", "none"]
 
-_TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
-_ENCODERS = ("bm25", "none")
-_OF_BM25: Mapping[str, ParameterType] = {"analyzer": "str", "k1": "float", "b": "float"}
+_ENCODERS = ("bm25", "dense", "splade", "none")
 _FIELDS = ("title", "text")
+_SIMILARITIES = ("cosine", "dot", "l2")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_KEY = re.compile(r"[a-z][a-z0-9_]*")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter of a backend: type, default, bounds and what it changes.
-
-    ``scope`` is ``encoder`` when the parameter changes terms or vectors, ``engine`` for everything else. Bounds are
-    inclusive. ``choices`` is empty when any value of the type may stand. ``pattern`` is a regular expression that the
-    whole of a string must match; ``help`` then says what it means.
-    """
-
-    name: str
-    type: ParameterType
-    default: ParameterValue
-    help: str
-    scope: Scope
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[ParameterValue, ...] = ()
-    pattern: str | None = None
-
-    def parse(self, text: str) -> ParameterValue:
-        """The value that ``text`` spells; raises ValueError saying what would be accepted."""
-        if self.type == "str":
-            return self.check(text)
-        if self.type == "bool":
-            if text.lower() not in ("true", "false"):
-                raise ValueError(f"'{text}' is not true or false")
-            return self.check(text.lower() == "true")
-        try:
-            return self.check(int(text) if self.type == "int" else float(text))
-        except OverflowError as error:
-            raise ValueError(f"'{text}' is too large") from error
-        except ValueError as error:
-            if str(error).startswith(("could not convert", "invalid literal")):
-                raise ValueError(f"'{text}' is not {'an integer' if self.type == 'int' else 'a number'}") from error
-            raise
-
-    def check(self, value: object) -> ParameterValue:
-        """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""
-        if self.type == "float" and type(value) is int:
-            value = float(value)
-        if type(value) is not _TYPES[self.type]:
-            raise ValueError(f"{value!r} is not of type {self.type}")
-        checked = cast("ParameterValue", value)
-        if self.choices and checked not in self.choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(map(str, self.choices))}")
-        if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
-            raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
-        if isinstance(checked, (int, float)) and not isinstance(checked, bool):
-            if not math.isfinite(checked):
-                raise ValueError(f"{value!r} is not finite")
-            if self.minimum is not None and checked < self.minimum:
-                raise ValueError(f"{value!r} is below {self.minimum:g}")
-            if self.maximum is not None and checked > self.maximum:
-                raise ValueError(f"{value!r} is above {self.maximum:g}")
-        return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +47,24 @@ class Oracle:
 
 
 @dataclass(frozen=True, slots=True)
+class Existing:
+    """Which parameters go with ``existing=true``, an index that is searched as it is.
+
+    Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
+    ``building`` nothing for an existing one.
+    """
+
+    where: tuple[str, ...]
+    only: tuple[str, ...]
+    building: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BackendCard:
     """A named, complete retrieval set-up: engine, encoder, oracle and parameters.
 
-    ``digest`` is the SHA-256 of the card's file.
+    ``existing`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
+    the card's file.
     """
 
     name: str
@@ -123,6 +76,7 @@ class BackendCard:
     parameters: Mapping[str, Parameter]
     path: Path
     digest: str
+    existing: Existing | None = None
 
     @property
     def defaults(self) -> dict[str, ParameterValue]:
@@ -168,17 +122,20 @@ def read_backend_card(path: Path) -> BackendCard:
     """Read one backend card; raises CardError with every problem of the file."""
     document = read_document(path)
     table = Table(document.values)
-    parameters = {name: _parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
+    encoder = table.choice("encoder", _ENCODERS)
+    own = {name: read_parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
+    parameters = _with_encoders(table, encoder, own)
     card = BackendCard(
         name=_name(table, path),
         summary=table.required("summary", str),
         engine=table.required("engine", str),
         extra=table.optional("extra", str),
-        encoder=table.choice("encoder", _ENCODERS),
+        encoder=encoder,
         oracle=_oracle(table.table("oracle"), parameters),
         parameters=parameters,
         path=path,
         digest=document.digest,
+        existing=_existing(table.table("existing"), parameters),
     )
     if card.engine and not _TARGET.fullmatch(card.engine):
         table.problem(f"'engine' is '{card.engine}', expected 'package.module:ClassName'")
@@ -189,17 +146,32 @@ def read_backend_card(path: Path) -> BackendCard:
 
 
 def _check_encoder(table: Table, card: BackendCard) -> None:
-    """Refuse what would fail only in a run: an encoder without its parameters, an oracle without vectors."""
+    """Refuse what would fail only in a run: an oracle without vectors, or of others, or without a rule."""
     if card.encoder == "none" and card.oracle.kind != "none":
         table.problem(
             f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"
         )
-    if card.encoder != "bm25":
-        return
-    for name, kind in _OF_BM25.items():
-        parameter = card.parameters.get(name)
-        if parameter is None or parameter.type != kind:
-            table.problem(f"encoder 'bm25' needs the parameter '{name}' of type {kind}: [parameters.{name}]")
+    if card.oracle.kind != "none" and (card.oracle.kind == "dense") != (card.encoder == "dense"):
+        table.problem(f"'oracle.kind' is '{card.oracle.kind}', but 'encoder' is '{card.encoder}'")
+    similarity = card.parameters.get("similarity")
+    if card.oracle.kind == "dense" and (
+        similarity is None or not set() < set(similarity.choices) <= set(_SIMILARITIES)
+    ):
+        table.problem(
+            f"'oracle.kind' is 'dense': it needs the parameter 'similarity', with choices of {', '.join(_SIMILARITIES)}"
+        )
+
+
+def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """The card's ``own`` parameters, and after them those of its encoder that it does not redeclare."""
+    declared = encoder_parameters(encoder)
+    for name in own.keys() & declared.keys():
+        if own[name].type != declared[name].type or own[name].scope == "engine":
+            table.problem(
+                f"'parameters.{name}' redeclares one of encoder '{encoder}': its type is {declared[name].type} and its "
+                "scope 'encoder', or 'search' where the engine weighs terms itself"
+            )
+    return {**own, **{name: one for name, one in declared.items() if name not in own}}
 
 
 def read_dataset_card(path: Path) -> DatasetCard:
@@ -242,68 +214,8 @@ def _name(table: Table, path: Path) -> str:
     return name
 
 
-def _parameter(name: str, table: Table) -> Parameter:
-    kind = table.choice("type", tuple(_TYPES))
-    bounds = {key: table.optional(key, float) for key in ("minimum", "maximum")}
-    default = table.values.get("default")
-    parameter = Parameter(
-        name=name,
-        type=cast("ParameterType", kind if kind in _TYPES else "str"),
-        default=cast("ParameterValue", "" if default is None else default),
-        help=table.required("help", str),
-        scope=cast("Scope", table.choice("scope", ("encoder", "engine"))),
-        minimum=bounds["minimum"],
-        maximum=bounds["maximum"],
-        choices=tuple(cast("list[ParameterValue]", table.optional("choices", list) or [])),
-        pattern=_pattern(name, kind, table),
-    )
-    if not _KEY.fullmatch(name):
-        table.problem(f"parameter '{name}': small letters, digits and '_' only")
-    table.optional("default", _TYPES.get(kind, str))
-    if default is None:
-        table.problem(f"parameter '{name}' has no default")
-    elif kind in _TYPES:
-        _check_values(table, parameter, (default, *parameter.choices))
-        if kind == "float":
-            parameter = _with_float_values(parameter)
-    table.close()
-    return parameter
-
-
-def _pattern(name: str, kind: str, table: Table) -> str | None:
-    pattern = table.optional("pattern", str)
-    if pattern is None:
-        return None
-    if kind != "str":
-        table.problem(f"parameter '{name}': 'pattern' is for parameters of type str")
-        return None
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        table.problem(f"parameter '{name}': 'pattern' is not a regular expression: {error}")
-        return None
-    return pattern
-
-
-def _check_values(table: Table, parameter: Parameter, values: tuple[Any, ...]) -> None:
-    for value in values:
-        try:
-            parameter.check(float(value) if parameter.type == "float" and type(value) is int else value)
-        except ValueError as error:
-            table.problem(f"parameter '{parameter.name}': {error}")
-
-
-def _with_float_values(parameter: Parameter) -> Parameter:
-    """``default = 1`` on a float parameter means 1.0; wrong values were reported before."""
-
-    def as_float(value: ParameterValue) -> ParameterValue:
-        return float(value) if type(value) is int else value
-
-    return replace(parameter, default=as_float(parameter.default), choices=tuple(map(as_float, parameter.choices)))
-
-
 def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
-    kind = table.choice("kind", ("sparse", "lucene", "none"))
+    kind = table.choice("kind", ("sparse", "lucene", "dense", "none"))
     tolerance = table.optional("tolerance", float) or 0.0
     if not 0 <= tolerance < 1:
         table.problem(f"'oracle.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")
@@ -315,9 +227,25 @@ def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
         if name not in parameters:
             table.problem(f"'oracle.unless.{name}' is not a parameter of this card")
         else:
-            _check_values(table, parameters[name], tuple(values))
+            check_values(table, parameters[name], tuple(values))
     table.close()
     return Oracle(cast("OracleKind", kind), tolerance, unless)
+
+
+def _existing(table: Table, parameters: Mapping[str, Parameter]) -> Existing | None:
+    if not table.values:
+        return None
+    rules = Existing(*(table.strings(key) or () for key in ("where", "only", "building")))
+    switch = parameters.get("existing")
+    if switch is None or switch.type != "bool" or switch.default is not False:
+        table.problem("[existing] needs the parameter 'existing' of type bool, false by default: [parameters.existing]")
+    if not rules.where:
+        table.problem("'existing.where' names no parameter: which one says where the index is?")
+    for name in (*rules.where, *rules.only, *rules.building):
+        if name not in parameters:
+            table.problem(f"'existing' names '{name}', which is not a parameter of this card")
+    table.close()
+    return rules
 
 
 def _fields(table: Table) -> tuple[str, ...]:

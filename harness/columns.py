@@ -13,9 +13,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.errors import CacheError
-from harness.types import Ids, SparseVectors
+from harness.types import Float32Array, Ids, SparseVectors
 
-__all__ = ["load_column", "load_ids", "load_sparse", "load_table", "save_ids", "save_sparse", "save_table"]
+__all__ = [
+    "load_column",
+    "load_ids",
+    "load_sparse",
+    "load_table",
+    "load_vectors",
+    "save_ids",
+    "save_sparse",
+    "save_table",
+]
 
 
 def save_table(path: Path, table: pa.Table) -> None:
@@ -59,6 +68,15 @@ def load_sparse(folder: Path, name: str) -> SparseVectors:
         raise CacheError(f"cannot read '{folder / name}': {error}", fix="delete its folder; it is rebuilt") from error
     arrays = [load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
     return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)
+
+
+def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
+    """Memory-map the vectors ``name`` of a folder: dense ones of ``name.npy``, C-contiguous (n, d), or sparse ones.
+
+    Raises CacheError when a file is missing or damaged.
+    """
+    dense = folder / f"{name}.npy"
+    return load_column(dense) if dense.exists() else load_sparse(folder, name)
 
 
 def load_column(path: Path) -> npt.NDArray[Any]:

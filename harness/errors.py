@@ -14,8 +14,12 @@ The tree, with the exit code that the command line gives each branch::
         ├── MissingExtraError    3   an optional dependency is not installed
         ├── EngineUnavailableError  3   the engine cannot start or be reached
         ├── EngineTimeoutError   3   a phase outlived its deadline
+        ├── MemoryLimitError     3   the worker outgrew its memory limit
+        ├── EncoderError         3   a model could not give vectors
         ├── RejectedInputError   3   input that the engine would take silently and answer wrongly
         ├── LostDocumentsError   3   the engine holds other documents than it was sent
+        ├── IndexChangedError    3   an existing index changed while it was searched
+        ├── MissingHitsError     3   a backend that another one is made of has no hits to give it
         └── EngineFailureError   3   the engine itself reported an error
 
 A message says what happened, to which thing, and what to do about it.
@@ -32,12 +36,16 @@ __all__ = [
     "CacheError",
     "CardError",
     "DataError",
+    "EncoderError",
     "EngineFailureError",
     "EngineTimeoutError",
     "EngineUnavailableError",
     "HarnessError",
+    "IndexChangedError",
     "LostDocumentsError",
+    "MemoryLimitError",
     "MissingExtraError",
+    "MissingHitsError",
     "RankingError",
     "RejectedInputError",
     "ResultError",
@@ -53,10 +61,12 @@ _NEAR = 0.5
 class HarnessError(Exception):
     """An expected failure: printed without a traceback by the command line.
 
-    ``what`` is one sentence that names the thing; ``fix`` says what to do.
+    ``what`` is one sentence that names the thing; ``fix`` says what to do; ``log`` holds the last lines of whatever
+    process failed.
     """
 
     exit_code: ClassVar[int] = 3
+    log: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
         self.what = what
@@ -150,6 +160,10 @@ class ResultError(HarnessError):
 class BackendError(HarnessError):
     """One backend could not do its work; the others go on."""
 
+    def __init__(self, what: str, *, fix: str | None = None, log: Sequence[str] = ()) -> None:
+        self.log = tuple(log)
+        super().__init__(what, fix=fix)
+
 
 class MissingExtraError(BackendError):
     """An optional dependency is not installed."""
@@ -170,12 +184,28 @@ class EngineTimeoutError(BackendError):
     """A phase outlived its deadline."""
 
 
+class MemoryLimitError(BackendError):
+    """The worker outgrew its memory limit."""
+
+
+class EncoderError(BackendError):
+    """A model, or the process that it ran in, could not give vectors."""
+
+
 class RejectedInputError(BackendError):
     """Input that the engine would take silently and answer wrongly."""
 
 
 class LostDocumentsError(BackendError):
     """The engine holds other documents than it was sent."""
+
+
+class IndexChangedError(BackendError):
+    """An existing index changed while it was searched, by us or by somebody else: its figures are of neither state."""
+
+
+class MissingHitsError(BackendError):
+    """A backend that another one is made of has no hits to give it."""
 
 
 class EngineFailureError(BackendError):

@@ -6,7 +6,7 @@ list without one call from Python per element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,10 @@ import orjson
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.jvm import Jvm
 
-__all__ = ["JavaBridge", "java_errors", "spans"]
+__all__ = ["REBUILD", "JavaBridge", "java_errors", "spans"]
 
+REBUILD = "delete the index folder; it is rebuilt"
+"""The remedy for an index that cannot be read, when it is the harness's own."""
 _SPAN_TEXTS = 4096
 _SPAN_CHARACTERS = 4_000_000
 
@@ -24,12 +26,13 @@ _REMEDIES: tuple[tuple[str, type[BackendError], str], ...] = (
     ("OutOfMemoryError", EngineFailureError, "give Java more memory: heap=4g"),
     ("No space left on device", EngineFailureError, "free disk space and run again"),
     ("LockObtainFailedException", EngineUnavailableError, "another process writes to this index: wait or stop it"),
-    ("IndexFormatTooOldException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
-    ("IndexFormatTooNewException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
-    ("IndexNotFoundException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
-    ("CorruptIndexException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
-    ("NoSuchFileException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
-    ("EOFException", EngineUnavailableError, "delete the index folder; it is rebuilt"),
+    ("IndexFormatTooOldException", EngineUnavailableError, REBUILD),
+    ("IndexFormatTooNewException", EngineUnavailableError, REBUILD),
+    ("An SPI class of type org.apache.lucene.codecs", EngineUnavailableError, REBUILD),
+    ("IndexNotFoundException", EngineUnavailableError, REBUILD),
+    ("CorruptIndexException", EngineUnavailableError, REBUILD),
+    ("NoSuchFileException", EngineUnavailableError, REBUILD),
+    ("EOFException", EngineUnavailableError, REBUILD),
     ("AccessDeniedException", EngineUnavailableError, "make the folder writable"),
     ("does not have support for", EngineUnavailableError, "set JAVA_HOME to a full JDK of version 21 or newer"),
     ("immense term", RejectedInputError, "shorten the document ids: Lucene takes at most 32,766 bytes"),
@@ -41,25 +44,36 @@ _TRACE_LINES = 12
 
 
 @contextmanager
-def java_errors(doing: str) -> Iterator[None]:
-    """Turn a Java exception into one of ours that names what was being done, the cause and the remedy."""
+def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
+    """Turn a Java exception into one of ours that names what was being done, the cause and the remedy.
+
+    ``doing`` may be a function, called when something failed: around a loop, for what naming each turn would cost.
+    """
     from jnius import JavaException
 
     try:
         yield
     except JavaException as error:
-        raise _translated(error, doing) from error
+        raise _translated(error, doing if isinstance(doing, str) else doing()) from error
 
 
 def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjnius has no type information
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
-    innermost = next((line.removeprefix("Caused by: ") for line in reversed(trace) if line.startswith("Caused by")), "")
-    said = innermost or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
+    said = _innermost(trace) or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
     for word, kind, fix in _REMEDIES:
         if word in everything:
             return kind(f"Lucene failed while {doing}: {said}", fix=fix)
     return EngineFailureError(f"Lucene failed while {doing}: {said}", fix=_shown(trace))
+
+
+def _innermost(trace: Sequence[str]) -> str:
+    """What the last ``Caused by`` says, on its own line or, as pyjnius writes it, on the next one; "" without one."""
+    for place in reversed(range(len(trace))):
+        if trace[place].startswith("Caused by:"):
+            said = trace[place].removeprefix("Caused by:").strip()
+            return said or "".join(trace[place + 1 : place + 2]).strip()
+    return ""
 
 
 def _shown(trace: Sequence[str]) -> str:
@@ -139,6 +153,21 @@ class JavaBridge:
         """A method handle that writes a public static field; ``kind`` as in :meth:`getter`."""
         return self._lookup().findStaticSetter(self.type(owner), name, self._field_type(kind))
 
+    def bind(self, handle: Any, place: int, value: Any) -> Any:  # noqa: ANN401 - Java objects
+        """The method handle with the Java object ``value`` as its argument at ``place``."""
+        return self.load("java.lang.invoke.MethodHandles").insertArguments(handle, place, value)
+
+    def string(self, text: str) -> Any:  # noqa: ANN401 - a Java object
+        """A ``java.lang.String``, where pyjnius must not choose between types."""
+        return self.load("java.lang.String")(text)
+
+    def set_field(self, owner: Any, name: str, value: Any) -> None:  # noqa: ANN401 - Java objects
+        """Set a field of ``owner`` that its class keeps to itself."""
+        field = owner.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        handle = self.load("java.lang.invoke.MethodHandles").publicLookup().unreflectSetter(field)
+        self.interface("java.lang.Runnable", handle.bindTo(owner).bindTo(value)).run()
+
     def chain(self, first: Any, *rest: Any) -> Any:  # noqa: ANN401 - Java objects
         """One method handle that hands the result of each method handle to the next one."""
         filtered = self.load("java.lang.invoke.MethodHandles").filterReturnValue
@@ -146,6 +175,12 @@ class JavaBridge:
             fitting = handle.type().changeParameterType(0, first.type().returnType())
             first = filtered(first, handle.asType(self.cast("java.lang.invoke.MethodType", fitting)))
         return first
+
+    def then(self, first: Any, last: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A method handle that calls ``first`` with all arguments, and gives what ``last``, without any, then gives."""
+        handles = self.load("java.lang.invoke.MethodHandles")
+        taken = self.cast("java.util.List", first.type().parameterList())
+        return handles.foldArguments(handles.dropArguments(last, 0, taken), handles.dropReturn(first))
 
     def function(self, handle: Any) -> Any:  # noqa: ANN401 - Java objects
         """A one-argument method handle as ``java.util.function.Function``."""

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar, cast
 
 import numba
 
-__all__ = ["inline_kernel", "kernel"]
+__all__ = ["inline_kernel", "kernel", "reordering_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,3 +25,9 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`kernel`, for small functions called from kernels: LLVM inlines them into each caller."""
     return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, inline="never")(function))
+
+
+def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like :func:`inline_kernel`, but sums may be taken in any order and products fused with them; nothing else."""
+    compiled = numba.njit(cache=True, nogil=True, inline="never", fastmath={"reassoc", "contract"})(function)
+    return cast("Callable[P, R]", compiled)

@@ -2,66 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TypedDict, TypeVar
-
-import orjson
+from typing import TypeVar
 
 from harness.analysis import analyzer_names
+from harness.backend_spec import with_components
+from harness.encoders.settings import DEFAULT_MODEL, MODEL_ENCODERS, Settings
 from harness.errors import UnknownNameError, UsageError
+from harness.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
+from harness.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.protocols import ParameterValue
 from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
+from harness.request import CompareRequest, Resume
+from harness.rerank.reranker import require_sense
+from harness.sweep import expand
 
-__all__ = ["DEFAULT_MEASURES", "CompareRequest", "Plan", "Trial", "make_plan"]
+__all__ = ["Plan", "Trial", "make_plan", "may_be_server"]
 
-DEFAULT_MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
-KEY_VERSION = 1
-_KEY_LENGTH = 12
 Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
-
-
-@dataclass(frozen=True, slots=True)
-class CompareRequest:
-    """The arguments of ``harness compare``, as given. See ``docs/reference/cli.md`` for each."""
-
-    backends: str | Sequence[str]
-    dataset: str = "cacm"
-    split: str | None = None
-    k: int = 1000
-    metrics: str | Sequence[str] = DEFAULT_MEASURES
-    ties: str = TieRule.TREC_EVAL.value
-    queries: str = QuerySet.RELEVANT.value
-    relevance: int = 1
-    sample_queries: int | None = None
-    seed: int = 42
-    threads: int = 1
-    repeat: int = 1
-    deadline_s: float | None = None
-    cards: Path | None = None
-
-
-class CompareOptions(TypedDict, total=False):
-    """The optional fields of :class:`CompareRequest`, for callers in Python."""
-
-    split: str | None
-    k: int
-    metrics: str | Sequence[str]
-    ties: str
-    queries: str
-    relevance: int
-    sample_queries: int | None
-    seed: int
-    threads: int
-    repeat: int
-    deadline_s: float | None
-    cards: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +36,16 @@ class Trial:
     spec: BackendSpec
     parameters: Mapping[str, ParameterValue]
     analyzer: str | None
-    key: str
 
     @property
     def label(self) -> str:
         """The name shown in reports, unique within a plan."""
         return self.spec.label
+
+    @property
+    def existing(self) -> bool:
+        """True for an index that was there before: its content is not in any key, so its outcome is never stored."""
+        return bool(self.parameters.get("existing", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +57,9 @@ class Plan:
     measures: tuple[Measure, ...]
     ties: TieRule
     queries: QuerySet
+    execution: ExecutionOptions
+    load: LoadOptions
+    resume: Resume = Resume.NEVER
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -95,14 +67,25 @@ class Plan:
         """The card's name, or the last part of the path without its suffix: for names of folders."""
         return Path(self.request.dataset).name.removesuffix(".zip") or "dataset"
 
+    def components(self, trial: Trial) -> tuple[Trial, ...]:
+        """The trials whose hits a trial is made of, in the order in which it names them; none for an engine or a run.
+
+        Each stands before it in ``trials``.
+        """
+        by_identity = {one.spec.identity: one for one in self.trials}
+        return tuple(by_identity[component.identity] for component in trial.spec.components)
+
     def command(self) -> list[str]:
         """The command line that runs this plan again."""
         words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
         for option, value in self.given().items():
-            if option == "backends" or value is None:
+            if option in ("backends", "sweep") or value is None:
                 continue
-            text = ",".join(value) if isinstance(value, list) else str(value)
-            words += [f"--{option.replace('_', '-')}", text]
+            name = option.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                words += [f"--{name}", ",".join(value) if isinstance(value, list) else str(value)]
         return words
 
     def given(self) -> dict[str, str | int | float | list[str] | None]:
@@ -110,6 +93,7 @@ class Plan:
         request = self.request
         return {
             "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
+            "sweep": list(request.sweeps) or None,
             "dataset": request.dataset,
             "split": request.split,
             "k": request.k,
@@ -121,7 +105,20 @@ class Plan:
             "seed": request.seed,
             "threads": request.threads,
             "repeat": request.repeat,
+            "cold": request.cold,
+            "concurrency": ",".join(map(str, self.load.concurrency)) or None,
+            "clients": request.clients,
+            "rate": ",".join(f"{rate:g}" for rate in self.load.rates) or None,
+            "arrivals": request.arrivals,
+            "load_seconds": request.load_seconds,
+            "timing": request.timing,
+            "jobs": request.jobs,
+            "isolation": request.isolation,
             "deadline": request.deadline_s,
+            "memory_limit": request.memory_limit,
+            "max_calls": request.max_calls,
+            "verify_cache": request.verify_cache,
+            "resume": request.resume,
             "cards": str(request.cards) if request.cards is not None else None,
         }
 
@@ -136,18 +133,30 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     _check_numbers(request, mistakes)
     ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
     queries = mistakes.catch(lambda: _choice(QuerySet, request.queries, "--queries"))
+    resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
+    execution = _execution(request, mistakes)
+    load = _load(request, mistakes)
     measures = mistakes.catch(lambda: parse_measures(request.metrics))
-    specs = mistakes.catch(lambda: parse_backends(request.backends, cards=request.cards))
+    backends = mistakes.catch(lambda: expand(request.backends, request.sweeps) if request.sweeps else request.backends)
+    found = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
+    asked = found or []
+    specs = with_components(asked)
     if measures is not None and ties is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
     default_analyzer = "lucene-english" if lucene_available else "snowball-english"
-    trials = tuple(_trial(spec, request, default_analyzer) for spec in specs or ())
+    trials = tuple(_trial(spec, request, default_analyzer) for spec in specs)
+    if load is not None and load.rates and trials and not any(may_be_server(trial) for trial in trials):
+        what = "--rate is for servers, and every backend of this plan runs inside its client"
+        mistakes.add(UsageError(what, fix="use --concurrency, or name a server: qdrant:url=http://HOST:6333"))
+    for trial in trials:
+        mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
     mistakes.raise_if_any()
-    if measures is None or ties is None or queries is None:
+    if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
         raise AssertionError("a mistake was not reported")
-    return Plan(request, trials, tuple(measures), ties, queries, _notes(trials))
+    notes = (*_notes(trials), *_notes_on_components(trials, asked), *execution.notes())
+    return Plan(request, trials, tuple(measures), ties, queries, execution, load, resume, notes)
 
 
 class _Mistakes:
@@ -178,7 +187,9 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         "--k": request.k,
         "--repeat": request.repeat,
         "--threads": request.threads,
+        "--jobs": request.jobs,
         "--relevance": request.relevance,
+        "--max-calls": 1 if request.max_calls is None else request.max_calls,
         "--sample-queries": 1 if request.sample_queries is None else request.sample_queries,
     }
     wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
@@ -188,6 +199,49 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         mistakes.add(UsageError(f"--seed is {request.seed}", fix="it must be 0 or more"))
     if request.deadline_s is not None and not request.deadline_s > 0:
         mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
+
+
+def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions | None:
+    isolation = mistakes.catch(lambda: _choice(Isolation, request.isolation, "--isolation"))
+    memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
+    verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
+    if isolation is None:
+        return None
+    options = ExecutionOptions(
+        isolation=isolation,
+        timing=request.timing,
+        jobs=request.jobs,
+        repeat=request.repeat,
+        deadline_s=request.deadline_s,
+        memory_limit_bytes=memory_limit_bytes,
+        verify_cache=verify_cache or 0.0,
+    )
+    for error in options.contradictions():
+        mistakes.add(error)
+    return options
+
+
+def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
+    clients = mistakes.catch(lambda: _choice(ClientKind, request.clients, "--clients"))
+    concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
+    rates = mistakes.catch(lambda: parse_rates(request.rate))
+    arrivals = next((kind for kind in ARRIVALS if kind == request.arrivals), None)
+    if arrivals is None:
+        fix = f"known: {', '.join(ARRIVALS)}"
+        mistakes.add(UsageError(f"--arrivals {request.arrivals}: no such choice", fix=fix))
+    if not 0 < request.load_seconds < float("inf"):
+        mistakes.add(UsageError(f"--load-seconds is {request.load_seconds:g}", fix="it must be above 0 seconds"))
+    if clients is None or concurrency is None or rates is None or arrivals is None:
+        return None
+    options = LoadOptions(
+        request.cold, concurrency, clients, rates, arrivals, seconds=request.load_seconds, seed=request.seed
+    )
+    if options.wanted and not request.timing:
+        what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
+        mistakes.add(UsageError(what, fix="leave --no-timing out, or the others"))
+    for option, needs in options.unused():
+        mistakes.add(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
+    return options
 
 
 def _choice(kind: type[Choice], value: str, option: str) -> Choice:
@@ -201,23 +255,48 @@ def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) ->
     parameters = dict(spec.parameters)
     if parameters.get("analyzer") == "":
         parameters["analyzer"] = default_analyzer
+    if spec.card is not None and spec.card.encoder == "dense" and parameters["model"] == "":
+        parameters["model"] = DEFAULT_MODEL
     if "threads" in parameters and "threads" not in spec.given:
         parameters["threads"] = request.threads
+    if "max_calls" in parameters and "max_calls" not in spec.given and request.max_calls is not None:
+        parameters["max_calls"] = request.max_calls
     analyzer = parameters.get("analyzer")
-    identity = {
-        "scheme": KEY_VERSION,
-        "backend": spec.name,
-        "engine": spec.card.engine if spec.card is not None else "run",
-        "run": str(spec.run_path) if spec.run_path is not None else None,
-        "parameters": {name: value for name, value in parameters.items() if name != "threads"},
-        "dataset": request.dataset,
-        "split": request.split,
-        "k": request.k,
-        "sample_queries": request.sample_queries,
-        "seed": request.seed if request.sample_queries is not None else None,
-    }
-    digest = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return Trial(spec, parameters, str(analyzer) if analyzer is not None else None, digest[:_KEY_LENGTH])
+    return Trial(spec, parameters, str(analyzer) if analyzer is not None else None)
+
+
+def _check_model(trial: Trial) -> None:
+    """Refuse a model that is not understood, and parameters that it makes meaningless."""
+    if trial.spec.kind == "rerank":
+        require_sense(trial.spec.name, trial.parameters)
+        return
+    card = trial.spec.card
+    encoder = next((name for name in MODEL_ENCODERS if card is not None and name == card.encoder), None)
+    if encoder is None:
+        return
+    try:
+        Settings.of(encoder, trial.parameters)
+    except UsageError as error:
+        raise UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix) from error
+
+
+def _notes_on_components(trials: Sequence[Trial], asked: Sequence[BackendSpec]) -> Iterator[str]:
+    """Which backends nobody asked for by themselves, and why they run all the same."""
+    named = {spec.identity for spec in asked}
+    for trial in trials:
+        if trial.spec.identity in named:
+            continue
+        users = [one.label for one in trials if trial.spec.identity in {part.identity for part in one.spec.components}]
+        yield f"{trial.label} runs, and is shown, as a component of {' and of '.join(users)}"
+
+
+def may_be_server(trial: Trial) -> bool:
+    """Whether a trial's engine may be a server; others' engines may reach one without a ``url``."""
+    if trial.spec.card is None:
+        return False
+    if "url" in trial.parameters:  # a server's address may also come from the environment
+        return trial.parameters["url"] != "" or trial.parameters.get("mode") == "server"
+    return not trial.spec.card.engine.startswith("harness.adapters.")
 
 
 def _notes(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The small interfaces between the harness and what plugs into it.
 
 An engine's life: ``open`` an empty folder, ``index`` once, ``search`` as often as wanted, ``close``. Opening a folder
-that already holds an index skips ``index``. Everything runs in one thread of one worker process.
+that already holds an index skips ``index``. An index that somebody else made is searched by ``attach``, ``search``,
+``close``. Everything runs in one thread of one worker process.
 """
 
 from __future__ import annotations
@@ -9,18 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 
+if TYPE_CHECKING:  # the analysis package stands above this module
+    from harness.analysis.terms import TermCounts
+
 __all__ = [
+    "LEFT_BEHIND",
+    "Attached",
     "Capabilities",
     "Clock",
+    "Content",
     "Display",
     "Engine",
     "EngineInfo",
+    "ExistingIndex",
+    "Identified",
     "IndexReport",
     "Inputs",
     "ParameterValue",
@@ -32,6 +41,9 @@ __all__ = [
 ParameterValue = str | int | float | bool
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
+
+LEFT_BEHIND = "left behind: "
+"""How a line on standard error begins that names what an engine made outside its folder and could not remove."""
 
 
 class Progress(Protocol):
@@ -68,8 +80,14 @@ class Capabilities:
     """True when a closed index can be opened again from its folder."""
     keeps_k_prefix: bool
     """True when the top 3 is always a prefix of the top 5, ties included."""
+    shares_index: bool = False
+    """True when several processes may have one finished index open at once, to search it."""
+    threads: bool = False
+    """True when several threads may search one open engine at once, and its client releases Python's lock meanwhile."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
+    existing: bool = False
+    """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +108,20 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What really ran: the engine's own name and version, and how it was reached (``embedded``, ``server`` …)."""
+    """What really ran: the engine's own name and version, and how it was reached (``embedded``, ``server`` …).
+
+    ``note`` is what a reader must know before comparing it with another; empty when there is nothing.
+    """
 
     name: str
     version: str
     mode: str
+    note: str = ""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the engine runs outside its client's process: the mode is ``server``, or ``server,`` and more."""
+        return self.mode.partition(",")[0] == "server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +142,12 @@ class IndexReport:
 
 
 class Storage(NamedTuple):
-    """Allocated bytes on disk (or in memory, for engines without files): the index, and its write-ahead log apart."""
+    """Allocated bytes on disk (or in memory, for engines without files): the index, and its write-ahead log apart.
 
-    index_bytes: int
+    ``index_bytes`` is None where a server does not tell.
+    """
+
+    index_bytes: int | None
     log_bytes: int
 
 
@@ -125,7 +155,9 @@ class SearchResult(NamedTuple):
     """Hits of a batch of queries in the engine's own order, and the time of every query.
 
     ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,); ``search_ns`` int64 (Q,) is the engine's
-    work, ``transfer_ns`` int64 (Q,) the time to bring its hits into these arrays.
+    work, ``transfer_ns`` int64 (Q,) the time to bring its hits into these arrays. ``repeated_calls`` counts calls that
+    were made again after an error that passed; the time of a query includes them. With ``queries_per_call`` above 1
+    queries were sent together, and their times are equal shares of the calls'.
     """
 
     indptr: Int64Array
@@ -133,6 +165,8 @@ class SearchResult(NamedTuple):
     scores: Float32Array
     search_ns: Int64Array
     transfer_ns: Int64Array
+    repeated_calls: int = 0
+    queries_per_call: int = 1
 
 
 @runtime_checkable
@@ -169,3 +203,68 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attached:
+    """An index that was there before.
+
+    ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
+    ``state`` as in :class:`IndexReport`. ``changed`` says after the last search what changed meanwhile, None when
+    nothing did; it is for servers, because files are hashed by the harness.
+    """
+
+    info: EngineInfo
+    ids: Ids
+    state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    changed: Callable[[], str | None] | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Content:
+    """What an existing index should hold, if it was made of the collection: the collection's part of its documents.
+
+    ``rows`` int32 (m,) are rows of :class:`Attached`, ascending; ``documents`` are the collection's documents of the
+    same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
+    the analyzer's counts of both, None for a backend without an encoder.
+    """
+
+    rows: Int32Array
+    documents: Inputs
+    queries: Inputs
+    terms: TermCounts | None = None
+
+
+@runtime_checkable
+class ExistingIndex(Protocol):
+    """What an engine has besides, when its capabilities say ``existing``. It never writes to the user's index."""
+
+    @property
+    def source(self) -> Path | None:
+        """The user's folder, whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
+
+        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
+        no ids, or the same one twice. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own.
+        """
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
+
+        Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
+        """
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """An engine class that says what, beside its parameters, decides its hits: it is part of a stored trial's key."""
+
+    def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Names and versions of what computes the hits: the client library, the server. A class method.
+
+        A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
+        Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
+        told.
+        """

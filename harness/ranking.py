@@ -10,7 +10,7 @@ larger key comes first.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from harness.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32
 __all__ = [
     "IdBytes",
     "TieRule",
+    "best",
     "check",
     "cut",
     "first_duplicate",
@@ -33,6 +34,7 @@ __all__ = [
     "pack_keys",
     "sortable_bits",
     "unpack_keys",
+    "unpack_score",
 ]
 
 
@@ -60,6 +62,15 @@ def sortable_bits(score: np.float32) -> np.uint32:
 def pack_key(score: np.float32, tie_break: np.uint32) -> np.uint64:
     """One sort key for a hit: the larger key comes first."""
     return (np.uint64(sortable_bits(score)) << np.uint64(32)) | np.uint64(tie_break)
+
+
+@inline_kernel
+def unpack_score(key: np.uint64) -> np.float32:
+    """The score of a key that :func:`pack_key` made."""
+    bits = np.uint32(key >> np.uint64(32))
+    if bits >> np.uint32(31):
+        return np.uint32(bits ^ np.uint32(0x80000000)).view(np.float32)
+    return np.uint32(~bits).view(np.float32)
 
 
 def pack_keys(scores: Float32Array, tie_break: UInt32Array) -> UInt64Array:
@@ -128,6 +139,29 @@ def cut(run: Run, k: int | Int64Array) -> Run:
     np.cumsum(lengths, out=indptr[1:])
     kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+
+
+def best(
+    queries: npt.NDArray[np.unsignedinteger[Any]], scores: npt.NDArray[Any], tie_break: UInt32Array, k: int
+) -> Int64Array:
+    """Where the best ``k`` candidates of each query stand, best first, by ascending query (int64).
+
+    ``queries`` (unsigned, the narrower the faster), ``scores`` (float32 or float64, without NaN, compared as they are)
+    and ``tie_break`` (uint32, the larger first among equal scores, different within a query) have one value a
+    candidate. A query with fewer than k candidates keeps all of them.
+    """
+    if scores.dtype == np.float64:
+        order = np.lexsort((~tie_break, -scores, queries))
+    else:
+        order = np.argsort(pack_keys(scores, tie_break))[::-1]
+        order = order[np.argsort(queries[order], kind="stable")]
+    grouped = queries[order]
+    starts = np.flatnonzero(np.diff(grouped, prepend=grouped[:1]))
+    starts = np.concatenate([[0], starts]) if len(grouped) else starts
+    lengths = np.diff(starts, append=len(grouped))
+    place = np.arange(len(grouped)) - np.repeat(starts, lengths)
+    kept: Int64Array = order[place < k]
+    return kept
 
 
 def check(run: Run) -> None:

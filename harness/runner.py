@@ -1,69 +1,107 @@
-"""Carry out a plan: encode once per distinct encoder, run each trial in its own worker, keep what came back.
+"""Carry out a plan: encode once per distinct encoder, run each trial, keep what came back.
 
 A backend that fails keeps its reason; the others go on.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from harness import ranking
 from harness.cache import Cache
 from harness.cards import BackendCard
 from harness.columns import save_table
-from harness.errors import CardError, HarnessError, LostDocumentsError, UsageError
-from harness.execution.encodings import Encodings, Vectors
+from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
+from harness.execution.builds import Builds
+from harness.execution.checks import refuse_lost_documents
+from harness.execution.combine import Combined, fuse, second_stage, total_ns
+from harness.execution.embeddings import CacheCheck
+from harness.execution.encodings import Encodings
+from harness.execution.executor import Executor, create_clients, create_executor, side_by_side
+from harness.execution.failure import Failure, failure_of
+from harness.execution.fingerprint import changed_too
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
-from harness.execution.process import Finished, Worker
+from harness.execution.load.runs import HeldOpen, LoadRuns
+from harness.execution.process import Finished
+from harness.execution.rerank import SecondStage
+from harness.execution.resume.conditions import measuring_conditions
+from harness.execution.resume.identity import Identities
+from harness.execution.resume.stored import LookUp, Stored, StoredTrials, in_short
+from harness.execution.vectors import Vectors
 from harness.loaders.trec import read_run
 from harness.plan import Plan, Trial
-from harness.protocols import Display, Progress
+from harness.protocols import Display
 from harness.registry import load_engine
-from harness.types import Dataset, Ids, Run
+from harness.types import Dataset, Ids, Int64Array, Run
 
-__all__ = ["Failure", "Outcome", "failure_of", "run_plan"]
+__all__ = ["Outcome", "run_plan"]
 
 WARM_UP_QUERIES = 1000
 """A JVM compiles what runs often: benchmarks/warm_up.py shows how far Lucene's latency falls."""
 WARM_UP_SECONDS = 5.0
-_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a backend has no result."""
-
-    type: str
-    message: str
-    log: tuple[str, ...]
+_HASHES = "hashes.json"
+_ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
+    "sparse": ("bm25", "splade"),
+    "dense": ("dense",),
+    "text": ("bm25", "splade", "dense", "none"),
+}
+"""What a card may name for an engine of each kind of input; of texts, encoders are the oracle's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one trial: either a ``run`` (with a ``record`` when an engine made it) or a ``failure``."""
+    """What became of one trial: either a ``run`` or a ``failure``.
+
+    With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
+
+    ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
+    comparison. ``notes`` are sentences for the report.
+    """
 
     trial: Trial
     run: Run | None = None
     record: TrialRecord | None = None
     memory: Finished | None = None
     vectors: Vectors | None = None
+    combined: Combined | None = None
     failure: Failure | None = None
+    measured: str | None = None
+    reused: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def run_plan(plan: Plan, dataset: Dataset, cache: Cache, display: Display) -> list[Outcome]:
-    """Run every trial of ``plan`` on ``dataset``, one after the other, in the plan's order."""
-    with _work_folder(cache) as work:
-        inputs = _InputFiles(dataset, work)
-        encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, plan.request.deadline_s)
-        return [_run_trial(trial, plan, dataset, inputs, encodings, work, display) for trial in plan.trials]
+def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:
+    """Run every trial of ``plan`` on ``dataset``; outcomes in the plan's order, however many ran side by side.
+
+    ``work`` is a folder for this comparison alone. An interruption says how many outcomes are stored for ``--resume``.
+    """
+    check = CacheCheck(plan.execution.verify_cache, plan.request.seed)
+    executor, clients = create_executor(plan.execution), create_clients(plan.execution)
+    inputs = _InputFiles(dataset, work)
+    encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
+    stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
+    trials = _Trials(
+        plan, dataset, inputs, encodings, cache, executor, clients, stored, Builds(plan.trials), work, display
+    )
+    single = [trial for trial in plan.trials if not trial.spec.components]
+    try:
+        done = {one.trial.label: one for one in side_by_side(trials.run, single, jobs=plan.execution.jobs)}
+        for trial in plan.trials:
+            if trial.spec.components:
+                done[trial.label] = trials.combine(trial, [done[part.label] for part in plan.components(trial)])
+        return [done[trial.label] for trial in plan.trials]
+    except KeyboardInterrupt as interrupted:
+        if trials.kept:
+            count = f"{len(trials.kept)} of {len(plan.trials)} backends had finished"
+            interrupted.add_note(f"{count}, and their outcomes are stored: run again with --resume missing")
+        raise
 
 
 class _InputFiles:
@@ -81,128 +119,215 @@ def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
     save_table(path, pa.table({"id": ids.values, "text": texts}))
 
 
-def _run_trial(
-    trial: Trial,
-    plan: Plan,
-    dataset: Dataset,
-    inputs: _InputFiles,
-    encodings: Encodings,
-    work: Path,
-    display: Display,
-) -> Outcome:
-    try:
-        if trial.spec.run_path is not None:
-            outcome = Outcome(trial, run=read_run(trial.spec.run_path))
-        elif trial.spec.card is not None:
-            progress = display.section(trial.label)
-            outcome = _run_engine(trial, trial.spec.card, plan, dataset, inputs, encodings, work, progress)
+@dataclass(frozen=True, eq=False, slots=True)
+class _Trials:
+    """What the trials of one comparison share. :meth:`run` may be called from several threads."""
+
+    plan: Plan
+    dataset: Dataset
+    inputs: _InputFiles
+    encodings: Encodings
+    cache: Cache
+    executor: Executor
+    clients: Executor
+    stored: StoredTrials
+    builds: Builds
+    work: Path
+    display: Display
+    kept: list[str] = field(default_factory=list)
+
+    def run(self, trial: Trial) -> Outcome:
+        try:
+            look_up = self.stored.look_up(trial)
+            if look_up.stored is not None:
+                outcome = self._again(trial, look_up.stored, look_up.differs)
+            else:
+                outcome = self._now(trial, look_up)
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        finally:
+            self.builds.release(trial)
+        self.display.done(trial.label, _in_words(outcome))
+        return outcome
+
+    def combine(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
+        """A backend that is made of others, from their outcomes."""
+        try:
+            outcome = replace(self._combined(trial, parts), measured=_now_utc())
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        self.display.done(trial.label, _in_words(outcome))
+        return outcome
+
+    def _combined(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
+        lacking = [part.trial.label for part in parts if part.run is None]
+        if lacking:
+            raise MissingHitsError(f"it is made of {', '.join(lacking)}, which failed", fix="see why above")
+        runs = [part.run for part in parts if part.run is not None]
+        times = [total_ns(part.record, part.combined) for part in parts]
+        labels = [part.trial.label for part in parts]
+        if trial.spec.kind == "rerank":
+            return self._reranked(trial, labels[0], runs[0], times[0])
+        fused, combined = fuse(trial.spec, labels, runs, times, self.plan.request.k)
+        return Outcome(trial, run=fused, combined=combined)
+
+    def _reranked(self, trial: Trial, first: str, run: Run, first_ns: Int64Array | None) -> Outcome:
+        inputs = self.inputs
+        stage = SecondStage(
+            self.dataset, inputs.corpus, inputs.queries, self.cache, self.executor, self.work, self.display
+        )
+        vectors = None
+        if trial.spec.name == "dense":
+            vectors = self.encodings.model_vectors(trial, "dense")
+            if vectors.dense is None:
+                raise AssertionError("a dense model without dense vectors")
+            found, reranked = stage.run_with_vectors(trial, run, vectors.dense)
         else:
+            found, reranked = stage.run(trial, run)
+        combined = second_stage(trial.spec, first, reranked, first_ns)
+        return Outcome(trial, run=found, vectors=vectors, combined=combined)
+
+    def _again(self, trial: Trial, stored: Stored, differs: tuple[str, ...]) -> Outcome:
+        """A stored outcome in place of running the trial."""
+        notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
+        if differs:
+            notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
+        vectors, run = None, None
+        if stored.record is not None:
+            vectors = self.encodings.vectors(trial, weights=_weighed_by_oracle(trial))
+            run = self._run_of(stored.record)
+        self.kept.append(trial.label)
+        return Outcome(
+            trial,
+            run=run,
+            record=stored.record,
+            memory=stored.memory,
+            vectors=vectors,
+            failure=stored.failure,
+            measured=stored.measured,
+            reused=True,
+            notes=tuple(notes),
+        )
+
+    def _now(self, trial: Trial, look_up: LookUp) -> Outcome:
+        """Run the trial, and store what came of it."""
+        if trial.spec.run_path is not None:
+            return Outcome(trial, run=read_run(trial.spec.run_path))
+        if trial.spec.card is None:
             raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
-    except HarnessError as error:
-        display.done(trial.label, f"failed: {error.what.splitlines()[0]}")
-        return Outcome(trial, failure=failure_of(error))
-    display.done(trial.label, _in_words(outcome))
-    return outcome
+        try:
+            with self.cache.intact():
+                outcome = self._run_engine(trial, trial.spec.card, look_up)
+        except CacheError:
+            raise  # says nothing of the backend: not to be stored as its outcome
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error))
+        measured = _now_utc()
+        outcome = replace(outcome, measured=measured)
+        conditions = measuring_conditions(self.plan, trial)
+        stored = Stored(measured, conditions, outcome.record, outcome.memory, outcome.failure)
+        try:
+            if self.stored.keep(trial, look_up, stored):
+                self.kept.append(trial.label)
+        except CacheError as error:
+            return replace(outcome, notes=(f"it could not be stored for --resume: {error.what}",))
+        return outcome
+
+    def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
+        capabilities = load_engine(card).capabilities
+        taken = capabilities.input
+        if card.encoder not in _ENCODERS_FOR[taken]:
+            raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
+        vectors = self.encodings.vectors(trial, weights=taken == "sparse" or _weighed_by_oracle(trial))
+        if trial.existing and not capabilities.existing:
+            raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
+        job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
+        own = self._job(trial, card, vectors if taken != "text" else None, job_folder / (look_up.name or "index"))
+        with self.builds.of(trial, capabilities) as build:
+            job = own if build is None else build.share(own)
+            try:
+                outcome = self._in_folder(job_folder, trial, card, vectors, job)
+                if build is None:
+                    return outcome
+                return replace(outcome, record=build.searched(job, job_folder, trial.label, outcome.record))
+            finally:  # a failed trial's index too: those of a long comparison would fill the disk
+                if build is None or build.folder != job_folder:
+                    shutil.rmtree(job_folder, ignore_errors=True)
+
+    def _in_folder(
+        self, job_folder: Path, trial: Trial, card: BackendCard, vectors: Vectors | None, job: TrialJob
+    ) -> Outcome:
+        """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
+        progress = self.display.section(trial.label)
+        capabilities = load_engine(card).capabilities
+        Path(job.index_folder).mkdir(parents=True, exist_ok=job.built is not None)
+        if trial.existing:
+            terms = vectors.terms if vectors is not None else None
+            folder = str(terms.folder) if terms is not None else None
+            job = replace(job, existing=True, terms=folder, hashes=str(job_folder / _HASHES))
+        write_job(job_folder, job)
+        runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
+        with HeldOpen(runs, progress) as held:
+            try:
+                finished = self.executor.run(job_folder, held)
+            except HarnessError as error:  # one that was killed could not compare the index with what it was before
+                raise changed_too(job_folder / _HASHES, error, progress) from error
+            held_records = held.records()
+        record = read_trial(job_folder)
+        if record.existing is None:
+            refuse_lost_documents(record, self.dataset, finished.log)
+        if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
+            held_records = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
+        record = replace(record, loads=held_records)
+        return Outcome(trial, run=self._run_of(record), record=record, memory=finished, vectors=vectors)
+
+    def _run_of(self, record: TrialRecord) -> Run:
+        doc_ids = self.dataset.corpus.ids if record.existing is None else record.existing.ids
+        hits = record.hits
+        run = Run(self.dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores)
+        ranking.check(run)
+        return run
+
+    def _job(self, trial: Trial, card: BackendCard, vectors: Vectors | None, index_folder: Path) -> TrialJob:
+        timed = self.plan.execution.timing
+        folders = vectors.folders if vectors is not None else None
+        return TrialJob(
+            engine=card.engine,
+            parameters=dict(trial.parameters),
+            corpus=str(self.inputs.corpus),
+            queries=str(self.inputs.queries),
+            document_vectors=str(folders.documents) if folders is not None else None,
+            query_vectors=str(folders.queries) if folders is not None else None,
+            dimensions=vectors.dimensions if vectors is not None else 0,
+            index_folder=str(index_folder),
+            k=self.plan.request.k,
+            repeats=self.plan.execution.repeat,
+            warm_up_queries=WARM_UP_QUERIES if timed else 0,
+            warm_up_seconds=WARM_UP_SECONDS,
+            release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
+        )
+
+
+def _weighed_by_oracle(trial: Trial) -> bool:
+    """Whether the trial's oracle is made of BM25 weights, whatever its engine reads."""
+    card = trial.spec.card
+    return card is not None and card.oracle.kind == "sparse" and card.oracle.applies(trial.parameters)
+
+
+def _now_utc() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
 def _in_words(outcome: Outcome) -> str:
+    if outcome.reused:
+        return f"re-used: {'failed' if outcome.failure is not None else 'finished'} on {outcome.measured}"
+    if outcome.failure is not None:
+        return f"failed: {outcome.failure.message.splitlines()[0]}"
+    if outcome.combined is not None:
+        return f"made of {', '.join(outcome.combined.of)}"
     if outcome.record is None:
         return "read"
     index, queries = outcome.record.index, len(outcome.record.hits.indptr) - 1
+    if outcome.record.existing is not None:
+        return f"an existing index of {index.indexed:,} documents, {queries:,} queries searched"
     return f"{index.indexed:,} of {index.sent:,} documents indexed, {queries:,} queries searched"
-
-
-def _run_engine(
-    trial: Trial,
-    card: BackendCard,
-    plan: Plan,
-    dataset: Dataset,
-    inputs: _InputFiles,
-    encodings: Encodings,
-    work: Path,
-    progress: Progress,
-) -> Outcome:
-    engine = load_engine(card)
-    vectors = encodings.vectors(trial)
-    if vectors is None and engine.capabilities.input == "sparse":
-        raise CardError(f"card '{card.path}': the engine takes sparse vectors, but 'encoder' is '{card.encoder}'")
-    job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=work))
-    job = TrialJob(
-        engine=card.engine,
-        parameters=dict(trial.parameters),
-        corpus=str(inputs.corpus),
-        queries=str(inputs.queries),
-        vectors=str(vectors.folder) if vectors is not None and engine.capabilities.input == "sparse" else None,
-        index_folder=str(_new_folder(job_folder / "index")),
-        k=plan.request.k,
-        repeats=plan.request.repeat,
-        warm_up_queries=WARM_UP_QUERIES,
-        warm_up_seconds=WARM_UP_SECONDS,
-    )
-    write_job(job_folder, job)
-    worker = Worker(job_folder, deadline_s=plan.request.deadline_s)
-    finished = worker.run(progress)
-    record = read_trial(job_folder)
-    worker_log = worker.log_tail()
-    shutil.rmtree(job_folder)
-    _refuse_lost_documents(record, dataset, worker_log)
-    hits = record.hits
-    run = Run(dataset.queries.ids, dataset.corpus.ids, hits.indptr, hits.rows, hits.scores)
-    ranking.check(run)
-    return Outcome(trial, run=run, record=record, memory=finished, vectors=vectors)
-
-
-def _refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: list[str]) -> None:
-    missing = record.index.missing_rows
-    unnamed = record.index.sent - record.index.indexed - len(missing)
-    if unnamed != 0:
-        raise LostDocumentsError(
-            f"the engine holds {record.index.indexed} of {record.index.sent} documents, {unnamed} unaccounted for",
-            fix="this is a defect of the adapter: it must name every document that the engine does not hold",
-        )
-    empty = set(dataset.corpus.empty_rows.tolist())
-    lost = [int(row) for row in missing if int(row) not in empty]
-    if lost:
-        named = ", ".join(dataset.corpus.ids[row] for row in lost[:_NAMED])
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        raise LostDocumentsError(
-            f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix=f"figures would be those of another collection; the worker's last words: {' | '.join(log) or 'none'}",
-        )
-
-
-def failure_of(error: HarnessError) -> Failure:
-    """A failure as it is reported: the error's type, its message, and the last lines of the log where there is one."""
-    log = tuple(getattr(error, "log", ()))
-    return Failure(getattr(error, "type_name", type(error).__name__), str(error), log)
-
-
-def _new_folder(path: Path) -> Path:
-    path.mkdir(parents=True)
-    return path
-
-
-@contextmanager
-def _work_folder(cache: Cache) -> Iterator[Path]:
-    """A folder for this comparison alone, gone at its end; what killed comparisons left is removed first."""
-    parent = cache.folder("work")
-    for left in parent.glob("*.lock"):
-        _remove_abandoned(left)
-    work = Path(tempfile.mkdtemp(prefix="compare-", dir=parent))
-    lock = FileLock(work.with_suffix(".lock"))
-    try:
-        with lock:
-            yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-        work.with_suffix(".lock").unlink(missing_ok=True)
-
-
-def _remove_abandoned(lock: Path) -> None:
-    """Remove a work folder whose lock nobody holds: its comparison was killed."""
-    try:
-        with FileLock(lock, timeout=0):
-            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-            lock.unlink(missing_ok=True)
-    except Timeout:
-        return

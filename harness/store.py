@@ -7,11 +7,11 @@ running anything. ``queries.parquet`` holds the texts of the queries, unless the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from harness.errors import ResultError, UsageError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.results.schema import SCHEMA_VERSION, Report
+from harness.scratch import scratch_folder
 from harness.types import Ids, Qrels, Queries, Run
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "check_target",
     "file_name",
     "holds_white_space",
-    "new_folder",
     "read_agreement",
     "read_per_query",
     "read_report",
@@ -47,6 +47,7 @@ REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
 _PARITY = "parity.parquet"
 _QRELS, _QUERIES = "qrels.tsv", "queries.parquet"
+_SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 _LONGEST = 80
 _TREC = ".trec.gz"
 
@@ -66,16 +67,22 @@ def write_result(
     runs: Mapping[str, Run],
     *,
     qrels: Qrels | None,
-    overwrite: bool,
-) -> None:
-    """Write a result folder: built beside its place and renamed when complete.
+    overwrite: bool = False,
+    numbered: bool = False,
+) -> Path:
+    """Write a result folder, built beside its place and renamed when complete; where it lies in the end.
 
     A folder that holds anything is only replaced with ``overwrite``, and then only when it holds an earlier result.
+    With ``numbered`` the result goes to ``<folder>-2`` … where others have that name. Of several processes that write
+    to one place at the same time one wins, and the others raise UsageError.
     """
     from harness.loaders.trec_write import write_qrels
 
-    check_target(folder, overwrite=overwrite)
-    with _readable_failure(folder), _beside(folder) as building:
+    if not numbered:
+        check_target(folder, overwrite=overwrite)
+    with _readable_failure(folder), _beside(folder) as scratch:
+        building = scratch / _NEW
+        building.mkdir()
         (building / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
         pq.write_table(tables.per_query, building / _PER_QUERY)
         pq.write_table(tables.parity, building / _PARITY)
@@ -87,6 +94,10 @@ def write_result(
         queries = tables.queries
         if queries is not None:
             pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / _QUERIES)
+        if numbered:
+            return _place_numbered(building, folder)
+        _place(building, folder, scratch / _OLD, overwrite=overwrite)
+        return folder
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -97,12 +108,28 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
             f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
             fix="choose another --out",
         )
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    held = _names(folder)
+    if not held and not folder.is_file():
         return
-    if not (folder / REPORT_NAME).is_file():
+    if REPORT_NAME not in held:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
+
+
+def _names(folder: Path) -> set[str]:
+    """What a folder holds, nothing for what is none; of one folder, even if others take its place meanwhile."""
+    while True:
+        try:
+            before = folder.stat().st_ino
+            names = {path.name for path in folder.iterdir()}
+            if folder.stat().st_ino == before:
+                return names
+        except FileNotFoundError:
+            if not folder.exists():
+                return set()
+        except NotADirectoryError:
+            return set()
 
 
 def read_report(folder: Path) -> Report:
@@ -148,20 +175,6 @@ def _read_table(path: Path) -> pa.Table:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{path}': {error}") from error
-
-
-def new_folder(parent: Path, stem: str) -> Path:
-    """A new empty folder ``parent/stem``, or ``stem-2`` … where others have that name; safe between processes."""
-    with _readable_failure(parent / stem):
-        parent.mkdir(parents=True, exist_ok=True)
-        for number in count(1):
-            folder = parent / (stem if number == 1 else f"{stem}-{number}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
-    raise AssertionError("unreachable: count() does not end")
 
 
 def read_stored_run(folder: Path, label: str) -> Run:
@@ -213,21 +226,64 @@ def _readable_failure(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
+    """A scratch folder on the same file system as the result's place; what killed processes left there goes first."""
+
+    def put_back(abandoned: Path) -> None:
+        """An earlier result that was taken away, and never replaced, because its process was killed just then."""
+        for earlier in (abandoned / _OLD).glob("*/*"):
+            if not (folder.parent / earlier.name).exists():
+                earlier.rename(folder.parent / earlier.name)
+
     folder.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    with scratch_folder(folder.parent, _SCRATCH, put_back) as scratch:
+        yield scratch
+
+
+def _place(building: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
+    """Rename the finished result to its place, first taking away the earlier one that it may replace.
+
+    Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
+    then everything is looked at again.
+    """
+    for attempt in count(1):
+        check_target(folder, overwrite=overwrite)
+        if overwrite:
+            _take_away(folder, old / str(attempt) / folder.name, building)
+        if _rename(building, folder):
+            return
+
+
+def _take_away(folder: Path, place: Path, building: Path) -> None:
+    """Move an earlier result out of the way, if one is there, and copy what the user put beside it into the new one."""
+    place.parent.mkdir(parents=True)
     try:
-        yield building
-        building.chmod(0o755)
-        if folder.exists():
-            _keep_foreign(folder, building)
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            folder.replace(old / folder.name)
-            building.replace(folder)
-            shutil.rmtree(old)
-        else:
-            building.replace(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        folder.rename(place)
+    except FileNotFoundError:
+        return
+    try:
+        _keep_foreign(place, building)
+    except OSError:
+        _rename(place, folder)
+        raise
+
+
+def _place_numbered(building: Path, folder: Path) -> Path:
+    for number in count(1):
+        place = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        if _rename(building, place):
+            return place
+    raise AssertionError("unreachable: count() does not end")
+
+
+def _rename(building: Path, folder: Path) -> bool:
+    """False when ``folder`` holds something; an empty folder may be there."""
+    try:
+        building.rename(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def _keep_foreign(folder: Path, building: Path) -> None:
@@ -237,6 +293,6 @@ def _keep_foreign(folder: Path, building: Path) -> None:
         if path.name in ours:
             continue
         if path.is_dir() and not path.is_symlink():
-            shutil.copytree(path, building / path.name, symlinks=True)
+            shutil.copytree(path, building / path.name, symlinks=True, dirs_exist_ok=True)
         else:
             shutil.copy2(path, building / path.name, follow_symlinks=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "SparseVectors"]
+__all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -26,6 +26,8 @@ UInt32Array = npt.NDArray[np.uint32]
 UInt64Array = npt.NDArray[np.uint64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
+Similarity = Literal["cosine", "dot", "l2"]
+"""How two dense vectors are scored: cosine, dot product, or the negative squared Euclidean distance."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,15 +39,30 @@ def importable_support() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's."""
-    folder = tmp_path_factory.mktemp("harness-cache")
+    """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's.
+
+    All of pytest's worker processes share it, so that CACM is analysed and encoded once.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_CACHE", str(folder))
         yield folder
 
 
+@pytest.fixture(scope="session")
+def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of Chroma's own server, one for all tests that do it no harm."""
+    from chroma_server import serving
+
+    with serving(tmp_path_factory.mktemp("chroma-server") / "data") as server:
+        yield server.url
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+    parser.addoption("--interruptions", type=int, default=1, help="random moments at which each test interrupts a run")
 
 
 @pytest.fixture(scope="session")

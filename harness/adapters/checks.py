@@ -9,7 +9,9 @@ from harness.jit import kernel
 from harness.protocols import Inputs
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 
-__all__ = ["require_announced_ids", "require_positive_k", "require_sparse"]
+__all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse"]
+
+_ROWS_AT_ONCE = 4096
 
 _REASONS = (
     "has a value that is NaN or infinite",
@@ -53,6 +55,55 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
             fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
         )
     return vectors
+
+
+def require_dense(inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None) -> Float32Array:
+    """The dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
+
+    Raises RejectedInputError when there are none, when their number is not that of the ids, when they have not
+    ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With
+    ``cosine`` also for the first whose squared length is no float32 number above 0: engines normalise in float32, and
+    make nothing, NaN or an arbitrary direction of it.
+    """
+    vectors = inputs.dense
+    if vectors is None:
+        raise RejectedInputError(f"the {what} inputs hold no dense vectors", fix="encode them with a dense model")
+    if vectors.dtype != np.float32 or vectors.ndim != 2 or not vectors.flags.c_contiguous or not vectors.shape[1]:
+        raise RejectedInputError(
+            f"the {what} vectors are an array of {vectors.dtype} of shape {vectors.shape}",
+            fix="hand over C-contiguous float32 of shape (number, dimensions)",
+        )
+    if len(vectors) != len(inputs.ids):
+        raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
+    if dimensions is not None and vectors.shape[1] != dimensions:
+        raise RejectedInputError(
+            f"the {what} vectors have {vectors.shape[1]} dimensions, the index has {dimensions}",
+            fix="encode documents and queries with one model and one truncate_dim",
+        )
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        _require_good_rows(vectors[start : start + _ROWS_AT_ONCE], inputs.ids, start, what, cosine=cosine)
+    return vectors
+
+
+def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, *, cosine: bool) -> None:
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise RejectedInputError(
+            f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' {_REASONS[0]}",
+            fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
+        )
+    if not cosine:
+        return
+    squared = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    float32 = np.finfo(np.float32)
+    directed = (squared >= float32.tiny) & (squared <= float32.max)
+    if not directed.all():
+        row = int(np.argmin(directed))
+        raise RejectedInputError(
+            f"the vector of {what} '{ids[start + row]}' has the length {np.sqrt(squared[row]):.3g}: "
+            "there is no cosine with it",
+            fix="leave the row out, or take the similarity dot or l2",
+        )
 
 
 @kernel

@@ -11,13 +11,18 @@ import numpy as np
 
 from harness._version import __version__
 from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.adapters.csr_existing import SavedIndex
+from harness.adapters.disk import allocated_bytes
+from harness.adapters.existing import source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.used_columns import UsedColumns
 from harness.errors import CacheError, DataError, EngineUnavailableError, RejectedInputError, UsageError
 from harness.protocols import (
+    Attached,
     Capabilities,
     Clock,
+    Content,
     EngineInfo,
     IndexReport,
     Inputs,
@@ -26,24 +31,34 @@ from harness.protocols import (
     SearchResult,
     Storage,
 )
-from harness.reference import SparseIndex
+from harness.reference import SparseIndex, compile_kernels
 from harness.types import Ids, SparseVectors
 
 __all__ = ["CsrEngine"]
 
 _NAME = "csr"
+_KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
 _FREE = ("threads",)
+_OF_EXISTING = ("existing", "path", "id_file")
 
 
 class CsrEngine:
     """Exact sparse top-k in the process; equal scores by document id descending, as trec_eval orders them."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True
+        input="sparse",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        threads=True,
+        existing=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self._parameters = dict(parameters)
+        self._saved: SavedIndex | None = None
         self._idf = bool(parameters["idf"])
         self._threads = int(parameters["threads"])
         self._folder: Path | None = None
@@ -56,13 +71,37 @@ class CsrEngine:
 
         Raises EngineUnavailableError for a damaged index, RejectedInputError for one of other parameters or documents.
         """
-        _compile_kernels()
-        if check_manifest(folder, _NAME, self._parameters, ids, free=_FREE):
+        compile_kernels()
+        if check_manifest(folder, _NAME, self._of_index, ids, free=_FREE):
             with _translated():
                 self._index = SparseIndex.load(folder / "index")
                 self._columns = UsedColumns.load(folder)
         self._folder, self._ids = folder, ids
         return EngineInfo("harness csr", __version__, "embedded")
+
+    @property
+    def source(self) -> Path | None:
+        """The folder that ``SparseIndex.save`` wrote."""
+        return source_folder(self._parameters)
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:  # noqa: ARG002 - nothing is copied
+        """Map a saved index; its kernels are compiled, so that no search does it. Needs no copy."""
+        compile_kernels()
+        progress.start("attach", None)
+        source = source_folder(self._parameters)
+        with _translated(_KEEP):
+            saved = SavedIndex(source, id_file=str(self._parameters["id_file"]), idf=self._idf)
+        self._saved, self._index, self._folder, self._ids = saved, saved.index, source, saved.ids
+        state = {"dimensions": saved.index.dimensions}
+        return Attached(EngineInfo("harness csr", __version__, "embedded, existing index"), saved.ids, state)
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Compares every stored vector, and the IDF; the columns of all must be the encoder's."""
+        if self._saved is None:
+            raise EngineUnavailableError("no existing index is attached", fix="call attach first")
+        progress.start("compare", None)
+        with _translated(_KEEP):
+            return self._saved.differs(content)
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Transpose the vectors into postings, and save them; ``ready_ns`` is the time that saving took.
@@ -85,7 +124,7 @@ class CsrEngine:
         index.save(folder / "index")
         if columns is not None:
             columns.save(folder)
-        write_manifest(folder, _NAME, self._parameters, documents.ids)
+        write_manifest(folder, _NAME, self._of_index, documents.ids)
         saved = clock()
         progress.advance(len(vectors))
         self._index, self._columns = index, columns
@@ -117,14 +156,16 @@ class CsrEngine:
         return collector.result()
 
     def storage(self) -> Storage:
-        """Bytes of the postings and what belongs to them; there is no log."""
-        self._opened()
-        parts = (part for part in (self._index, self._columns) if part is not None)
-        return Storage(sum(part.index_bytes for part in parts), 0)
+        """Allocated bytes of the saved index, which is memory-mapped when it is opened again; there is no log."""
+        return Storage(allocated_bytes(self._opened()), 0)
 
     def close(self) -> None:
         """Let go of the index; calling it again does nothing."""
-        self._folder, self._index, self._columns = None, None, None
+        self._folder, self._index, self._columns, self._saved = None, None, None, None
+
+    @property
+    def _of_index(self) -> dict[str, ParameterValue]:
+        return {name: value for name, value in self._parameters.items() if name not in _OF_EXISTING}
 
     def _opened(self) -> Path:
         if self._folder is None:
@@ -132,17 +173,15 @@ class CsrEngine:
         return self._folder
 
 
-def _compile_kernels() -> None:
-    one = SparseVectors(np.array([0, 1]), np.array([0], dtype=np.int32), np.array([1], dtype=np.float32), 1)
-    SparseIndex.build(one, idf="bm25", tie_break=np.array([0], dtype=np.uint32)).retrieve(one, 1)
-
-
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Turn errors of the reference, which is a library of its own, into those of a backend."""
+def _translated(damaged: str = "delete the index folder and index again") -> Iterator[None]:
+    """Turn errors of the reference, which is a library of its own, into those of a backend.
+
+    ``damaged`` is what to do about a damaged index.
+    """
     try:
         yield
     except CacheError as error:
-        raise EngineUnavailableError(error.what, fix="delete the index folder and index again") from error
+        raise EngineUnavailableError(error.what, fix=damaged) from error
     except (DataError, UsageError) as error:
         raise RejectedInputError(error.what, fix=error.fix) from error

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
+from harness.adapters.disk import allocated_bytes
+from harness.adapters.existing import theirs
+from harness.adapters.lucene_existing import READABLE, differs, documents_of
 from harness.adapters.lucene_feedback import Feedback, require_enough_documents
 from harness.adapters.lucene_index import IndexBuilder, is_blank
+from harness.adapters.lucene_runtime import info_of, java_of
 from harness.adapters.lucene_search import Hits, OpenIndex
 from harness.adapters.lucene_settings import LuceneSettings
-from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
-from harness.analysis.lucene import LuceneAnalyzer, versions
+from harness.adapters.manifest import check_manifest, write_manifest
+from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
-from harness.java_bridge import java_errors
+from harness.java_bridge import REBUILD, java_errors
 from harness.protocols import (
+    Attached,
     Capabilities,
     Clock,
+    Content,
     EngineInfo,
     IndexReport,
     Inputs,
@@ -34,7 +41,6 @@ __all__ = ["LuceneEngine"]
 
 _NAME = "lucene"
 _BATCH = 1024
-_BLOCK_BYTES = 512
 
 
 class LuceneEngine:
@@ -45,7 +51,13 @@ class LuceneEngine:
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True
+        input="text",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        existing=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -64,8 +76,40 @@ class LuceneEngine:
         self._folder, self._ids = folder.absolute(), ids
         if has_index:
             self._open_index()
-        found = versions(self._analyzer.bridge)
-        return EngineInfo("Lucene", f"{found['lucene']} (Anserini {found['anserini']})", "embedded")
+        return info_of(self._analyzer.bridge, "embedded")
+
+    @property
+    def source(self) -> Path | None:
+        """The user's own index, None where one is built."""
+        existing = self._settings.existing
+        return existing.folder if existing is not None else None
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:  # noqa: ARG002 - Lucene reads without writing
+        """Open the user's index with a reader, which takes no lock; a writer may hold it meanwhile."""
+        settings, existing = self._settings, self._settings.existing
+        if existing is None:
+            raise RejectedInputError("no existing index is named", fix="give existing=true and path=")
+        self._analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
+        progress.start("attach", None)
+        with theirs(REBUILD, READABLE), ExitStack() as stack:
+            index = OpenIndex(self._analyzer, settings, existing.folder)
+            stack.callback(index.close)
+            held = documents_of(index, settings, existing.id_field)
+            require_enough_documents(settings, len(held.ids))
+            state = index.state()
+            stack.pop_all()
+        self._folder, self._index = existing.folder, index
+        self._ids, self._row_of = held
+        info = info_of(self._analyzer.bridge, "embedded, existing index")
+        return Attached(info, held.ids, {**state, "heap": settings.heap, **java_of(self._analyzer.bridge)})
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Compares statistics, lengths, terms, and the postings of the queries' terms."""
+        self._opened()
+        if self._index is None:
+            raise EngineFailureError("no existing index is attached", fix="call attach first")
+        with theirs(REBUILD, READABLE):
+            return differs(self._index, content, len(self._ids), progress)
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Index all documents that have text; Anserini's indexer drops the others too."""
@@ -90,7 +134,7 @@ class LuceneEngine:
             missing_rows=np.flatnonzero(missing).astype(np.int32),
             index_ns=added - started,
             ready_ns=ready - added,
-            state={**index.state(), "heap": self._settings.heap, **_java(analyzer)},
+            state={**index.state(), "heap": self._settings.heap, **java_of(analyzer.bridge)},
         )
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
@@ -99,31 +143,36 @@ class LuceneEngine:
         RM3 and AX rank by the expanded query's scores. Under QL a document that matches can score 0.
         """
         analyzer = self._opened()
-        index = self._index
-        if index is None:
+        if self._index is None:
             raise RejectedInputError("Lucene has no index yet", fix="index documents before searching")
         require_positive_k(k)
+        with theirs(REBUILD, READABLE) if self._settings.existing is not None else nullcontext():
+            return self._search(analyzer, self._index, queries, k, clock)
+
+    def _search(
+        self, analyzer: LuceneAnalyzer, index: OpenIndex, queries: Inputs, k: int, clock: Clock
+    ) -> SearchResult:
         depth = min(k, index.documents)
         texts = _require_texts(queries, "query")
         with java_errors("building the queries"):
             built = index.queries(texts)
             feedback = Feedback(analyzer, index, self._settings, self._folder) if self._settings.feedback else None
-        times_ns = np.empty((2, len(texts)), dtype=np.int64)
+        times_ns: list[tuple[int, int]] = []
         found: list[Hits] = []
-        for place, (text, query) in enumerate(zip(texts, built, strict=True)):
-            with java_errors(f"searching query '{queries.ids[place]}'"):
+        with java_errors(lambda: f"searching query '{queries.ids[len(found)]}'"):
+            for text, query in zip(texts, built, strict=True):
                 started = clock()
                 top_docs = index.search(query, depth) if feedback is None else feedback.search(query, text, depth)
                 searched = clock()
                 found.append(index.hits.read(top_docs))
-                times_ns[:, place] = searched - started, clock() - searched
-        return _result(found, self._row_of, times_ns[0], times_ns[1])
+                times_ns.append((searched - started, clock() - searched))
+        search_ns, transfer_ns = np.array(times_ns, dtype=np.int64).reshape(-1, 2).T
+        return _result(found, self._row_of, search_ns, transfer_ns)
 
     def storage(self) -> Storage:
         """Allocated bytes of Lucene's files; Lucene keeps no write-ahead log."""
         self._opened()
-        files = [path.stat() for path in self._folder.iterdir() if path.is_file() and path.name != MANIFEST]
-        return Storage(index_bytes=sum(file.st_blocks for file in files) * _BLOCK_BYTES, log_bytes=0)
+        return Storage(allocated_bytes(self._folder), 0)
 
     def close(self) -> None:
         """Close the index; the JVM stays, as it must."""
@@ -165,14 +214,6 @@ def _add_all(builder: IndexBuilder, documents: Inputs, progress: Progress) -> No
         kept = [place for place, text in enumerate(texts) if not is_blank(text)]
         builder.add([ids[place] for place in kept], [texts[place] for place in kept])
         progress.advance(len(ids))
-
-
-def _java(analyzer: LuceneAnalyzer) -> dict[str, str | int]:
-    load = analyzer.bridge.load
-    return {
-        "java": str(load("java.lang.System").getProperty("java.version")),
-        "java_processors": int(load("java.lang.Runtime").getRuntime().availableProcessors()),
-    }
 
 
 def _result(found: list[Hits], row_of: Int32Array, search_ns: np.ndarray, transfer_ns: np.ndarray) -> SearchResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.adapters.lucene_index import FIELD
 from harness.adapters.lucene_search import OpenIndex
 from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
 from harness.analysis.lucene import LuceneAnalyzer
@@ -41,10 +40,10 @@ class Feedback:
         self._arguments.arbitraryScoreTieBreak = True
         if settings.axiomatic is not None:
             self._depth = settings.axiomatic.documents
-            self._reranker = _axiomatic(bridge, analyzer, settings.axiomatic, folder)
+            self._reranker = _axiomatic(bridge, analyzer, settings.axiomatic, settings.field, folder)
         elif settings.rm3 is not None:
             self._depth = settings.rm3.documents
-            self._reranker = _rm3(bridge, analyzer, settings.rm3)
+            self._reranker = _rm3(bridge, analyzer, settings.rm3, settings.field)
 
     def search(self, query: Any, text: str, k: int) -> Any:  # noqa: ANN401 - Java objects
         """The best ``k`` documents of the expanded query as Anserini's ``ScoredDocs``."""
@@ -59,13 +58,13 @@ class Feedback:
         return after
 
 
-def _rm3(bridge: JavaBridge, analyzer: LuceneAnalyzer, rm3: Rm3) -> Any:  # noqa: ANN401 - a Java object
+def _rm3(bridge: JavaBridge, analyzer: LuceneAnalyzer, rm3: Rm3, field: str) -> Any:  # noqa: ANN401 - a Java object
     return bridge.load("io.anserini.rerank.lib.Rm3Reranker")(
-        analyzer.java, None, FIELD, rm3.terms, rm3.documents, rm3.original_weight, False, True
+        analyzer.java, None, field, rm3.terms, rm3.documents, rm3.original_weight, False, True
     )
 
 
-def _axiomatic(bridge: JavaBridge, analyzer: LuceneAnalyzer, ax: Axiomatic, folder: Path) -> Any:  # noqa: ANN401
+def _axiomatic(bridge: JavaBridge, analyzer: LuceneAnalyzer, ax: Axiomatic, field: str, folder: Path) -> Any:  # noqa: ANN401 - a Java object
     """AX samples documents from a list that Anserini keeps in a static field, whichever index it came from."""
     forget = bridge.static_setter(_AXIOM, "internalDocidsCache", "[Lorg/apache/lucene/search/ScoreDoc;")
     bridge.function(forget).apply(None)
@@ -74,7 +73,7 @@ def _axiomatic(bridge: JavaBridge, analyzer: LuceneAnalyzer, ax: Axiomatic, fold
         None,
         str(folder),
         None,
-        FIELD,
+        field,
         True,
         ax.seed,
         ax.documents,

@@ -11,11 +11,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.adapters.lucene_runtime import open_directory, writer_configuration
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.java_bridge import JavaBridge, java_errors, spans
 
-__all__ = ["FIELD", "IndexBuilder", "is_blank", "open_directory"]
+__all__ = ["FIELD", "IndexBuilder", "is_blank"]
 
 FIELD = "contents"
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
@@ -27,12 +28,6 @@ _GENERATE = "(Lio/anserini/collection/SourceDocument;)Lorg/apache/lucene/documen
 def is_blank(text: str) -> bool:
     """True for a text that Anserini does not index: nothing but characters up to U+0020."""
     return not text.strip(_JAVA_BLANK)
-
-
-def open_directory(bridge: JavaBridge, folder: Path) -> Any:  # noqa: ANN401 - a Java object
-    """Lucene's directory at ``folder``."""
-    path = bridge.load("java.io.File")(str(folder)).toPath()
-    return bridge.load("org.apache.lucene.store.FSDirectory").open(path)
 
 
 class IndexBuilder:
@@ -57,7 +52,9 @@ class IndexBuilder:
         with java_errors(f"writing an index to '{folder}'"), ExitStack() as stack:
             directory = open_directory(bridge, folder)
             stack.callback(directory.close)
-            writer = bridge.load("org.apache.lucene.index.IndexWriter")(directory, _configuration(analyzer, settings))
+            writer = bridge.load("org.apache.lucene.index.IndexWriter")(
+                directory, writer_configuration(bridge, analyzer.java, settings.ram_buffer_mb)
+            )
             stack.callback(writer.rollback)  # does nothing once the writer is closed
             yield cls(bridge, settings, writer)
             writer.close()
@@ -76,14 +73,3 @@ class IndexBuilder:
             self._writer.commit()
             if self._settings.segments == "single":
                 self._writer.forceMerge(1)
-
-
-def _configuration(analyzer: LuceneAnalyzer, settings: LuceneSettings) -> Any:  # noqa: ANN401 - a Java object
-    load = analyzer.bridge.load
-    configuration = load("org.apache.lucene.index.IndexWriterConfig")(analyzer.java)
-    configuration.setOpenMode(load("org.apache.lucene.index.IndexWriterConfig$OpenMode").CREATE)
-    configuration.setRAMBufferSizeMB(settings.ram_buffer_mb)
-    configuration.setUseCompoundFile(False)
-    configuration.setMergePolicy(load("org.apache.lucene.index.LogByteSizeMergePolicy")())
-    configuration.setMergeScheduler(load("org.apache.lucene.index.SerialMergeScheduler")())
-    return configuration

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.adapters.lucene_index import FIELD, open_directory
+from harness.adapters.lucene_runtime import open_directory
 from harness.adapters.lucene_settings import LuceneSettings
+from harness.adapters.lucene_statistics import IndexStatistics
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import EngineFailureError
 from harness.java_bridge import JavaBridge, java_errors
@@ -25,7 +26,6 @@ __all__ = ["HitReader", "Hits", "OpenIndex"]
 _GENERATOR = "io.anserini.search.query.BagOfWordsQueryGenerator"
 _BUILD = "(Ljava/lang/String;Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Lorg/apache/lucene/search/Query;"
 _MOST_CLAUSES = 1 << 20
-_IDS_AT_ONCE = 65_536
 
 
 class Hits(NamedTuple):
@@ -83,7 +83,8 @@ class OpenIndex:
     """An index open for searching, scored as the settings say."""
 
     def __init__(self, analyzer: LuceneAnalyzer, settings: LuceneSettings, folder: Path) -> None:
-        self.bridge = bridge = analyzer.bridge
+        self.bridge, self._field = analyzer.bridge, settings.field
+        bridge = self.bridge
         self.hits = HitReader.of_scored_docs(bridge) if settings.feedback else HitReader.of_top_docs(bridge)
         with ExitStack() as stack, java_errors(f"opening the index in '{folder}'"):
             directory = open_directory(bridge, folder)
@@ -91,10 +92,11 @@ class OpenIndex:
             reader = bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
             stack.callback(reader.close)
             self.reader = bridge.cast("org.apache.lucene.index.IndexReader", reader)
+            self.statistics = IndexStatistics(bridge, self.reader, settings.field)
             self.searcher = _searcher(bridge, self.reader, settings)
             generator = bridge.load(_GENERATOR)()
             build = bridge.method(_GENERATOR, "buildQuery", _BUILD)
-            self._to_query = bridge.function(build.bindTo(generator).bindTo(FIELD).bindTo(analyzer.java))
+            self._to_query = bridge.function(build.bindTo(generator).bindTo(settings.field).bindTo(analyzer.java))
             self._resources = stack.pop_all()
 
     def close(self) -> None:
@@ -119,13 +121,7 @@ class OpenIndex:
 
     def rows(self, ids: Ids) -> Int32Array:
         """The row of each document number (int32), by the ids that Lucene stores; raises for ids it was never sent."""
-        bridge, read = self.bridge, self._id_reader()
-        stored: list[str] = []
-        with java_errors("reading the stored ids"):
-            for start in range(0, self.reader.maxDoc(), _IDS_AT_ONCE):
-                stop = min(start + _IDS_AT_ONCE, self.reader.maxDoc())
-                numbers = bridge.load("java.util.stream.IntStream").range(start, stop).boxed()
-                stored.extend(bridge.to_python(numbers.map(read).toList()))
+        stored = self.statistics.stored_values("id")
         rows = ids.rows_of(pa.array(stored, type=pa.string()))
         if np.any(rows < 0) or len(np.unique(rows)) != len(rows):
             strange = next((one for one, row in zip(stored, rows, strict=True) if row < 0), "one id twice")
@@ -141,18 +137,9 @@ class OpenIndex:
                 "segments": int(self.reader.leaves().size()),
                 "max_doc": int(self.reader.maxDoc()),
                 "deleted_documents": int(self.reader.numDeletedDocs()),
-                "documents_with_terms": int(self.reader.getDocCount(FIELD)),
-                "terms": int(self.reader.getSumTotalTermFreq(FIELD)),
+                "documents_with_terms": int(self.reader.getDocCount(self._field)),
+                "terms": int(self.reader.getSumTotalTermFreq(self._field)),
             }
-
-    def _id_reader(self) -> Any:  # noqa: ANN401 - a Java object
-        bridge = self.bridge
-        document = bridge.method(
-            "org.apache.lucene.index.StoredFields", "document", "(I)Lorg/apache/lucene/document/Document;"
-        ).bindTo(self.reader.storedFields())
-        field = bridge.method("org.apache.lucene.document.Document", "get", "(Ljava/lang/String;)Ljava/lang/String;")
-        of_id = bridge.load("java.lang.invoke.MethodHandles").insertArguments(field, 1, "id")
-        return bridge.function(bridge.chain(document, of_id))
 
 
 def _searcher(bridge: JavaBridge, reader: Any, settings: LuceneSettings) -> Any:  # noqa: ANN401 - Java objects

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
+from harness.adapters.existing import source_folder
 from harness.analysis.lucene import languages
 from harness.errors import UnknownNameError, UsageError
 from harness.protocols import ParameterValue
 
-__all__ = ["Axiomatic", "LuceneSettings", "Rm3"]
+__all__ = ["Axiomatic", "ExistingLucene", "LuceneSettings", "Rm3"]
 
 _PREFIX = "lucene-"
 
@@ -36,8 +38,19 @@ class Axiomatic:
 
 
 @dataclass(frozen=True, slots=True)
+class ExistingLucene:
+    """The user's own index, and the stored field in which it keeps the documents' ids."""
+
+    folder: Path
+    id_field: str
+
+
+@dataclass(frozen=True, slots=True)
 class LuceneSettings:
-    """How to index and to score. ``rm3`` and ``axiomatic`` are None when switched off; at most one is on."""
+    """How to index and to score. ``rm3`` and ``axiomatic`` are None when switched off; at most one is on.
+
+    ``field`` holds the text; it can be another than Anserini's in an ``existing`` index, None where one is built.
+    """
 
     language: str
     k1: float
@@ -50,6 +63,8 @@ class LuceneSettings:
     ram_buffer_mb: float
     heap: str
     jar: str | None
+    field: str
+    existing: ExistingLucene | None
 
     @property
     def feedback(self) -> bool:
@@ -83,6 +98,8 @@ class LuceneSettings:
             ram_buffer_mb=cast("float", parameters["ram_buffer_mb"]),
             heap=str(parameters["heap"]),
             jar=str(parameters["jar"]) or None,
+            field=str(parameters["field"]),
+            existing=_existing(parameters) if parameters["existing"] else None,
         )
 
 
@@ -96,6 +113,10 @@ def _language(analyzer: str) -> str:
     if language not in languages():
         raise UnknownNameError("analyzer", analyzer, [_PREFIX + one for one in languages()])
     return language
+
+
+def _existing(parameters: Mapping[str, ParameterValue]) -> ExistingLucene:
+    return ExistingLucene(source_folder(parameters), str(parameters["id_field"]))
 
 
 def _rm3(parameters: Mapping[str, ParameterValue]) -> Rm3:

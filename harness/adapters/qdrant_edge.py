@@ -11,62 +11,132 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from harness.adapters.disk import allocated_bytes
+from harness.adapters.existing import theirs
+from harness.adapters.qdrant_edge_config import config_of, search_parameters
+from harness.adapters.qdrant_existing import choose_vector
+from harness.adapters.qdrant_graphs import in_graphs_of_files
+from harness.adapters.qdrant_points import DENSE, SCROLL, SCROLL_VECTORS, TERMS, StoredPoint, Vector, Vectors, points_of
 from harness.adapters.qdrant_settings import QdrantSettings
+from harness.disk import copy_folder
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.optional import require
-from harness.protocols import EngineInfo, ParameterValue, Storage
-from harness.types import SparseVectors
+from harness.protocols import EngineInfo, Inputs, ParameterValue, Progress, Storage
 
-__all__ = ["EdgeStore"]
+__all__ = ["PACKAGE", "EdgeStore"]
 
-_VECTOR = "terms"
-_SCROLL = 10_000
+PACKAGE = "qdrant-edge-py"
+_SHARD = "shard"
+_LOOKED_AT = 1000
+_REBUILD = "delete the index folder and index again; if it persists, report it with this message"
 _NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
-_BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
 
 
 class EdgeStore:
-    """One shard in one folder. Points are numbered by row; each has one sparse vector, empty ones included."""
+    """One shard in one folder. Points are numbered by row; a sparse vector may be empty."""
 
-    def __init__(self, client: ModuleType, shard: Any, folder: Path) -> None:  # noqa: ANN401 - the client is untyped
-        self._client, self._shard, self._folder = client, shard, folder
+    repeated = 0
+
+    def __init__(self, client: ModuleType, folder: Path, settings: QdrantSettings) -> None:
+        self._client, self._folder, self._settings = client, folder, settings
+        self._shard: Any = None
+        self._names, self._measured = {TERMS: TERMS, DENSE: DENSE}, folder
+        self._parameters = None if settings.dense is None else search_parameters(client, settings.dense)
+        self.dimensions: int | None = None
+        self.info = EngineInfo("Qdrant Edge", version(PACKAGE), "embedded")
 
     @classmethod
     def create(cls, folder: Path, settings: QdrantSettings) -> EdgeStore:
-        """A new, empty shard in ``folder``; raises EngineUnavailableError."""
-        client = _client()
-        with _translated(lambda: f"creating a shard in '{folder}'", EngineUnavailableError):
-            return cls(client, client.EdgeShard.create(str(folder), _config(client, settings)), folder)
+        """The place of a new shard below ``folder``; see :meth:`make`."""
+        return cls(_client(), folder / _SHARD, settings)
+
+    def make(self, dimensions: int | None) -> None:
+        """A new, empty shard; raises EngineUnavailableError."""
+        with _translated(lambda: f"creating a shard in '{self._folder}'", EngineUnavailableError):
+            config = config_of(self._client, self._settings, dimensions)
+            self._shard = self._client.EdgeShard.create(str(self._folder), config)
+        self.dimensions = dimensions
 
     @classmethod
     def load(cls, folder: Path, settings: QdrantSettings) -> EdgeStore:
-        """The shard that ``folder`` holds; ``settings`` must be those it was created with, threads excepted.
+        """The shard below ``folder``; ``settings`` must be those it was created with, those of searches excepted.
 
         The engine would take another datatype or modifier here, and keep the vectors as they are.
         """
-        client = _client()
+        client, folder = _client(), folder / _SHARD
+        store = cls(client, folder, settings)
         with _translated(lambda: f"opening the shard in '{folder}'", EngineUnavailableError):
-            return cls(client, client.EdgeShard.load(str(folder), _config(client, settings)), folder)
+            store.dimensions = _dimensions(folder) if settings.dense is not None else None
+            store._shard = client.EdgeShard.load(str(folder), config_of(client, settings, store.dimensions))
+            if settings.dense is not None:
+                store._require_vectors()
+        return store
 
-    @staticmethod
-    def engine_info() -> EngineInfo:
-        """Name and version of the engine."""
-        _client()
-        return EngineInfo("Qdrant Edge", version("qdrant-edge-py"), "embedded")
+    def _require_vectors(self) -> None:
+        """Refuse a shard of which some vectors cannot be read: Edge opens it, and searches without them."""
+        points = self.count()
+        sample = np.unique(np.linspace(0, max(points - 1, 0), num=min(points, _LOOKED_AT), dtype=np.int64)).tolist()
+        lost = [one.id for one in self._shard.retrieve(sample, False, True) if DENSE not in (one.vector or {})]
+        if lost:
+            raise EngineUnavailableError(
+                f"the shard in '{self._folder}' is damaged: {len(lost)} of {len(sample)} points that were looked at "
+                "have lost their vectors",
+                fix=_REBUILD,
+            )
 
-    def upsert(self, vectors: SparseVectors, start: int, stop: int) -> None:
+    @classmethod
+    def attach(cls, source: Path, folder: Path, settings: QdrantSettings, progress: Progress) -> EdgeStore:
+        """A copy below ``folder`` of somebody's shard: opening one writes to its files.
+
+        Raises EngineUnavailableError for a folder that is no shard, and what :func:`choose_vector` raises.
+        """
+        client, copy = _client(), folder / _SHARD
+        wanted = settings.existing.vector if settings.existing is not None else ""
+        idf = settings.sparse is not None and settings.sparse.idf
+        vector = choose_vector(_sparse_vectors(source), wanted, idf=idf, where=f"the shard in '{source}'")
+        copy.mkdir()
+        copy_folder(source, copy, progress)
+        _limit_threads(copy, settings.threads)
+        with (
+            theirs(_REBUILD, "the shard is left as it was: see whether this version of Qdrant Edge can read it"),
+            _translated(lambda: f"opening a copy of the shard in '{source}'", EngineUnavailableError),
+        ):
+            store = cls(client, copy, settings)
+            store._shard = client.EdgeShard.load(str(copy))
+        store._names, store._measured = {TERMS: vector}, source
+        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing shard")
+        return store
+
+    def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
+        """All points page by page, each with what is asked for of it."""
+        offset, size = None, SCROLL_VECTORS if vectors else SCROLL
+        while True:
+            with _translated(lambda: "listing the points"):
+                request = self._client.ScrollRequest(
+                    offset=offset,
+                    limit=size,
+                    with_payload=[key] if key is not None else False,
+                    with_vector=[self._names[TERMS]] if vectors else False,
+                )
+                page, offset = self._shard.scroll(request)
+            yield [StoredPoint.of(record, self._names[TERMS]) for record in page]
+            if offset is None:
+                return
+
+    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
         """Store rows ``start`` to ``stop`` as points of those numbers."""
-        # One conversion to lists a batch: slicing lists is several times faster than slicing arrays row by row.
-        low, high = int(vectors.indptr[start]), int(vectors.indptr[stop])
-        bounds = (vectors.indptr[start : stop + 1] - low).tolist()
-        indices, values = vectors.indices[low:high].tolist(), vectors.values[low:high].tolist()
-        point, sparse = self._client.Point, self._client.SparseVector
+        point = self._client.Point
         points = [
-            point(row, {_VECTOR: sparse(indices[a:b], values[a:b])})
-            for row, a, b in zip(range(start, stop), bounds, bounds[1:], strict=False)
+            point(row, {name: self._of_client(vector) for name, vector in vectors.items()})
+            for row, vectors in points_of(documents, start, stop)
         ]
         with _translated(lambda: f"storing documents {start} to {stop - 1}"):
             self._shard.update(self._client.UpdateOperation.upsert_points(points))
+
+    def _of_client(self, vector: Vector) -> Any:  # noqa: ANN401 - the client is untyped
+        return self._client.SparseVector(*vector) if isinstance(vector, tuple) else vector
 
     def optimise(self) -> bool:
         """Run the optimisers that are due; False when there was nothing to do."""
@@ -88,18 +158,22 @@ class EdgeStore:
         offset = None
         while True:
             with _translated(lambda: "listing the points"):
-                request = self._client.ScrollRequest(
-                    offset=offset, limit=_SCROLL, with_payload=False, with_vector=False
-                )
+                request = self._client.ScrollRequest(offset=offset, limit=SCROLL, with_payload=False, with_vector=False)
                 page, offset = self._shard.scroll(request)
             yield from (int(record.id) for record in page)
             if offset is None:
                 return
 
-    def request(self, indices: Sequence[int], values: Sequence[float], k: int) -> Any:  # noqa: ANN401
-        """A query in the client's own form."""
-        nearest = self._client.Query.Nearest(self._client.SparseVector(indices, values), using=_VECTOR)
-        return self._client.QueryRequest(limit=k, query=nearest, with_payload=False, with_vector=False)
+    def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the nearest points to its only vector."""
+        ((name, vector),) = vectors.items()
+        return self._client.QueryRequest(
+            limit=k,
+            query=self._client.Query.Nearest(self._of_client(vector), using=self._names[name]),
+            params=self._parameters,
+            with_payload=False,
+            with_vector=False,
+        )
 
     def query(self, request: Any) -> list[Any]:  # noqa: ANN401
         """Hits of a query, best first, each with ``id`` and ``score``; errors are the caller's to translate."""
@@ -115,11 +189,13 @@ class EdgeStore:
         """The engine's account of its index: segments, their kinds of index, vectors indexed, datatype in effect."""
         with _translated(lambda: "asking for the state of the shard"):
             info = self._shard.info()
-        filled = [segment for segment in self._segments() if segment.get("version") is not None]
-        indexes = [segment["config"]["sparse_vector_data"][_VECTOR]["index"] for segment in filled]
-        kinds = Counter(str(index["index_type"]) for index in indexes)
+        filled = [one["config"] for one in _read_segments(self._folder) if one.get("version") is not None]
+        name = self._names[TERMS]
+        sparse = [one["sparse_vector_data"][name]["index"] for one in filled] if self._settings.sparse else []
+        dense = [one["vector_data"][DENSE] for one in filled] if self._settings.dense else []
+        kinds = Counter([str(one["index_type"]) for one in sparse] + [str(one["index"]["type"]) for one in dense])
         # A mutable index keeps float32 whatever the datatype asked for; only an optimised segment stores it.
-        datatypes = {_stored_datatype(index) for index in indexes}
+        datatypes = {_stored_datatype(one) for one in sparse} | {str(one.get("datatype") or "float32") for one in dense}
         return {
             "points": int(info.points_count),
             "indexed_vectors": int(info.indexed_vectors_count),
@@ -127,23 +203,65 @@ class EdgeStore:
             "filled_segments": len(filled),
             "index_types": ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())),
             "datatype_in_effect": ", ".join(sorted(datatypes)),
+            **({} if self._settings.dense is None else self._of_dense(dense)),
         }
 
-    def _segments(self) -> list[dict[str, Any]]:
-        files = sorted((self._folder / "segments").glob("*/segment.json"))
-        return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    def _of_dense(self, dense: Sequence[Mapping[str, Any]]) -> Mapping[str, ParameterValue]:
+        compressed = sum(one.get("quantization_config") is not None for one in dense)
+        try:
+            return {"vectors_in_graph": in_graphs_of_files(self._folder), "quantised_segments": compressed}
+        except (OSError, ValueError, KeyError) as error:
+            raise EngineFailureError(
+                f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=_REBUILD
+            ) from error
 
     def storage(self) -> Storage:
         """Allocated bytes: the engine preallocates, so apparent sizes are several times as large."""
-        log_folder = self._folder / "wal"
-        sizes = {path: path.stat().st_blocks * _BLOCK_BYTES for path in self._folder.rglob("*") if path.is_file()}
-        log = sum(size for path, size in sizes.items() if path.is_relative_to(log_folder))
-        return Storage(sum(sizes.values()) - log, log)
+        log = allocated_bytes(self._measured / "wal")
+        return Storage(allocated_bytes(self._measured) - log, log)
 
     def close(self) -> None:
         """Release the shard and its lock."""
-        with _translated(lambda: "closing the shard"):
-            self._shard.close()
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            with _translated(lambda: "closing the shard"):
+                shard.close()
+
+
+def _read_segments(shard: Path) -> list[dict[str, Any]]:
+    files = sorted((shard / "segments").glob("*/segment.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _dimensions(shard: Path) -> int:
+    """Of a shard's dense vectors, which its segments know; raises EngineUnavailableError."""
+    try:
+        return int(_read_segments(shard)[0]["config"]["vector_data"][DENSE]["size"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=_REBUILD) from error
+
+
+def _sparse_vectors(shard: Path) -> dict[str, bool]:
+    """Names of a shard's sparse vectors, and whether each has Qdrant's idf, from the files of its segments."""
+    fix = "name the folder of one shard, which holds 'segments'"
+    try:
+        segments = _read_segments(shard)
+        vectors = [segment["config"]["sparse_vector_data"] for segment in segments]
+        found = {name: held.get("modifier") == "idf" for one in vectors for name, held in one.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=fix) from error
+    if not segments:
+        raise EngineUnavailableError(f"'{shard}' is not a shard of Qdrant: it has no segments", fix=fix)
+    return found
+
+
+def _limit_threads(shard: Path, threads: int) -> None:
+    """Search with as many threads as asked for, where the shard keeps its configuration in a file of its own."""
+    path = shard / "edge_config.json"
+    if path.exists():
+        config = json.loads(path.read_text(encoding="utf-8"))
+        config["max_search_threads"] = threads or None
+        path.write_text(json.dumps(config), encoding="utf-8")
 
 
 def _stored_datatype(index: Mapping[str, Any]) -> str:
@@ -152,31 +270,6 @@ def _stored_datatype(index: Mapping[str, Any]) -> str:
 
 def _client() -> ModuleType:
     return require("qdrant_edge", extra="qdrant", feature="backend qdrant")
-
-
-def _datatypes(client: ModuleType) -> Mapping[str, Any]:
-    kinds = client.VectorStorageDatatype
-    return {"float32": kinds.Float32, "float16": kinds.Float16, "uint8": kinds.Uint8}
-
-
-def _config(client: ModuleType, settings: QdrantSettings) -> Any:  # noqa: ANN401 - the client is untyped
-    vectors = client.EdgeSparseVectorParams(
-        modifier=client.Modifier.Idf if settings.idf else None,
-        datatype=_datatypes(client)[settings.datatype],
-        on_disk=settings.on_disk,
-        full_scan_threshold=settings.full_scan_threshold,
-    )
-    optimisers = client.EdgeOptimizersConfig(
-        default_segment_number=settings.default_segment_number,
-        max_segment_size=settings.max_segment_size_kb,
-        indexing_threshold=settings.indexing_threshold_kb,
-    )
-    return client.EdgeConfig(
-        sparse_vectors={_VECTOR: vectors},
-        optimizers=optimisers,
-        max_search_threads=settings.threads or None,
-        wal_enabled=settings.wal,
-    )
 
 
 @contextmanager
@@ -204,4 +297,4 @@ def _remedy(message: str) -> str:
         return "another process or engine has this index open: close it first"
     if any(sign in message for sign in _NO_ROOM):
         return "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
-    return "delete the index folder and index again; if it persists, report it with this message"
+    return _REBUILD

@@ -1,29 +1,107 @@
-"""The parameters of the qdrant backend, typed."""
+"""The parameters of the backends on Qdrant, typed: those of the index, and those of the way to a server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.errors import UnknownNameError
+from harness.adapters.existing import source_folder
+from harness.adapters.qdrant_vector_settings import DenseSettings, SparseSettings, unless_negative
+from harness.errors import RejectedInputError, UnknownNameError
 from harness.protocols import ParameterValue
 
-__all__ = ["DATATYPES", "FREE_ON_REOPENING", "QdrantSettings"]
+__all__ = ["FREE_ON_REOPENING", "MODES", "ExistingQdrant", "QdrantSettings", "ServerSettings", "mode_of"]
 
-DATATYPES = ("float32", "float16", "uint8")
-FREE_ON_REOPENING = ("threads", "optimize_timeout_s")
+MODES = ("edge", "server", "local")
+FREE_ON_REOPENING = (
+    *("threads", "optimize_timeout_s"),
+    *("url", "transport", "grpc_port", "api_key_env", "keep"),
+    *("timeout_s", "retry_s", "upload_threads", "search_batch"),
+    *("hnsw_ef", "exact", "rescore", "oversampling", "ignore_quantization"),
+)
 """Parameters that do not change what an index holds."""
+
+_NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
+    "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
+    "server": {"wal": True, "optimize_every": 0},
+    "local": {"url": "", "wal": True, "optimize_every": 0, "shards": 1, "replicas": 1, "keep": False},
+}
+"""What a mode cannot do, as the only value that its parameter may have there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server is reached and used; times in seconds. ``grpc_port`` is None for the port after the REST port."""
+
+    url: str
+    transport: str
+    grpc_port: int | None
+    api_key_env: str
+    shards: int
+    replicas: int
+    keep: bool
+    timeout_s: int
+    retry_s: float
+    upload_threads: int
+    search_batch: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> ServerSettings:
+        """From the card's complete parameters."""
+        return cls(
+            url=str(parameters["url"]),
+            transport=str(parameters["transport"]),
+            grpc_port=int(parameters["grpc_port"]) or None,
+            api_key_env=str(parameters["api_key_env"]),
+            shards=int(parameters["shards"]),
+            replicas=int(parameters["replicas"]),
+            keep=bool(parameters["keep"]),
+            timeout_s=int(parameters["timeout_s"]),
+            retry_s=float(parameters["retry_s"]),
+            upload_threads=int(parameters["upload_threads"]),
+            search_batch=int(parameters["search_batch"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingQdrant:
+    """What the user already has: the folder of a shard, or (None then) a collection on a server.
+
+    ``vector`` is the sparse vector to search, empty for the only one; ``id_key`` the payload's key for the documents'
+    ids, empty for the ids of the points.
+    """
+
+    folder: Path | None
+    collection: str
+    vector: str
+    id_key: str
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExistingQdrant:
+        """From the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
+        collection = str(parameters["collection"])
+        needed = "server" if collection else "edge"
+        if mode != needed:
+            said = "a collection is on a server" if collection else "a shard's folder is opened in the process"
+            raise RejectedInputError(
+                f"{said}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
+            )
+        folder = None if collection else source_folder(parameters)
+        return cls(folder, collection, str(parameters["vector"]), str(parameters["id_key"]))
 
 
 @dataclass(frozen=True, slots=True)
 class QdrantSettings:
-    """What ``backends/qdrant.toml`` declares for the engine; None leaves a setting to the engine."""
+    """What a card of Qdrant declares for the engine; None leaves a setting to the engine.
 
-    idf: bool
+    ``sparse`` and ``dense`` say which vectors a point has: None for those that it has not.
+    """
+
+    mode: str
+    sparse: SparseSettings | None
+    dense: DenseSettings | None
     batch_size: int
-    datatype: str
-    on_disk: bool
-    full_scan_threshold: int | None
     default_segment_number: int | None
     max_segment_size_kb: int | None
     indexing_threshold_kb: int | None
@@ -31,29 +109,58 @@ class QdrantSettings:
     optimize_timeout_s: float
     wal: bool
     threads: int
+    server: ServerSettings
+    existing: ExistingQdrant | None
 
     @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue]) -> QdrantSettings:
-        """From the card's complete parameters, -1 meaning "left to the engine"; raises UnknownNameError."""
-        datatype = str(parameters["datatype"])
-        if datatype not in DATATYPES:
-            raise UnknownNameError("datatype", datatype, DATATYPES)
+    def of(
+        cls,
+        parameters: Mapping[str, ParameterValue],
+        *,
+        sparse: SparseSettings | None = None,
+        dense: DenseSettings | None = None,
+    ) -> QdrantSettings:
+        """From the card's complete parameters, -1 meaning "left to the engine".
+
+        Raises UnknownNameError, and RejectedInputError for a parameter that the mode cannot honour.
+        """
+        mode = mode_of(parameters)
         return cls(
-            idf=bool(parameters["idf"]),
-            batch_size=int(parameters["batch_size"]),
-            datatype=datatype,
-            on_disk=bool(parameters["on_disk"]),
-            full_scan_threshold=_unless_negative(parameters["full_scan_threshold"]),
-            default_segment_number=_unless_negative(parameters["default_segment_number"]),
-            max_segment_size_kb=_unless_negative(parameters["max_segment_size_kb"]),
-            indexing_threshold_kb=_unless_negative(parameters["indexing_threshold_kb"]),
+            mode=mode,
+            sparse=sparse,
+            dense=dense,
+            # encoders that run a model have a batch_size of their own
+            batch_size=int(parameters["upsert_batch" if "upsert_batch" in parameters else "batch_size"]),
+            default_segment_number=unless_negative(parameters["default_segment_number"]),
+            max_segment_size_kb=unless_negative(parameters["max_segment_size_kb"]),
+            indexing_threshold_kb=unless_negative(parameters["indexing_threshold_kb"]),
             optimize_every=int(parameters["optimize_every"]),
             optimize_timeout_s=float(parameters["optimize_timeout_s"]),
             wal=bool(parameters["wal"]),
             threads=int(parameters["threads"]),
+            server=ServerSettings.of(parameters),
+            existing=ExistingQdrant.of(parameters, mode) if parameters.get("existing") else None,
         )
 
+    @property
+    def senders(self) -> int:
+        """How many batches may be on their way at once: only a server takes several."""
+        return self.server.upload_threads if self.mode == "server" else 1
 
-def _unless_negative(value: ParameterValue) -> int | None:
-    number = int(value)
-    return None if number < 0 else number
+
+def mode_of(parameters: Mapping[str, ParameterValue]) -> str:
+    """How Qdrant is reached; raises UnknownNameError, and RejectedInputError for parameters that it cannot honour."""
+    mode = str(parameters["mode"]) or ("server" if parameters["url"] else "edge")
+    if mode not in MODES:
+        raise UnknownNameError("mode", mode, MODES)
+    _refuse_what_the_mode_lacks(mode, parameters)
+    return mode
+
+
+def _refuse_what_the_mode_lacks(mode: str, parameters: Mapping[str, ParameterValue]) -> None:
+    wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
+    if wrong:
+        raise RejectedInputError(
+            f"{', '.join(wrong)} cannot be set with mode={mode}",
+            fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(MODES)}",
+        )

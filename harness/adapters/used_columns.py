@@ -38,11 +38,6 @@ class UsedColumns:
             kept[vectors.indptr], places[known].astype(np.int32), vectors.values[known], max(1, len(self._columns))
         )
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of the table."""
-        return self._columns.nbytes
-
     def save(self, folder: Path) -> None:
         """Write the table into an existing folder."""
         np.save(folder / _FILE, self._columns, allow_pickle=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,3 +34,7 @@ class TermCounts:
             starts = self.documents.indptr[filled]
             lengths[filled] = np.add.reduceat(self.documents.values, starts, dtype=np.float64)
         return lengths
+
+    def of_documents(self, rows: Int32Array) -> TermCounts:
+        """The counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
+        return replace(self, documents=self.documents.take(rows))

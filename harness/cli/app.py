@@ -46,7 +46,7 @@ class ExitCode(IntEnum):
 
 
 class Verb(NamedTuple):
-    """One verb: where its function is (``module:function``) and its line in ``harness --help``."""
+    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help."""
 
     target: str
     help: str
@@ -58,13 +58,17 @@ VERBS = {
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
     "datasets": Verb("harness.cli.cards:datasets", "List the datasets, or show one."),
+    "doctor": Verb("harness.cli.doctor:doctor", "Look whether everything is here that a comparison needs."),
+    "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
+    "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),
+    "cache": Verb("harness.cli.cache:app", "List, verify or remove what earlier commands left for re-use."),
 }
 
 
-def load_verb(name: str) -> Callable[..., None]:
-    """Import the function of the verb ``name``."""
-    module, _, function = VERBS[name].target.partition(":")
-    verb: Callable[..., None] = getattr(importlib.import_module(module), function)
+def load_verb(name: str) -> Callable[..., None] | typer.Typer:
+    """Import the function of the verb ``name``, or the app that holds its verbs."""
+    module, _, target = VERBS[name].target.partition(":")
+    verb: Callable[..., None] | typer.Typer = getattr(importlib.import_module(module), target)
     return verb
 
 
@@ -72,7 +76,8 @@ def main() -> NoReturn:
     """Run the command line on ``sys.argv`` and exit: the entry point of ``harness`` and ``python -m harness``."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end: like Ctrl-C, so that nothing stays behind
     try:
-        typer.main.get_command(_build()).main(prog_name="harness")
+        with _interruptions():
+            typer.main.get_command(_build()).main(prog_name="harness")
     except HarnessError as error:
         typer.echo(f"harness: {error}", err=True)
         sys.exit(error.exit_code)
@@ -111,8 +116,11 @@ def _build() -> typer.Typer:
 
 
 def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public in no version
+    verb = load_verb(name)
+    if isinstance(verb, typer.Typer):
+        return typer.main.get_command(verb)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(load_verb(name))
+    single.command(name)(verb)
     return typer.main.get_command(single)
 
 
@@ -140,8 +148,10 @@ def _interruptions() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupted:
         typer.echo("harness: interrupted", err=True)
+        for note in getattr(interrupted, "__notes__", ()):
+            typer.echo(f"  {note}", err=True)
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         if not _reader_is_gone():  # another pipe broke

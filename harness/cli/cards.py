@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -14,20 +13,20 @@ import typer
 
 from harness.cards import BackendCard, DatasetCard, Oracle, Parameter
 from harness.cli.completion import complete_backend, complete_dataset
+from harness.cli.plain import plain_table, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.registry import find_cards, load_engine
+from harness.stages import Stage, fusions, rerankers
 
 __all__ = ["CardFormat", "backends", "datasets"]
 
 C = TypeVar("C", BackendCard, DatasetCard)
 
-_WIDTH = 100
 _LABEL = 12
-_NARROW = 20
 
 
 class CardFormat(StrEnum):
-    """How cards are printed."""
+    """How cards and entries of the cache are printed."""
 
     TABLE = "table"
     JSON = "json"
@@ -47,10 +46,20 @@ def backends(
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:
-    """List the backends, or show one with its parameters."""
+    """List the backends, and what a backend can be made of others by; or show one with its parameters."""
     known = find_cards("backends", cards)
+    stages = {**fusions(), **rerankers()}
+    if name in stages and name not in known:
+        typer.echo(_json(stages[name]) if output is CardFormat.JSON else _stage_page(stages[name]))
+        return
     rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
     typer.echo(_shown("backend", name, known, output, _backend_page, ("backend", "extra", "summary"), rows))
+    if name is None and output is CardFormat.TABLE:
+        forms = [
+            *((f"{one}:A+B", fusions()[one]) for one in fusions()),
+            *((f"A|{one}", rerankers()[one]) for one in rerankers()),
+        ]
+        typer.echo("\n" + plain_table(("made of others", "summary"), [(form, stage.summary) for form, stage in forms]))
 
 
 def datasets(
@@ -79,7 +88,7 @@ def _shown(
 ) -> str:
     """One card, or all of them as a table of ``rows``."""
     if name is None:
-        return _json(list(known.values())) if output is CardFormat.JSON else _table(header, rows)
+        return _json(list(known.values())) if output is CardFormat.JSON else plain_table(header, rows)
     if name not in known:
         raise UnknownNameError(kind, name, known)
     return _json(known[name]) if output is CardFormat.JSON else page(known[name])
@@ -94,13 +103,22 @@ def _backend_page(card: BackendCard) -> str:
         ("card", str(card.path)),
         *_gaps(card),
     ]
-    lines = [*_title(card), "", *_facts(facts)]
-    for parameter in card.parameters.values():
+    return "\n".join([*_title(card), "", *_facts(facts), *_parameters(card.parameters, scoped=True)])
+
+
+def _stage_page(stage: Stage) -> str:
+    return "\n".join([*_title(stage), *_parameters(stage.parameters, scoped=False)])
+
+
+def _parameters(parameters: Mapping[str, Parameter], *, scoped: bool) -> list[str]:
+    lines: list[str] = []
+    for parameter in parameters.values():
         default = f"default {_value(parameter.default)}"
         accepted = f", {_accepted(parameter)}" if _accepted(parameter) else ""
-        head = f"{parameter.name}  {parameter.type}, {default}{accepted} (changes the {parameter.scope})"
-        lines += ["", *_wrapped(head, "    ", first=""), *_wrapped(parameter.help, "    ")]
-    return "\n".join(lines)
+        scope = f" (changes the {parameter.scope})" if scoped else ""
+        head = f"{parameter.name}  {parameter.type}, {default}{accepted}{scope}"
+        lines += ["", *wrapped(head, "    ", first=""), *wrapped(parameter.help, "    ")]
+    return lines
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
@@ -164,39 +182,14 @@ def _count(count: int | None) -> str:
     return "not stated" if count is None else f"{count:,}"
 
 
-def _title(card: BackendCard | DatasetCard) -> list[str]:
-    return _wrapped(f"{card.name}: {card.summary}", "  ", first="")
+def _title(card: BackendCard | DatasetCard | Stage) -> list[str]:
+    return wrapped(f"{card.name}: {card.summary}", "  ", first="")
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> list[str]:
-    return [line for label, text in facts for line in _wrapped(text, " " * (_LABEL + 1), first=f"  {label:<10} ")]
+    return [line for label, text in facts for line in wrapped(text, " " * (_LABEL + 1), first=f"  {label:<10} ")]
 
 
-def _wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDTH) -> list[str]:
-    """Lines of at most ``width`` columns, where there is a space to break at: a path or an address stays whole."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent if first is None else first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The last column is wrapped, so that a line has at most 100 columns."""
-    cells = [header, *rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header) - 1)]
-    left = sum(widths) + 2 * len(widths)
-    widths.append(min(max(len(row[-1]) for row in cells), max(_WIDTH - left, _NARROW)))
-    lines: list[str] = []
-    for row in (header, ["-" * width for width in widths], *rows):
-        first = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))[:left]
-        lines += _wrapped(row[-1], " " * left, first=first, width=left + widths[-1]) or [first.rstrip()]
-    return "\n".join(lines)
-
-
-def _json(cards: BackendCard | DatasetCard | Sequence[BackendCard | DatasetCard]) -> str:
+def _json(cards: BackendCard | DatasetCard | Stage | Sequence[BackendCard | DatasetCard]) -> str:
     plain = [asdict(card) for card in cards] if isinstance(cards, Sequence) else asdict(cards)
     return json.dumps(plain, indent=2, default=str)

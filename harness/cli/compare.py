@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.compare_options import (
+    ArrivalsOption,
     BackendsOption,
     CardsOption,
+    ClientsOption,
+    ColdOption,
+    ConcurrencyOption,
     DatasetOption,
     DeadlineOption,
     DepthOption,
     DryRunOption,
+    IsolationOption,
+    JobsOption,
+    LoadSecondsOption,
+    MaxCallsOption,
+    MemoryLimitOption,
     MetricsOption,
     NoTextOption,
     OutOption,
     OverwriteOption,
     QueriesOption,
+    RateOption,
     RelevanceOption,
     RepeatOption,
+    ResumeOption,
     SampleOption,
     SeedOption,
     SplitOption,
+    SweepOption,
     ThreadsOption,
     TiesOption,
+    TimingOption,
+    VerifyCacheOption,
 )
 from harness.cli.output import FormatOption, check_format, describe_plan, progress_display, write_report
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
+    from harness.results.comparison import Comparison
 
 __all__ = ["compare"]
 
@@ -37,6 +58,7 @@ _DEFAULT_OUT = Path("reports")
 
 def compare(
     backends: BackendsOption = "qdrant,lucene,csr",
+    sweep: SweepOption = None,
     dataset: DatasetOption = "cacm",
     split: SplitOption = None,
     k: DepthOption = 1000,
@@ -48,7 +70,20 @@ def compare(
     seed: SeedOption = 42,
     threads: ThreadsOption = 1,
     repeat: RepeatOption = 1,
-    deadline: DeadlineOption = None,
+    cold: ColdOption = False,
+    concurrency: ConcurrencyOption = None,
+    clients: ClientsOption = "processes",
+    rate: RateOption = None,
+    arrivals: ArrivalsOption = "poisson",
+    load_seconds: LoadSecondsOption = 5.0,
+    timing: TimingOption = True,
+    jobs: JobsOption = 1,
+    isolation: IsolationOption = "process",
+    deadline_s: DeadlineOption = None,
+    memory_limit: MemoryLimitOption = None,
+    max_calls: MaxCallsOption = None,
+    verify_cache: VerifyCacheOption = None,
+    resume: ResumeOption = "never",
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
@@ -61,44 +96,48 @@ def compare(
 
     Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-collection --k 100
     """
+    given = locals()
     from harness import api
-    from harness.plan import CompareRequest
+    from harness.request import CompareRequest
     from harness.store import check_target
 
-    request = CompareRequest(
-        backends=backends,
-        dataset=dataset,
-        split=split,
-        k=k,
-        metrics=metrics,
-        ties=ties,
-        queries=queries,
-        relevance=relevance,
-        sample_queries=sample_queries,
-        seed=seed,
-        threads=threads,
-        repeat=repeat,
-        deadline_s=deadline,
-        cards=cards,
-    )
+    given["sweep"] = sweep or ()
+    request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
     check_format(format_name)
     plan = api.plan_for(request)
     check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if dry_run:
-        typer.echo(describe_plan(plan, format_name), nl=False)
-        return
+        with progress_display() as display:
+            known = api.preview(plan, display)
+        typer.echo(describe_plan(plan, known, format_name), nl=False)
+    else:
+        _run(plan, format_name, out, overwrite=overwrite, keep_text=not no_text)
+
+
+def _run(plan: Plan, format_name: str, out: Path | None, *, overwrite: bool, keep_text: bool) -> None:
+    from harness import api
+
     with progress_display() as display:
         comparison = api.run(plan, display)
     write_report(comparison.report, format_name)
-    folder = out if out is not None else _folder_of_this_run(plan.dataset_name)
-    comparison.save(folder, overwrite=overwrite, keep_text=not no_text)
-    typer.echo(f"report: {folder / 'report.json'}", err=True)
-    if comparison.failed:
+    stored = _save(comparison, out, plan.dataset_name, overwrite=overwrite, keep_text=keep_text)
+    typer.echo(f"report: {stored.folder}/report.json", err=True)
+    if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
-def _folder_of_this_run(dataset: str) -> Path:
-    """A new folder named after the dataset and the time in UTC."""
-    from harness.store import new_folder
+def _save(comparison: Comparison, out: Path | None, dataset: str, *, overwrite: bool, keep_text: bool) -> Comparison:
+    if out is None:
+        return comparison.save(_folder_of_this_run(dataset), keep_text=keep_text, numbered=True)
+    try:
+        return comparison.save(out, overwrite=overwrite, keep_text=keep_text)
+    except UsageError as error:  # the folder was free when this comparison began
+        raise UsageError(
+            f"{error.what}: somebody wrote it meanwhile",
+            fix="choose another --out, and --resume missing takes what finished from the cache",
+        ) from error
 
-    return new_folder(_DEFAULT_OUT, f"{dataset}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}")
+
+def _folder_of_this_run(dataset: str) -> Path:
+    """Named after the dataset and the time in UTC."""
+    return _DEFAULT_OUT / f"{dataset}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"

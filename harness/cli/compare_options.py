@@ -10,32 +10,55 @@ from typer import Option
 from harness.cli.completion import complete_backends, complete_dataset
 
 __all__ = [
+    "ArrivalsOption",
     "BackendsOption",
     "CardsOption",
+    "ClientsOption",
+    "ColdOption",
+    "ConcurrencyOption",
     "DatasetOption",
     "DeadlineOption",
     "DepthOption",
     "DryRunOption",
+    "IsolationOption",
+    "JobsOption",
+    "LoadSecondsOption",
+    "MaxCallsOption",
+    "MemoryLimitOption",
     "MetricsOption",
     "NoTextOption",
     "OutOption",
     "OverwriteOption",
     "QueriesOption",
+    "RateOption",
     "RelevanceOption",
     "RepeatOption",
+    "ResumeOption",
     "SampleOption",
     "SeedOption",
     "SplitOption",
+    "SweepOption",
     "ThreadsOption",
     "TiesOption",
+    "TimingOption",
+    "VerifyCacheOption",
 ]
 
 BackendsOption = Annotated[
     str,
     Option(
-        help="Backends, separated by commas: name, name:key=value;key=value, or run:FILE.",
+        help="Backends, separated by commas: name, name:key=value;key=value, run:FILE, a fusion of such: rrf:A+B, "
+        "or a second stage on one: A|RERANKER.",
         metavar="LIST",
         autocompletion=complete_backends,
+    ),
+]
+SweepOption = Annotated[
+    list[str] | None,
+    Option(
+        help="One backend for each value of a parameter, on one build where the engine can, as "
+        "chroma:ef_search=10,50,100. May be given several times.",
+        metavar="NAME:KEY=LIST",
     ),
 ]
 DatasetOption = Annotated[
@@ -58,7 +81,52 @@ SampleOption = Annotated[
 SeedOption = Annotated[int, Option(help="Seed of samples, bootstrap intervals and randomisation tests.")]
 ThreadsOption = Annotated[int, Option(help="Threads of the exact reference, as a backend and as the oracle.")]
 RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percentiles use every sample.")]
-DeadlineOption = Annotated[float | None, Option(help="Seconds that one backend may take.", metavar="SECONDS")]
+ColdOption = Annotated[
+    bool, Option("--cold/--no-cold", help="Also time a pass on the index opened anew, its files out of the page cache.")
+]
+ConcurrencyOption = Annotated[
+    str | None,
+    Option(help="Also time so many clients at once, each asking when it was answered: 1,2,4,8.", metavar="LIST"),
+]
+ClientsOption = Annotated[str, Option(help="processes, or threads on one engine where its client releases the GIL.")]
+RateOption = Annotated[
+    str | None,
+    Option(help="Also time a server at so many queries a second, whether it keeps up or not: 50,100.", metavar="LIST"),
+]
+ArrivalsOption = Annotated[str, Option(help="Gaps between the queries of --rate: poisson or constant.")]
+LoadSecondsOption = Annotated[
+    float,
+    Option(
+        help="How long each level of --concurrency and --rate is held; the calls under way then are finished, and "
+        "queries of an overloaded rate are asked for as long again.",
+        metavar="SECONDS",
+    ),
+]
+TimingOption = Annotated[bool, Option("--timing/--no-timing", help="Warm up and time, or only search each query once.")]
+JobsOption = Annotated[int, Option(help="Backends that run side by side; more than one needs --no-timing.")]
+IsolationOption = Annotated[
+    str,
+    Option(help="process: each backend in a worker of its own. none: in the harness's process, for debuggers."),
+]
+DeadlineOption = Annotated[
+    float | None, Option("--deadline", help="Seconds that one backend may take.", metavar="SECONDS")
+]
+MemoryLimitOption = Annotated[
+    str | None,
+    Option(help="Resident memory that one backend may use, with all it starts: 512MiB, 2GiB.", metavar="SIZE"),
+]
+MaxCallsOption = Annotated[
+    int | None,
+    Option(help="Calls of a remote model that each backend may make; --dry-run says how many it needs.", metavar="N"),
+]
+VerifyCacheOption = Annotated[
+    str | None,
+    Option(help="Share of cached vectors to encode again and compare with the cached ones: 1%.", metavar="SHARE"),
+]
+ResumeOption = Annotated[
+    str,
+    Option(help="Stored outcomes to use instead of running again: never, missing, failed or always."),
+]
 OutOption = Annotated[
     Path | None, Option(help="Folder for the result; by default a new one under reports/.", show_default=False)
 ]

@@ -10,6 +10,9 @@ import typer
 from harness.errors import UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.execution.resume.stored import LookUp
     from harness.plan import Plan
     from harness.reporting.progress import ProgressDisplay
     from harness.results.schema import Report
@@ -34,11 +37,11 @@ def check_format(format_name: str) -> None:
         raise UnknownNameError("format", format_name, FORMATS)
 
 
-def describe_plan(plan: Plan, format_name: str) -> str:
+def describe_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:
     """What ``--dry-run`` prints."""
     from harness.reporting.plan import render_plan
 
-    return render_plan(plan, format_name)
+    return render_plan(plan, known, format_name)
 
 
 def progress_display() -> ProgressDisplay:

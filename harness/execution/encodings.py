@@ -7,41 +7,33 @@ what decides its terms (versions and stop words, or the jar), and for BM25 weigh
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
-from harness.analysis import TermCounts, analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
+import numpy as np
+
+from harness.analysis import analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
 from harness.cache import JSON, Cache
 from harness.columns import load_sparse, load_table, save_sparse
 from harness.encoders import bm25
-from harness.errors import DataError
-from harness.execution.jobs import AnalyseJob, write_job
-from harness.execution.process import Worker
+from harness.encoders.settings import MODEL_ENCODERS, EncoderName, Role, Settings
+from harness.errors import DataError, HarnessError
+from harness.execution.embeddings import CacheCheck, Embeddings, embedding_keys
+from harness.execution.executor import Executor
+from harness.execution.jobs import AnalyseJob, read_analysed, write_job
+from harness.execution.vectors import Folders, SparsePair, Terms, Vectors
 from harness.plan import Trial
-from harness.protocols import Display, Progress
-from harness.types import Dataset, SparseVectors
+from harness.protocols import Clock, Display, ParameterValue, Progress
+from harness.types import Dataset
 
-__all__ = ["Encodings", "Vectors", "analyse"]
+__all__ = ["Encodings", "analyse", "encoder_key"]
 
+NO_CHECK = CacheCheck()
 _SCHEME = 1
 _BATCH = 2000
 _JAVA = ("heap", "jar")
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Vectors:
-    """What an encoder made of one dataset.
-
-    ``counts`` are the analyzer's term counts; ``documents`` and ``queries`` the BM25 vectors made of them, stored in
-    ``folder``.
-    """
-
-    analyzer: str
-    counts: TermCounts
-    folder: Path
-    documents: SparseVectors
-    queries: SparseVectors
 
 
 class Encodings:
@@ -55,24 +47,32 @@ class Encodings:
         queries: Path,
         work: Path,
         display: Display,
-        deadline_s: float | None,
+        executor: Executor,
+        check: CacheCheck = NO_CHECK,
     ) -> None:
-        """``deadline_s`` is for one analysis, as for one trial; None sets no limit."""
+        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones."""
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
-        self._corpus, self._queries, self._deadline_s = corpus, queries, deadline_s
+        self._corpus, self._queries, self._executor = corpus, queries, executor
+        self._took_ns: dict[Path, int] = {}
+        self._failed: dict[tuple[object, ...], HarnessError] = {}
+        texts: Mapping[Role, Path] = {"documents": corpus, "queries": queries}
+        self._embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
 
-    def vectors(self, trial: Trial) -> Vectors | None:
-        """Term counts and BM25 vectors for a trial; None for a backend whose card says that nothing encodes its input.
+    def vectors(self, trial: Trial, *, weights: bool) -> Vectors | None:
+        """What a trial's encoder makes: a model's vectors, or BM25 term counts and, where it needs ``weights``, these.
 
+        None for a backend whose card says that nothing encodes its input.
+        May be called from several threads: whoever comes second waits for the lock of the cache entry.
         Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
         """
-        if trial.spec.card is None or trial.spec.card.encoder == "none":
+        encoder = _encoder_of(trial)
+        if encoder is None:
             return None
+        if encoder != "bm25":
+            return self._embeddings.vectors(trial, encoder)
+        counts_key = _terms_key(trial, self._dataset)
         analyzer, java = str(trial.analyzer), _java(trial)
-        counts_key = self._counts_key(analyzer, java)
-        counts_folder = self._cache.get_or_build(
-            "terms", counts_key, lambda target: self._analyse(analyzer, java, target)
-        )
+        counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
         counts = load_counts(counts_folder)
         if counts.documents.nnz == 0:
             raise DataError(
@@ -80,41 +80,124 @@ class Encodings:
                 [f"no document has a term under the analyzer '{analyzer}'"],
                 fix="choose an analyzer for the collection's language and script (analyzer=)",
             )
+        analyse_ns = self._took_ns.get(counts_folder)
+        terms = Terms(analyzer, counts, counts_folder)
+        if not weights:
+            return Vectors(
+                encoder, SparsePair(None, counts.queries), terms=terms, steps_ns=(analyse_ns, None), facts=_facts(terms)
+            )
         k1, b = float(trial.parameters["k1"]), float(trial.parameters["b"])
         factor = bool(trial.parameters.get("k1_plus_1", False))
         key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME, "k1": k1, "b": b, "k1_plus_1": factor}
 
-        def build(target: Path) -> None:
+        def weigh(target: Path) -> int:
+            started = time.perf_counter_ns()
             save_sparse(target, "documents", bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=factor))
             save_sparse(target, "queries", counts.queries)
+            return time.perf_counter_ns() - started
 
-        folder = self._cache.get_or_build("bm25", key, build)
-        return Vectors(analyzer, counts, folder, load_sparse(folder, "documents"), load_sparse(folder, "queries"))
+        folder = self._entry("bm25", key, weigh)
+        documents = load_sparse(folder, "documents")
+        return Vectors(
+            encoder,
+            SparsePair(documents, counts.queries),
+            folders=Folders(folder, folder),
+            terms=terms,
+            steps_ns=(analyse_ns, self._took_ns.get(folder)),
+            facts=_facts(terms),
+        )
 
-    def _counts_key(self, analyzer: str, java: Mapping[str, str]) -> dict[str, JSON]:
-        return {
-            "scheme": _SCHEME,
-            "analyzer": analyzer,
-            "identity": analyzer_identity(analyzer, jar=java.get("jar")),
-            "documents": self._dataset.corpus.digest,
-            "queries": self._dataset.queries.digest,
-        }
+    def model_vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
+        """The vectors of the model that a trial's parameters name, whatever its card says: for second stages.
 
-    def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> None:
+        Raises as :meth:`vectors`.
+        """
+        return self._embeddings.vectors(trial, encoder)
+
+    def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int]) -> Path:
+        """The cache's entry; ``make`` says how long making it took, which holds for all who share it."""
+        made_ns: list[int] = []
+        folder = self._cache.get_or_build(kind, key, lambda target: made_ns.append(make(target)))
+        if made_ns:
+            self._took_ns[folder] = made_ns[0]
+        return folder
+
+    def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> int:
+        asked = (analyzer, *sorted(java.items()))
+        if asked in self._failed:  # a deadline is waited for once, not once for each backend
+            raise self._failed[asked]
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
         write_job(folder, AnalyseJob(analyzer, str(self._corpus), str(self._queries), str(target), **java))
-        Worker(folder, deadline_s=self._deadline_s).run(self._display.section(analyzer))
+        try:
+            self._executor.run(folder, self._display.section(analyzer))
+        except HarnessError as error:
+            self._failed[asked] = error
+            raise
         self._display.done(analyzer, f"{len(self._dataset.corpus):,} documents analysed")
+        return read_analysed(folder)
 
 
-def analyse(job: AnalyseJob, progress: Progress) -> None:
-    """Count the terms of documents and queries. Runs in a worker: the analyzer may need a JVM."""
+def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSON] | None:
+    """The key of what a trial's encoder makes; None for a backend whose card says that nothing encodes its input.
+
+    Found without analysing or encoding anything or starting a JVM; ``fetch`` downloads a hub model that is
+    not there. Raises as :func:`harness.analysis.analyzer_identity`
+    and :func:`harness.encoders.identity.encoding_key` do.
+    """
+    encoder = _encoder_of(trial)
+    if encoder is None:
+        return None
+    if encoder == "bm25":
+        return _terms_key(trial, dataset)
+    keys = embedding_keys(Settings.of(encoder, trial.parameters), dataset, fetch=fetch)
+    return {str(role): key for role, key in keys.items()}
+
+
+def _encoder_of(trial: Trial) -> Literal["bm25", "dense", "splade"] | None:
+    name = trial.spec.card.encoder if trial.spec.card is not None else None
+    if name == "bm25":
+        return "bm25"
+    return next((known for known in MODEL_ENCODERS if known == name), None)
+
+
+def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
+    analyzer = str(trial.analyzer)
+    return {
+        "scheme": _SCHEME,
+        "analyzer": analyzer,
+        "identity": analyzer_identity(analyzer, jar=_java(trial).get("jar")),
+        "documents": dataset.corpus.digest,
+        "queries": dataset.queries.digest,
+    }
+
+
+def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
+    """What the report says of the terms."""
+    lengths = terms.counts.lengths
+    with_terms = int(np.count_nonzero(lengths))
+    return {
+        "encoder": "bm25",
+        "analyzer": terms.analyzer,
+        "terms": int(lengths.sum()),
+        "distinct_terms": len(terms.counts.vocabulary),
+        "documents_with_terms": with_terms,
+        "average_length": float(lengths.sum() / with_terms) if with_terms else None,
+    }
+
+
+def analyse(job: AnalyseJob, progress: Progress, clock: Clock) -> int:
+    """Count the terms of documents and queries, and give the nanoseconds that took, without the analyzer's start.
+
+    Runs in a worker: the analyzer may need a JVM.
+    """
     documents = load_table(Path(job.corpus)).column("text")
     queries = load_table(Path(job.queries)).column("text")
     batches = (documents.slice(start, _BATCH).to_pylist() for start in range(0, len(documents), _BATCH))
     analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
+    started = clock()
     counts = count_terms(analyzer, batches, queries.to_pylist(), progress, total=len(documents))
     save_counts(Path(job.target), counts)
+    return clock() - started
 
 
 def _java(trial: Trial) -> dict[str, str]:

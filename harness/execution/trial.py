@@ -4,63 +4,120 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from harness.columns import load_sparse, load_table
+from harness.columns import load_table, load_vectors
 from harness.errors import EngineFailureError
-from harness.execution.jobs import TrialJob, TrialRecord
-from harness.protocols import Clock, Engine, Inputs, Progress, SearchResult
+from harness.execution.existing import Ready, attach, read_only
+from harness.execution.jobs import TrialJob, TrialRecord, read_trial
+from harness.protocols import Clock, Engine, IndexReport, Inputs, Progress, SearchResult
+from harness.reference.encoding import widen
 from harness.types import Ids, Int64Array, SparseVectors
 
-__all__ = ["load_inputs", "run_trial"]
+__all__ = ["create_engine", "load_inputs", "part_of", "run_trial", "search_all"]
 
 _CHUNK = 32
 _NS_PER_S = 1e9
 
 
-def run_trial(job: TrialJob, progress: Progress, clock: Clock, *, before_open: Callable[[], None]) -> TrialRecord:
+def run_trial(
+    job: TrialJob,
+    progress: Progress,
+    clock: Clock,
+    *,
+    before_open: Callable[[], None],
+    before_close: Callable[[TrialRecord], None],
+) -> TrialRecord:
     """Open, index, warm up, search, measure, close; every failure leaves the engine closed.
 
-    ``before_open`` is called when everything but the engine is in memory. The first query on the fresh index is timed
-    on its own; then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
+    With ``job.existing`` the user's index takes the place of opening and indexing, and its files are hashed around it.
+    A shared index is closed when it is built, and opened again: all trials that search it find it in the same state.
+
+    ``before_open`` is called when everything but the engine is in memory, ``before_close`` with what was measured while
+    the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
+    then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
-    documents = load_inputs(Path(job.corpus), job.vectors, "documents")
-    queries = load_inputs(Path(job.queries), job.vectors, "queries")
-    engine = _create(job)
+    documents = load_inputs(Path(job.corpus), job.document_vectors, "documents", dimensions=job.dimensions)
+    queries = load_inputs(Path(job.queries), job.query_vectors, "queries", dimensions=job.dimensions)
+    engine = create_engine(job)
     before_open()
-    try:
-        info = engine.open(Path(job.index_folder), documents.ids)
-        report = engine.index(documents, progress, clock)
-        first = engine.search(_part(queries, 0, 1), job.k, clock)
-        progress.start("warm-up", job.warm_up_queries)
-        warmed = _warm_up(engine, queries, len(documents), job, progress, clock)
-        progress.start("search", len(queries) * job.repeats)
-        passes = [_search(engine, queries, len(documents), job.k, progress, clock) for _ in range(job.repeats)]
-        return TrialRecord(
-            engine=info,
-            index=report,
-            storage=engine.storage(),
-            hits=passes[0],
-            search_ns=np.stack([one.search_ns for one in passes]),
-            transfer_ns=np.stack([one.transfer_ns for one in passes]),
-            first_query_ns=int(first.search_ns[0]),
-            k=job.k,
-            warm_up_queries=warmed,
-        )
-    finally:
-        engine.close()
+    if job.existing:
+        with read_only(engine, job, progress) as files, closing(engine):
+            ready = attach(engine, job, documents, queries, files, progress, clock)
+            record = _measure(engine, ready, job, queries, progress, clock)
+            ready.require_unchanged()
+            return record
+    report = read_trial(Path(job.built)).index if job.built is not None else None
+    if report is None:
+        with closing(engine):
+            ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
+            if not job.shared:
+                record = _measure(engine, ready, job, queries, progress, clock)
+                before_close(record)
+                return record
+            report = ready.report
+        engine = create_engine(job)
+    finished = report
+    with closing(engine):
+        ready = _open(engine, job, documents, clock, lambda: finished)
+        return _measure(engine, ready, job, queries, progress, clock)
 
 
-def load_inputs(table: Path, vectors: str | None, name: str) -> Inputs:
-    """Documents or queries as engines take them, memory-mapped."""
+def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]) -> Ready:
+    started = clock()
+    info = engine.open(Path(job.index_folder), documents.ids)
+    opened = clock()
+    return Ready(info, opened - started, index(), len(documents))
+
+
+def _measure(
+    engine: Engine, ready: Ready, job: TrialJob, queries: Inputs, progress: Progress, clock: Clock
+) -> TrialRecord:
+    first = engine.search(part_of(queries, 0, 1), job.k, clock)
+    progress.start("warm-up", job.warm_up_queries)
+    warming = clock()
+    warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
+    warm = clock()
+    progress.start("search", len(queries) * job.repeats)
+    passes = [search_all(engine, queries, ready.documents, job.k, progress, clock) for _ in range(job.repeats)]
+    return TrialRecord(
+        engine=ready.info,
+        input=engine.capabilities.input,
+        open_ns=ready.open_ns,
+        index=ready.report,
+        storage=engine.storage(),
+        hits=passes[0]._replace(repeated_calls=sum(one.repeated_calls for one in passes)),
+        search_ns=np.stack([one.search_ns for one in passes]),
+        transfer_ns=np.stack([one.transfer_ns for one in passes]),
+        first_query_ns=int(first.search_ns[0]),
+        k=job.k,
+        warm_up_queries=warmed,
+        warm_up_ns=warm - warming,
+        existing=ready.existing,
+    )
+
+
+def load_inputs(
+    table: Path, vectors: str | None, name: Literal["documents", "queries"], *, dimensions: int = 0
+) -> Inputs:
+    """Documents or queries as engines take them, memory-mapped.
+
+    ``vectors`` is the folder of theirs, if any; sparse ones get at least ``dimensions`` columns.
+    """
     columns = load_table(table)
-    ids = Ids(columns.column("id").combine_chunks())
-    return Inputs(ids, columns.column("text"), load_sparse(Path(vectors), name) if vectors is not None else None)
+    ids, texts = Ids(columns.column("id").combine_chunks()), columns.column("text")
+    found = load_vectors(Path(vectors), name) if vectors is not None else None
+    if isinstance(found, SparseVectors):
+        return Inputs(ids, texts, sparse=widen(found, dimensions))
+    return Inputs(ids, texts, dense=found)
 
 
-def _create(job: TrialJob) -> Engine:
+def create_engine(job: TrialJob) -> Engine:
+    """The engine that the job names, not yet open; raises EngineFailureError when it is none."""
     module, _, name = job.engine.partition(":")
     engine = getattr(importlib.import_module(module), name)(job.parameters)
     if not isinstance(engine, Engine):
@@ -76,16 +133,19 @@ def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, pro
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
         start = done % len(queries)
-        part = _part(queries, start, start + min(_CHUNK, job.warm_up_queries - done))
-        _search(engine, part, documents, job.k, progress, clock)
+        part = part_of(queries, start, start + min(_CHUNK, job.warm_up_queries - done))
+        search_all(engine, part, documents, job.k, progress, clock)
         done += len(part)
     return done
 
 
-def _search(engine: Engine, queries: Inputs, documents: int, k: int, progress: Progress, clock: Clock) -> SearchResult:
+def search_all(
+    engine: Engine, queries: Inputs, documents: int, k: int, progress: Progress, clock: Clock
+) -> SearchResult:
+    """Every query once, a few to a call; raises EngineFailureError for an answer that cannot be one."""
     parts = []
     for start in range(0, len(queries), _CHUNK):
-        part = _part(queries, start, start + _CHUNK)
+        part = part_of(queries, start, start + _CHUNK)
         parts.append(_checked(engine.search(part, k, clock), len(part), documents, k))
         progress.advance(len(part))
     return _join(parts)
@@ -113,14 +173,18 @@ def _join(parts: list[SearchResult]) -> SearchResult:
         scores=np.concatenate([part.scores for part in parts]),
         search_ns=np.concatenate([part.search_ns for part in parts]),
         transfer_ns=np.concatenate([part.transfer_ns for part in parts]),
+        repeated_calls=sum(part.repeated_calls for part in parts),
+        queries_per_call=max(part.queries_per_call for part in parts),
     )
 
 
-def _part(inputs: Inputs, start: int, stop: int) -> Inputs:
+def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
+    """Rows ``start`` to ``stop``, without copying."""
     stop = min(stop, len(inputs))
     texts = inputs.texts.slice(start, stop - start) if inputs.texts is not None else None
     sparse = _rows(inputs.sparse, start, stop) if inputs.sparse is not None else None
-    return Inputs(Ids(inputs.ids.values.slice(start, stop - start)), texts, sparse)
+    dense = inputs.dense[start:stop] if inputs.dense is not None else None
+    return Inputs(Ids(inputs.ids.values.slice(start, stop - start)), texts, sparse, dense)
 
 
 def _rows(vectors: SparseVectors, start: int, stop: int) -> SparseVectors:

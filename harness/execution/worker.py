@@ -1,8 +1,8 @@
 """The worker process: ``python -m harness.execution.worker JOB_FOLDER``.
 
 Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
-to standard error, which is the job's log. An expected failure is written to ``error.json``; any other leaves its
-traceback in the log and a non-zero exit code.
+to standard error, which is the job's log. A failure is written to ``error.json``; a job that ended well says so in the
+last message, so that a process that only went away is no success.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -21,7 +19,8 @@ import orjson
 import psutil
 
 from harness.errors import HarnessError
-from harness.execution.jobs import AnalyseJob, TrialJob, read_job, write_trial
+from harness.execution.carry_out import carry_out
+from harness.execution.descendants import guard_group
 
 __all__ = ["main"]
 
@@ -55,42 +54,22 @@ def main() -> int:
     """Run the job in the folder given as the only argument; the exit code is 0 when it ended well."""
     folder = Path(sys.argv[1])
     progress = PipeProgress(_take_over_stdout())
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    guard_group()
     signal.signal(signal.SIGTERM, _leave)
     try:
-        _run(folder, progress)
+        carry_out(folder, progress, before_open=progress.memory_baseline)
     except HarnessError as error:
-        report = {"type": type(error).__name__, "what": error.what, "fix": error.fix}
+        report = {"type": type(error).__name__, "what": error.what, "fix": error.fix, "log": error.log}
         (folder / "error.json").write_bytes(orjson.dumps(report))
         return error.exit_code
-    progress.send(event="peak_rss", bytes=_peak_rss_bytes())
+    progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
     return 0
-
-
-def _run(folder: Path, progress: PipeProgress) -> None:
-    job = read_job(folder)
-    match job:
-        case AnalyseJob():
-            from harness.execution.encodings import analyse
-
-            analyse(job, progress)
-        case TrialJob():
-            from harness.execution.trial import run_trial
-
-            write_trial(folder, run_trial(job, progress, time.perf_counter_ns, before_open=progress.memory_baseline))
 
 
 def _take_over_stdout() -> BinaryIO:
     pipe = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(pipe, "wb")
-
-
-def _leave_with_parent() -> None:
-    # the parent never writes: a read returns only when the parent died (os.read, because a thread that is blocked in
-    # sys.stdin holds its lock and breaks a normal exit)
-    os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature is the signal module's

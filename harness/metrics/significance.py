@@ -51,12 +51,12 @@ def bootstrap_interval(values: Float64Array, seed: int) -> Interval | None:
     2,000 resamples, seeded: the same values give the same interval. Source: Efron, Better Bootstrap Confidence
     Intervals, JASA 82 (1987), as ``scipy.stats.bootstrap`` has it.
     """
-    from scipy import stats
-
     if len(values) < 2:
         return None
     if np.ptp(values) == 0.0:
         return Interval(float(values[0]), float(values[0]))
+    from scipy import stats  # a second to import, and often not needed
+
     with warnings.catch_warnings():
         # a jackknife without spread leaves BCa undefined; SciPy warns and gives NaN, which is handled below
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
@@ -80,14 +80,14 @@ def compare_pairs(a: Float64Array, b: Float64Array, seed: int) -> PairedTest:
     The test is Fisher's paired randomisation: signs of the differences are flipped, all ways when there are at most
     10,000 of them, else 10,000 random ones. Source: Smucker, Allan and Carterette, CIKM 2007.
     """
-    from scipy import stats
-
     delta = b - a
     moved = delta[delta != 0.0]
     p: float | None = None
     if len(delta) >= 2:
         p = 1.0
         if len(moved) >= 2:  # with one, both signs give the same size
+            from scipy import stats
+
             tested = stats.permutation_test(
                 (moved,),
                 np.sum,
@@ -112,10 +112,10 @@ def compare_pairs(a: Float64Array, b: Float64Array, seed: int) -> PairedTest:
 
 def holm(p_values: npt.ArrayLike) -> list[float]:
     """Adjusted p-values of one family of tests, in the given order (Holm, Scandinavian Journal of Statistics 1979)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    if len(values) < 2:
+        return [float(value) for value in values]
     from statsmodels.stats.multitest import multipletests
 
-    values = np.asarray(p_values, dtype=np.float64)
-    if len(values) == 0:
-        return []
     adjusted = multipletests(values, method="holm")[1]
     return [float(value) for value in adjusted]

@@ -11,7 +11,8 @@ import numpy as np
 from harness import ranking
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
-from harness.parity.hypotheses import HYPOTHESES, Case, Hypothesis
+from harness.parity.case import Case, Hypothesis
+from harness.parity.hypotheses import HYPOTHESES
 from harness.parity.judging import Judgements, judge
 from harness.parity.oracles import Oracle
 from harness.parity.result import Level, Parity, QueryParity
@@ -32,26 +33,29 @@ def compare_run(
     k: int,
     tolerance: float,
     missing_rows: Int32Array | None = None,
+    graph: bool = False,
     hypotheses: Sequence[Hypothesis] = HYPOTHESES,
 ) -> Parity:
     """Compare an engine's ``run``, asked for ``k`` hits, with its oracle for the same queries.
 
-    ``tolerance`` is the relative score difference that the engine states (0: none); ``missing_rows`` are documents that
-    the engine is known not to hold. Queries that are different, or whose scores differ by more than the tolerance,
-    get a cause. Raises UsageError for k below 1 or a tolerance outside [0, 1), RankingError for a run with NaN
-    scores, repeated documents, or other queries or documents than the oracle's.
+    ``tolerance`` is the score difference that the engine states (0: none), relative to the score, and for dense vectors
+    to the largest that the query could have. ``missing_rows`` are documents that the engine is known not to hold;
+    ``graph`` says that it searches a graph, which may miss documents that it holds. Queries that are different, or
+    whose scores differ by more than the tolerance, get a cause. Raises UsageError for k below 1 or a tolerance outside
+    [0, 1), RankingError for a run with NaN scores, repeated documents, or other queries or documents than the oracle's.
     """
     if k < 1 or not 0 <= tolerance < 1:
         raise UsageError(f"parity at k = {k} and tolerance {tolerance}", fix="k is at least 1, the tolerance in [0, 1)")
     exact = oracle.retrieve(k)
     _check(run, exact)
     queries = len(run.query_ids)
-    verdict = judge(run, oracle.score(run), exact, np.full(queries, k, dtype=np.int64), np.full(queries, tolerance))
+    depth, allowed = np.full(queries, k, dtype=np.int64), np.full(queries, tolerance)
+    verdict = judge(run, oracle.score(run), exact, depth, allowed, oracle.scale)
     pending = np.flatnonzero((verdict.level == Level.DIFFERENT) | (verdict.max_rel > tolerance)).astype(np.int32)
     missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
     cause: list[str | None] = [None] * queries
     if len(pending):
-        case = Case(run.of_queries(pending), oracle.of_queries(pending), k, tolerance, missing)
+        case = Case(run.of_queries(pending), oracle.of_queries(pending), k, tolerance, missing, graph)
         for query, name in zip(pending, explain(case, hypotheses), strict=True):
             cause[query] = name
     per_query = QueryParity(
@@ -94,7 +98,8 @@ def _proven(case: Case, hypothesis: Hypothesis) -> np.ndarray[tuple[int], np.dty
     rescored = hypothesis.rescore(case)
     if rescored is None:
         return np.zeros(len(case.run.query_ids), dtype=np.bool_)
-    verdict = judge(rescored.run, rescored.true_scores, rescored.oracle, rescored.k, rescored.tie_tolerance)
+    run, exact, true_scores, k, tie_tolerance, _ = rescored
+    verdict = judge(run, true_scores, exact, k, tie_tolerance, case.oracle.scale)
     return (verdict.level >= Level.TIE_EQUIVALENT) & (verdict.max_rel <= rescored.score_tolerance)
 
 

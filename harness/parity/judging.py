@@ -32,11 +32,19 @@ class _Ranking(NamedTuple):
     scores: Float32Array
 
 
-def judge(run: Run, true_scores: Float32Array, oracle: Run, k: Int64Array, tolerance: Float64Array) -> Judgements:
+def judge(
+    run: Run,
+    true_scores: Float32Array,
+    oracle: Run,
+    k: Int64Array,
+    tolerance: Float64Array,
+    scale: Float64Array | None = None,
+) -> Judgements:
     """Judge every query of an engine's ``run`` against the ``oracle``'s best ``k`` (int64, one for each query).
 
     ``true_scores`` float32 (H,) are the oracle's scores of the engine's hits, whether the oracle returned them or not;
-    ``tolerance`` float64 (Q,) is relative. A query is tie-equivalent when
+    ``tolerance`` float64 (Q,) is relative, to ``scale`` float64 (Q,) where that is larger than the scores. A query is
+    tie-equivalent when
 
     - it has as many hits as the oracle, each document once;
     - at every rank the oracle's scores of the two documents differ by at most the tolerance, relative to the larger;
@@ -48,32 +56,35 @@ def judge(run: Run, true_scores: Float32Array, oracle: Run, k: Int64Array, toler
     """
     engine = _Ranking(run.indptr, run.rows, run.scores)
     exact = _Ranking(oracle.indptr, oracle.rows, oracle.scores)
-    return Judgements(*_judge(engine, true_scores, exact, len(run.doc_ids), k, tolerance))
+    least = np.zeros(len(k)) if scale is None else scale
+    return Judgements(*_judge(engine, true_scores, exact, len(run.doc_ids), k, tolerance, least))
 
 
 @inline_kernel
-def _close(a: float, b: float, tolerance: float) -> bool:
-    return abs(a - b) <= tolerance * max(abs(a), abs(b))
+def _close(a: float, b: float, tolerance: float, scale: float) -> bool:
+    return abs(a - b) <= tolerance * max(abs(a), abs(b), scale)
 
 
 @inline_kernel
-def _differences(given: Float32Array, true: Float32Array) -> tuple[float, float]:
+def _differences(given: Float32Array, true: Float32Array, scale: float) -> tuple[float, float]:
     largest_abs, largest_rel = 0.0, 0.0
     for place in range(len(given)):
         a, b = np.float64(given[place]), np.float64(true[place])
         difference = abs(a - b)
         if difference > 0.0:
             largest_abs = max(largest_abs, difference)
-            largest_rel = max(largest_rel, difference / max(abs(a), abs(b)))
+            largest_rel = max(largest_rel, difference / max(abs(a), abs(b), scale))
     return largest_abs, largest_rel
 
 
 @inline_kernel
-def _nothing_lost(rows: Int32Array, scores: Float32Array, seen: Int64Array, query: int, k: int, slack: float) -> bool:
+def _nothing_lost(
+    rows: Int32Array, scores: Float32Array, seen: Int64Array, query: int, k: int, slack: float, scale: float
+) -> bool:
     """Is every document of the exact ranking among the engine's, save those tied with the last at a cut?"""
     last = len(rows) - 1
     for place in range(len(rows)):
-        tied_at_cut = len(rows) == k and _close(np.float64(scores[place]), np.float64(scores[last]), slack)
+        tied_at_cut = len(rows) == k and _close(np.float64(scores[place]), np.float64(scores[last]), slack, scale)
         if seen[rows[place]] != query and not tied_at_cut:
             return False
     return True
@@ -81,7 +92,13 @@ def _nothing_lost(rows: Int32Array, scores: Float32Array, seen: Int64Array, quer
 
 @kernel
 def _judge(
-    engine: _Ranking, true_scores: Float32Array, exact: _Ranking, documents: int, k: Int64Array, tolerance: Float64Array
+    engine: _Ranking,
+    true_scores: Float32Array,
+    exact: _Ranking,
+    documents: int,
+    k: Int64Array,
+    tolerance: Float64Array,
+    scale: Float64Array,
 ) -> tuple[Int8Array, Float64Array, Float64Array]:
     queries = len(engine.indptr) - 1
     level = np.zeros(queries, dtype=np.int8)
@@ -92,7 +109,7 @@ def _judge(
         theirs = slice(exact.indptr[query], exact.indptr[query + 1])
         rows, true = engine.rows[ours], true_scores[ours]
         best, best_scores = exact.rows[theirs], exact.scores[theirs]
-        max_abs[query], max_rel[query] = _differences(engine.scores[ours], true)
+        max_abs[query], max_rel[query] = _differences(engine.scores[ours], true, scale[query])
         level[query] = _DIFFERENT
         if len(rows) != len(best):
             continue
@@ -104,9 +121,10 @@ def _judge(
         for place in range(len(rows)):
             repeated = seen[rows[place]] == query
             seen[rows[place]] = query
-            if repeated or not _close(np.float64(true[place]), np.float64(best_scores[place]), tolerance[query]):
+            a, b = np.float64(true[place]), np.float64(best_scores[place])
+            if repeated or not _close(a, b, tolerance[query], scale[query]):
                 equivalent = False
                 break
-        if equivalent and _nothing_lost(best, best_scores, seen, query, k[query], tolerance[query]):
+        if equivalent and _nothing_lost(best, best_scores, seen, query, k[query], tolerance[query], scale[query]):
             level[query] = _TIE_EQUIVALENT
     return level, max_abs, max_rel

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Protocol, Self, runtime_checkable
 
 from harness.parity.recipe import Recipe
+from harness.parity.shards import spread_documents, spread_queries
 from harness.reference import LuceneIndex, SparseIndex
-from harness.types import Float32Array, Int32Array, Run
+from harness.types import Float32Array, Float64Array, Int32Array, Run, SparseVectors
 
 __all__ = ["Oracle", "SparseOracle"]
 
@@ -19,11 +20,11 @@ class Oracle(Protocol):
 
     @property
     def name(self) -> str:
-        """What computes it: ``sparse``."""
+        """What computes it: ``sparse`` or ``dense``."""
 
     @property
     def mode(self) -> str:
-        """Whose arithmetic it follows: ``textbook`` or ``lucene``."""
+        """Whose arithmetic it follows: ``textbook`` or ``lucene``; the similarity of dense vectors."""
 
     def retrieve(self, k: int) -> Run:
         """The exact best ``k`` of every query, in its own order of ties."""
@@ -34,17 +35,23 @@ class Oracle(Protocol):
     def of_queries(self, rows: Int32Array) -> Self:
         """The same oracle for some of its queries."""
 
+    @property
+    def scale(self) -> Float64Array | None:
+        """What tolerances are relative to, float64 (Q,), where it is above the scores; None: the scores themselves."""
+
 
 class SparseOracle:
-    """The oracle of a recipe. Its index is built when first needed.
+    """The oracle of a recipe. Its index is built when first needed, and what it retrieved last is kept.
 
     ``threads`` is for retrieval; it changes no bit of the result.
     """
 
     name = "sparse"
+    scale = None
 
     def __init__(self, recipe: Recipe, *, threads: int = 1, whole: SparseOracle | None = None) -> None:
         self.recipe, self._threads, self._whole = recipe, threads, whole
+        self._retrieved: tuple[int, Run] | None = None
 
     @property
     def mode(self) -> str:
@@ -53,12 +60,14 @@ class SparseOracle:
 
     def retrieve(self, k: int) -> Run:
         """The exact best ``k`` of every query; equal scores by descending id, in ``lucene`` mode by ascending row."""
-        top = self.index.retrieve(self.recipe.queries, k, threads=self._threads)
-        return Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
+        if self._retrieved is None or self._retrieved[0] != k:
+            top = self.index.retrieve(self._queries, k, threads=self._threads)
+            self._retrieved = k, Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
+        return self._retrieved[1]
 
     def score(self, run: Run) -> Float32Array:
         """The exact score of every hit of ``run``: float32 (H,)."""
-        return self.index.score(self.recipe.queries, run.indptr, run.rows)
+        return self.index.score(self._queries, run.indptr, run.rows)
 
     def of_queries(self, rows: Int32Array) -> SparseOracle:
         """The same oracle for some of its queries, sharing its index."""
@@ -73,4 +82,15 @@ class SparseOracle:
         if recipe.mode == "lucene" and recipe.counts is not None:
             counts = replace(recipe.counts, documents=recipe.documents)
             return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
+        if recipe.shards is not None:
+            documents, idf = spread_documents(recipe, recipe.shards)
+            return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def _queries(self) -> SparseVectors:
+        """The queries over the columns of the index."""
+        recipe = self.recipe
+        if recipe.shards is None or recipe.mode != "textbook":
+            return recipe.queries
+        return spread_queries(recipe.queries, recipe.shards)

@@ -12,6 +12,7 @@ from harness.analysis.terms import TermCounts
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.protocols import ParameterValue
+from harness.reference.quantised import to_impacts
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
@@ -28,8 +29,10 @@ class Recipe:
     byte lengths and order of operations under ``k1`` and ``b``. Either way contributions are added in float64.
 
     ``idf`` is "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
-    IDF, or float32 (V,) to use as it stands. ``counts`` is None for vectors that BM25 did not make; causes that need
-    new weights cannot be tested then, and ``k1``, ``b`` and ``k1_plus_1`` mean nothing.
+    IDF, or float32 (V,) to use as it stands. ``shards`` int32 (N,) is the shard of each document where there are
+    several: each shard then counts its own documents, and an ``idf`` to use as it stands is (shards, V). ``counts`` is
+    None for vectors that BM25 did not make; causes that need new weights cannot be tested then, and ``k1``, ``b`` and
+    ``k1_plus_1`` mean nothing.
     """
 
     mode: Mode
@@ -42,6 +45,7 @@ class Recipe:
     k1: float = bm25.K1
     b: float = bm25.B
     k1_plus_1: bool = True
+    shards: Int32Array | None = None
 
     def with_queries(self, rows: Int32Array) -> Self:
         """The same oracle for some of the queries, in the order of ``rows``."""
@@ -57,12 +61,15 @@ def make_recipe(
     documents: SparseVectors | None = None,
     queries: SparseVectors | None = None,
     parameters: Mapping[str, ParameterValue],
+    shards: Int32Array | None = None,
 ) -> Recipe:
     """The recipe of the oracle that a backend's card names.
 
     ``kind`` ``lucene`` needs ``counts``. ``sparse`` takes the vectors that the engine was given (``documents`` and
     ``queries``), or makes them from ``counts``. Of the ``parameters`` k1, b, k1_plus_1 and idf are read (does the
-    engine multiply by the IDF? default true). Raises UsageError for another kind or when something is missing.
+    engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, and there is no IDF.
+    ``shards`` is the shard of each document, for a collection that has several. Raises UsageError for another kind or
+    when something is missing.
     """
     k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))
     if kind == "lucene":
@@ -78,8 +85,11 @@ def make_recipe(
         queries = counts.queries
     if documents is None or queries is None:
         raise UsageError("the sparse oracle needs document and query vectors, or term counts")
-    idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", True) else None
-    return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1)
+    scale = parameters.get("impact_scale")
+    if scale is not None:
+        documents, queries = to_impacts(documents, float(scale)), to_impacts(queries, float(scale))
+    idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", scale is None) else None
+    return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1, shards)
 
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:

@@ -9,7 +9,8 @@ import numpy as np
 from harness.analysis.terms import TermCounts
 from harness.encoders import bm25
 from harness.parity.recipe import Recipe, empty_rows
-from harness.reference import bm25_idf, document_frequencies
+from harness.parity.shards import idf_by_shard
+from harness.reference import bm25_idf
 from harness.reference.lucene import byte_lengths as encode_lengths
 from harness.reference.lucene import decoded_lengths
 from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
@@ -24,6 +25,7 @@ __all__ = [
     "missing_documents",
     "missing_documents_idf_kept",
     "no_idf",
+    "one_idf_for_all_shards",
     "other_constant_factor",
     "query_counts_ignored",
     "textbook_arithmetic",
@@ -42,7 +44,7 @@ def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | 
     changed = missing_documents(recipe, missing)
     if changed is None or recipe.mode != "textbook" or recipe.idf != "bm25":
         return None
-    return replace(changed, idf=bm25_idf(*document_frequencies(recipe.documents)))
+    return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
 
 
 def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
@@ -50,7 +52,12 @@ def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | Non
     all_documents = len(recipe.documents)
     if recipe.mode != "textbook" or recipe.idf != "bm25" or len(recipe.documents.nonempty_rows) == all_documents:
         return None
-    return replace(recipe, idf=bm25_idf(document_frequencies(recipe.documents)[0], all_documents))
+    return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
+
+
+def one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    """N and df are counted over the whole collection."""
+    return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
 
 
 def no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
@@ -113,8 +120,7 @@ def float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """The IDF with every step in float32, as Qdrant computes it."""
     if recipe.mode != "textbook" or recipe.idf != "bm25":
         return None
-    containing, documents = document_frequencies(recipe.documents)
-    return replace(recipe, idf=qdrant_idf(documents, containing))
+    return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
 
 
 def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:

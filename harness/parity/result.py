@@ -54,7 +54,8 @@ class Parity:
     ``different = queries - tie_equivalent``. ``tolerance`` is the engine's stated relative tolerance of scores.
     ``overlap`` (depth -> mean) and ``rbo`` (mean, persistence ``rbo_p``) take rankings as they are, ties included, so
     a tie-equivalent run may stay below 1. Score differences compare the engine's score of each of its hits with the
-    oracle's score of the same document; the relative one divides by the larger of the two. Over no queries, means are
+    oracle's score of the same document; the relative one divides by the larger of the two, for dense vectors by the
+    largest score that the query could have. Over no queries, means are
     1.0 and differences 0.0.
 
     ``causes`` counts the queries that are different or whose scores differ by more than the tolerance, by proven

@@ -18,7 +18,20 @@ from harness.errors import CacheError, DataError, UsageError
 from harness.reference.postings import Postings, freeze
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
-__all__ = ["Encoded", "StoredIndex", "load_encoded", "load_index", "save_encoded", "save_index"]
+__all__ = [
+    "Encoded",
+    "StoredIndex",
+    "begin",
+    "damaged",
+    "finish",
+    "load_encoded",
+    "load_index",
+    "load_optional",
+    "open_header",
+    "save_encoded",
+    "save_index",
+    "save_optional",
+]
 
 _VERSION = 1
 _HEADER = "header.json"
@@ -49,26 +62,26 @@ class Encoded:
 
 def save_index(folder: Path, index: StoredIndex) -> None:
     """Write an index; the header comes last, so that an interrupted save is noticed."""
-    _begin(folder)
+    begin(folder)
     columns, rows, values = index.postings
     by_column = SparseVectors(columns.view(np.int64), rows.view(np.int32), values, index.documents)
     save_sparse(folder, "postings", by_column)
-    _save_optional(folder, "order", index.order)
-    _save_optional(folder, "idf", index.idf)
+    save_optional(folder, "order", index.order)
+    save_optional(folder, "idf", index.idf)
     counts = {"documents": index.documents, "dimensions": len(columns) - 1, "postings": len(values)}
-    _finish(folder, index.kind, {"counts": counts, "settings": dict(index.settings)})
+    finish(folder, index.kind, {"counts": counts, "settings": dict(index.settings)})
 
 
 def load_index(folder: Path, kind: str, *, verify: bool) -> StoredIndex:
     """Memory-map an index of ``kind``; see :meth:`SparseIndex.load`."""
-    header = _open(folder, kind, verify=verify)
+    header = open_header(folder, kind, verify=verify)
     counts = header["counts"]
     by_column = load_sparse(folder, "postings")
-    order, idf = (_load_optional(folder, name, header) for name in ("order", "idf"))
+    order, idf = (load_optional(folder, name, header) for name in ("order", "idf"))
     expected = (counts["documents"], counts["dimensions"], counts["postings"])
     _check_shape(folder, by_column, expected)
     if (order is not None and len(order) != expected[0]) or (idf is not None and len(idf) != expected[1]):
-        raise _damaged(folder, "an array has another length than the header says")
+        raise damaged(folder, "an array has another length than the header says")
     postings = freeze(by_column.indptr.view(np.uint64), by_column.indices.view(np.uint32), by_column.values)
     return StoredIndex(kind, postings, expected[0], order, idf, header["settings"])
 
@@ -79,13 +92,13 @@ def save_encoded(folder: Path, encoded: Encoded) -> None:
         raise UsageError(
             f"{len(encoded.ids)} ids for {len(encoded.vectors)} rows", fix="give one id for each row of the matrix"
         )
-    _begin(folder)
+    begin(folder)
     save_sparse(folder, "vectors", encoded.vectors)
     save_ids(folder / "ids.arrow", encoded.ids)
-    _save_optional(folder, "idf", encoded.idf)
+    save_optional(folder, "idf", encoded.idf)
     vectors = encoded.vectors
     counts = {"documents": len(vectors), "dimensions": vectors.dimensions, "postings": vectors.nnz}
-    _finish(folder, "encoded", {"counts": counts})
+    finish(folder, "encoded", {"counts": counts})
 
 
 def load_encoded(folder: Path, *, verify: bool = True) -> Encoded:
@@ -94,25 +107,27 @@ def load_encoded(folder: Path, *, verify: bool = True) -> Encoded:
     ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file, DataError
     for a folder that holds something else or a newer format.
     """
-    header = _open(folder, "encoded", verify=verify)
+    header = open_header(folder, "encoded", verify=verify)
     counts = header["counts"]
     vectors, ids = load_sparse(folder, "vectors"), load_ids(folder / "ids.arrow")
-    idf = _load_optional(folder, "idf", header)
+    idf = load_optional(folder, "idf", header)
     by_row = SparseVectors(vectors.indptr, vectors.indices, vectors.values, vectors.dimensions)
     _check_shape(folder, by_row, (counts["dimensions"], counts["documents"], counts["postings"]))
     if len(ids) != counts["documents"] or (idf is not None and len(idf) != counts["dimensions"]):
-        raise _damaged(folder, "an array has another length than the header says")
+        raise damaged(folder, "an array has another length than the header says")
     return Encoded(vectors, ids, idf)
 
 
-def _begin(folder: Path) -> None:
+def begin(folder: Path) -> None:
+    """Make ``folder`` and remove what a reader would take for a finished one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _HEADER).unlink(missing_ok=True)
     for name in ("order", "idf"):
         (folder / f"{name}.npy").unlink(missing_ok=True)
 
 
-def _finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
+def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Write the header with the checksums of all files, atomically."""
     files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
     header = {"format": f"harness.reference.{kind}", "version": _VERSION, **content, "files": files}
     temporary = folder / f"{_HEADER}.{os.getpid()}"
@@ -120,7 +135,8 @@ def _finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
     temporary.replace(folder / _HEADER)
 
 
-def _open(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
+def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
+    """The header of a folder of ``kind``; raises CacheError for damaged files, DataError for another kind."""
     try:
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -132,13 +148,13 @@ def _open(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
             [f"holds {found[0]} version {found[1]}, expected harness.reference.{kind} version {_VERSION}"],
         )
     if not {"counts", "files"} <= header.keys():
-        raise _damaged(folder, "the header is incomplete")
+        raise damaged(folder, "the header is incomplete")
     for name, (size, checksum) in header["files"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
-            raise _damaged(folder, f"'{name}' is missing or has another size")
+            raise damaged(folder, f"'{name}' is missing or has another size")
         if verify and _checksum(path)[1] != checksum:
-            raise _damaged(folder, f"the checksum of '{name}' differs")
+            raise damaged(folder, f"the checksum of '{name}' differs")
     result: dict[str, Any] = header
     return result
 
@@ -149,9 +165,9 @@ def _check_shape(folder: Path, vectors: SparseVectors, expected: tuple[int, int,
     found = (vectors.dimensions, len(vectors), vectors.nnz)
     kinds = [array.dtype.str for array in (indptr, vectors.indices, vectors.values)]
     if found != expected or kinds != ["<i8", "<i4", "<f4"]:
-        raise _damaged(folder, f"arrays of shape {found}, the header says {expected}")
+        raise damaged(folder, f"arrays of shape {found}, the header says {expected}")
     if len(vectors.indices) != expected[2] or indptr[0] != 0 or indptr[-1] != expected[2]:
-        raise _damaged(folder, "indptr does not fit the values")
+        raise damaged(folder, "indptr does not fit the values")
 
 
 def _checksum(path: Path) -> list[int]:
@@ -163,16 +179,19 @@ def _checksum(path: Path) -> list[int]:
     return [path.stat().st_size, checksum]
 
 
-def _save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> None:
+def save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> None:
+    """Write ``name.npy`` unless there is nothing to write."""
     if array is not None:
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
-def _load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes
+def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes
+    """What :func:`save_optional` wrote, None when it wrote nothing."""
     if f"{name}.npy" not in header["files"]:
         return None
     return np.load(folder / f"{name}.npy", allow_pickle=False)
 
 
-def _damaged(folder: Path, what: str) -> CacheError:
+def damaged(folder: Path, what: str) -> CacheError:
+    """The error to raise for a folder whose files contradict one another."""
     return CacheError(f"'{folder}' is damaged: {what}", fix=_DAMAGED)

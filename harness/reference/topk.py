@@ -17,7 +17,7 @@ from harness.reference.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.reference.postings import Postings, QueryRows, Rule, read_only
 from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array
 
-__all__ = ["Searcher", "TopK"]
+__all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
 
 _BATCH_KEYS = 1 << 20
 _BATCH_QUERIES = 256
@@ -79,7 +79,7 @@ class Searcher:
 
     def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Scores of the listed documents of every query (see :meth:`SparseIndex.score`)."""
-        _check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
+        check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
         internal = np.ascontiguousarray(rows, dtype=np.int32)
         if self.order is not None:
             internal = self._internal_rows()[internal]
@@ -88,7 +88,7 @@ class Searcher:
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
         score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace, scores)
         self._free.append(workspace)
-        _refuse_overflow(scores, indptr, 0)
+        refuse_overflow(scores, indptr, 0)
         return scores
 
     def _batches(self, queries: QueryRows, k: int, threads: int) -> Iterator[tuple[int, int, int]]:
@@ -114,7 +114,7 @@ class Searcher:
         kept = best[:, ::-1][np.arange(width) < counts[:, None]]
         scores, tie_break = unpack_keys(kept)
         indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-        _refuse_overflow(scores, indptr, first)
+        refuse_overflow(scores, indptr, first)
         internal = (np.uint32(0xFFFFFFFF) - tie_break).view(np.int32)
         return TopK(indptr, internal if self.order is None else self.order[internal], scores)
 
@@ -140,7 +140,8 @@ def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
     return np.argsort(~tie_break, kind="stable").astype(np.int32)
 
 
-def _check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
+def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
+    """Raises UsageError where ``indptr`` does not cut ``rows`` into one list a query, or a row is no document's."""
     if len(indptr) != queries + 1 or indptr[0] != 0 or indptr[-1] != len(rows) or np.any(indptr[1:] < indptr[:-1]):
         raise UsageError(
             f"indptr of length {len(indptr)} does not cut {len(rows)} rows into {queries} lists",
@@ -150,7 +151,8 @@ def _check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: 
         raise UsageError("a listed row is outside the index", fix=f"rows must be from 0 to {documents - 1}")
 
 
-def _refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
+def refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
+    """Raises DataError naming the queries, counted from ``first``, that have a hit with a score beyond float32."""
     broken = np.flatnonzero(~np.isfinite(scores))
     if len(broken):
         queries = np.unique(np.searchsorted(indptr, broken, side="right") - 1) + first

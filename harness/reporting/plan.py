@@ -4,50 +4,73 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 
 from harness.errors import UnknownNameError
+from harness.execution.resume.stored import LookUp
+from harness.execution_options import ExecutionOptions
+from harness.load_options import LoadOptions
 from harness.plan import Plan, Trial
 
 __all__ = ["render_plan"]
 
 
-def render_plan(plan: Plan, format_name: str) -> str:
-    """The plan as ``table`` (lines of text), ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another."""
+def render_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:
+    """The plan as ``table`` (lines of text), ``markdown``, ``csv`` or ``json``; raises UnknownNameError for another.
+
+    ``known`` says of each trial, in the plan's order, whether a stored outcome is used instead of running it.
+    """
     if format_name not in _RENDERERS:
         raise UnknownNameError("format", format_name, _RENDERERS)
-    return _RENDERERS[format_name](plan)
+    return _RENDERERS[format_name](plan, known)
 
 
-def _table(plan: Plan) -> str:
-    lines = [f"{name:<10}{value}" for name, value in _settings(plan).items()]
-    for trial in plan.trials:
-        lines += [f"backend   {trial.label}", f"            {_parameters(trial)}"]
+def _table(plan: Plan, known: Sequence[LookUp]) -> str:
+    lines = [f"{name:<11}{value}" for name, value in _settings(plan).items()]
+    for trial, found in zip(plan.trials, known, strict=True):
+        lines += [f"backend    {trial.label}", f"             {_parameters(trial)}", f"             {_prospect(found)}"]
+        lines += [f"             {found.remote}"] if found.remote is not None else []
     return "\n".join([*lines, *plan.notes]) + "\n"
 
 
-def _markdown(plan: Plan) -> str:
+def _markdown(plan: Plan, known: Sequence[LookUp]) -> str:
     lines = ["| setting | value |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in _settings(plan).items()]
-    lines += ["", "| backend | parameters |", "|---|---|"]
-    lines += [f"| {trial.label} | {_parameters(trial)} |" for trial in plan.trials]
+    lines += ["", "| backend | parameters | stored outcome |", "|---|---|---|"]
+    for trial, found in zip(plan.trials, known, strict=True):
+        lines.append(f"| {trial.label} | {_parameters(trial)} | {_prospect(found)} |")
+    lines += [
+        f"\n{trial.label}: {found.remote}" for trial, found in zip(plan.trials, known, strict=True) if found.remote
+    ]
     return "\n".join([*lines, *(f"\n{note}" for note in plan.notes)]) + "\n"
 
 
-def _csv(plan: Plan) -> str:
+def _csv(plan: Plan, known: Sequence[LookUp]) -> str:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(["backend", "parameter", "value"])
-    for trial in plan.trials:
+    for trial, found in zip(plan.trials, known, strict=True):
         writer.writerows([trial.label, name, value] for name, value in trial.parameters.items())
+        writer.writerow([trial.label, "(stored outcome)", _prospect(found)])
+        if found.remote is not None:
+            writer.writerow([trial.label, "(remote calls)", found.remote])
     return sink.getvalue()
 
 
-def _json(plan: Plan) -> str:
+def _json(plan: Plan, known: Sequence[LookUp]) -> str:
     trials = [
-        {"label": t.label, "backend": t.spec.name, "parameters": dict(t.parameters), "key": t.key} for t in plan.trials
+        {
+            "label": trial.label,
+            "backend": trial.spec.name,
+            "parameters": dict(trial.parameters),
+            "key": found.name,
+            "reused": found.stored is not None,
+            "reason": found.reason,
+            "remote": found.remote,
+        }
+        for trial, found in zip(plan.trials, known, strict=True)
     ]
     measures = [str(measure) for measure in plan.measures]
     record = {**plan.given(), "metrics": measures, "trials": trials, "notes": list(plan.notes)}
@@ -62,13 +85,48 @@ def _settings(plan: Plan) -> dict[str, str]:
         "dataset": f"{request.dataset}{split}",
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
+        "execution": _execution(plan.execution),
+        **({"load": _load(plan.load)} if plan.load.wanted else {}),
     }
+
+
+def _execution(options: ExecutionOptions) -> str:
+    words = [f"isolation={options.isolation.value}", f"jobs={options.jobs}"]
+    words.append(f"repeat={options.repeat}" if options.timing else "no timing")
+    if options.deadline_s is not None:
+        words.append(f"deadline={options.deadline_s:g} s")
+    if options.memory_limit_bytes is not None:
+        words.append(f"memory limit={options.memory_limit_bytes:,} bytes")
+    return ", ".join(words)
+
+
+def _load(options: LoadOptions) -> str:
+    words = ["a cold pass"] if options.cold else []
+    held = f"{options.seconds:g} s each"
+    if options.concurrency:
+        words.append(f"{', '.join(map(str, options.concurrency))} clients ({options.clients.value}), {held}")
+    if options.rates:
+        rates = ", ".join(f"{rate:g}" for rate in options.rates)
+        words.append(f"{rates} queries/s ({options.arrivals}, {options.open_loop_clients} clients), {held}")
+    return "; ".join(words)
 
 
 def _parameters(trial: Trial) -> str:
     if trial.spec.run_path is not None:
         return f"stored run {trial.spec.run_path}"
-    return "; ".join(f"{name}={value}" for name, value in trial.parameters.items())
+    made_of = [f"made of {', '.join(part.label for part in trial.spec.components)}"] if trial.spec.components else []
+    return "; ".join([*made_of, *(f"{name}={value}" for name, value in trial.parameters.items())])
 
 
-_RENDERERS: dict[str, Callable[[Plan], str]] = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json}
+def _prospect(found: LookUp) -> str:
+    """``re-used`` or ``runs``, with the key and the reason."""
+    key = f", key {found.name}" if found.name is not None else ""
+    return f"{'is re-used' if found.stored is not None else 'runs'}: {found.reason}{key}"
+
+
+_RENDERERS: dict[str, Callable[[Plan, Sequence[LookUp]], str]] = {
+    "table": _table,
+    "markdown": _markdown,
+    "csv": _csv,
+    "json": _json,
+}

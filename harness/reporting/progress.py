@@ -1,4 +1,4 @@
-"""Progress on standard error: one line per backend, its phase, and how far it is."""
+"""Progress on standard error: one line per backend, its phase, how far it is, how fast, and how long it will take."""
 
 from __future__ import annotations
 
@@ -6,9 +6,28 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 __all__ = ["ProgressDisplay", "SilentDisplay"]
+
+
+class _Rate(ProgressColumn):
+    """How many units of the phase are done in a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
 class _Section:
@@ -46,7 +65,9 @@ class ProgressDisplay:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            _Rate(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -68,7 +89,7 @@ class ProgressDisplay:
     def done(self, label: str, outcome: str) -> None:
         """Take the section's bar away and leave one line of text behind."""
         self.section(label).end()
-        self._console.print(f"{label}: {outcome}", highlight=False, markup=False)
+        self._console.print(f"{label}: {outcome}", highlight=False, markup=False, soft_wrap=True)
 
 
 class SilentDisplay:

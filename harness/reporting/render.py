@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 
 from harness.errors import UnknownNameError
-from harness.reporting.tables import Table, header, legend, notes, tables
+from harness.reporting.cells import Table
+from harness.reporting.tables import header, legend, notes, tables
 from harness.results.schema import Report
 
 __all__ = ["FORMATS", "render"]
@@ -94,7 +95,11 @@ def _csv(report: Report) -> str:
     sections: list[tuple[str, str, dict[str, object]]] = [("-", "dataset", report.dataset.model_dump())]
     for backend in report.backends:
         content = backend.model_dump(exclude={"label", "name"})
-        sections.append((backend.label, "backend", {"status": content.pop("status"), "notes": content.pop("notes")}))
+        facts = {name: content.pop(name) for name in ("status", "measured", "reused", "notes")}
+        sections.append((backend.label, "backend", facts))
+        levels = [(f"closed_loop.{level['clients']}", level) for level in content.pop("closed_loop")]
+        levels += [(f"open_loop.{level['rate']:g}", level) for level in content.pop("open_loop")]
+        sections += [(backend.label, name, level) for name, level in levels]
         sections += [(backend.label, name, values) for name, values in content.items() if values]
     for row in report.comparisons:
         values = row.model_dump(exclude={"a", "b", "metric"})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
+from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
+from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
+from harness.reporting.parity_tables import legend_of_parity, parity_tables
+from harness.results.schema import BackendResult, MetricValue, PairedDifference, Report
 
-from harness.results.schema import BackendResult, IndexStats, MetricValue, PairedDifference, Report
+__all__ = ["header", "legend", "notes", "tables"]
 
-__all__ = ["Table", "header", "legend", "notes", "tables"]
-
-NOT_APPLICABLE = "–"
-FAILED = "failed"
-_MEBIBYTE = 1024**2
 _LOG_LINES = 5
 _MARKS = {
     "=": "=: equal on every query",
@@ -20,18 +19,10 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A titled table; every cell is text, the first column names the backend."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 def tables(report: Report) -> list[Table]:
-    """Quality, parity, indexing, speed; and the differences between backends when there are several."""
-    made = [_quality(report), _parity(report), _indexing(report), _speed(report)]
+    """Quality, parity, indexing, phases, speed; and the differences between backends when there are several."""
+    made = [_quality(report), *parity_tables(report), indexing(report), phases(report), single_client(report)]
+    made += [stages(report), reranking(report), cold(report), closed_loop(report), open_loop(report)]
     if report.comparisons:
         made.append(_differences(report))
     return [table for table in made if table.rows]
@@ -57,7 +48,8 @@ def header(report: Report) -> str:
         f"ties={resolved['ties']}",
     ]
     analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
-    return " · ".join([*parts, *analyzers])
+    models = sorted({f"vectors by {b.encoder['model']}" for b in report.backends if b.encoder.get("model")})
+    return " · ".join([*parts, *analyzers, *models])
 
 
 def notes(report: Report) -> list[str]:
@@ -86,11 +78,12 @@ def legend(report: Report) -> list[str]:
     lines = []
     if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")
-    if any(backend.parity for backend in report.backends):
-        lines += [
-            "bit-equal ⊂ identical ⊂ tie-equivalent: queries with the same scores to the bit, the same ranking,",
-            "the same up to ties of the exact scores; overlap, RBO: means; Δscore: the largest relative difference",
-        ]
+    if any(_ceiling(backend) for backend in report.backends):
+        lines.append("(≤ x): what the best possible order of a second stage's candidates would reach")
+    lines += legend_of_parity(report)
+    lines += legend_of_load(report)
+    if any(backend.reused for backend in report.backends):
+        lines.append(f"{REUSED}: measured by an earlier comparison and re-used (--resume)")
     shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
     marks = [meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown]
     lines.extend(meaning.format(tests=len(report.comparisons)) for meaning in marks)
@@ -124,10 +117,14 @@ def _metric_names(report: Report) -> list[str]:
 def _metric(backend: BackendResult, name: str) -> str:
     if backend.status == "failed":
         return FAILED
-    value = backend.metrics[name]
-    if not _moved_by_ties(value):
-        return f"{value.mean:.4f}"
-    return f"{value.mean:.4f} [{_short(value.min)}–{_short(value.max)}]"
+    value, best = backend.metrics[name], _ceiling(backend).get(name)
+    shown = f"{value.mean:.4f}" if best is None else f"{value.mean:.4f} (≤ {_short(best)})"
+    return f"{shown} [{_short(value.min)}–{_short(value.max)}]" if _moved_by_ties(value) else shown
+
+
+def _ceiling(backend: BackendResult) -> dict[str, float]:
+    stages = backend.stages
+    return stages.reranking.ceiling if stages is not None and stages.reranking is not None else {}
 
 
 def _short(value: float | None) -> str:
@@ -138,86 +135,6 @@ def _moved_by_ties(value: MetricValue) -> bool:
     if value.min is None or value.max is None:
         return False
     return f"{value.min:.4f}" != f"{value.max:.4f}"
-
-
-def _parity(report: Report) -> Table:
-    depths = sorted({int(depth) for b in report.backends if b.parity for depth in b.parity.overlap})
-    queries = next((b.parity.queries for b in report.backends if b.parity), 0)
-    columns = (
-        "backend",
-        "oracle",
-        "bit-equal",
-        "identical",
-        "tie-equiv.",
-        *(f"{'overlap' if place == 0 else ''}@{depth}" for place, depth in enumerate(depths)),
-        "RBO",
-        "Δscore",
-    )
-    rows = [_parity_row(backend, depths, len(columns)) for backend in report.backends]
-    return Table(f"Parity with the exact reference, {queries} queries", columns, tuple(rows) if queries else ())
-
-
-def _parity_row(backend: BackendResult, depths: list[int], width: int) -> tuple[str, ...]:
-    parity = backend.parity
-    if parity is None:
-        oracle = FAILED if backend.status == "failed" else "none"
-        return (backend.label, oracle, *([NOT_APPLICABLE] * (width - 2)))
-    return (
-        backend.label,
-        parity.mode,
-        *(str(count) for count in (parity.bit_equal, parity.identical, parity.tie_equivalent)),
-        *(_share(parity.overlap.get(str(depth))) for depth in depths),
-        f"{parity.rbo:.4f}",
-        f"{parity.max_rel_score_diff:.1e}" if parity.max_rel_score_diff else "0",
-    )
-
-
-def _share(value: float | None) -> str:
-    return NOT_APPLICABLE if value is None else f"{value:.4f}"
-
-
-def _indexing(report: Report) -> Table:
-    rows = [_index_row(b.label, b.index) for b in report.backends if b.index is not None]
-    columns = ("backend", "documents", "docs/s", "ready after", "index", "log", "peak memory", "peak RSS")
-    return Table("Index", columns, tuple(rows))
-
-
-def _index_row(label: str, index: IndexStats) -> tuple[str, ...]:
-    return (
-        label,
-        f"{index.documents_indexed:,} of {index.documents_sent:,}",
-        f"{index.documents_per_second:,.0f}",
-        f"{index.ready_seconds:.2f} s",
-        _size(index.bytes),
-        _size(index.log_bytes) if index.log_bytes else NOT_APPLICABLE,
-        _size(index.peak_anonymous_bytes),
-        _size(index.peak_rss_bytes),
-    )
-
-
-def _size(count: int | None) -> str:
-    return NOT_APPLICABLE if count is None else f"{count / _MEBIBYTE:,.1f} MiB"
-
-
-def _speed(report: Report) -> Table:
-    rows = []
-    for backend in report.backends:
-        search = backend.search
-        if search is None:
-            continue
-        times = search.milliseconds
-        rows.append(
-            (
-                backend.label,
-                *(f"{value:.3f}" for value in (times.p50, times.p95, times.p99)),
-                f"{search.transfer_ms.p50:.3f}",
-                f"{times.n:,}",
-                f"{search.qps:,.0f}",
-                f"{search.first_query_ms:.2f}",
-            )
-        )
-    columns = ("backend", "p50 ms", "p95 ms", "p99 ms", "transfer p50 ms", "n", "queries/s", "first query ms")
-    return Table("Search, one client", columns, tuple(rows))
 
 
 def _differences(report: Report) -> Table:

@@ -10,34 +10,38 @@ import pyarrow as pa
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
 from harness.plan import Plan
+from harness.results.oracle import Held
 from harness.runner import Outcome
-from harness.types import Dataset
+from harness.types import Dataset, Qrels, Run
 
 __all__ = ["Assessed", "assess", "parity_table", "per_query_table"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assessed:
-    """One outcome with its scores (None without judgments or run) and its parity (None without an oracle)."""
+    """One outcome with its scores (None without judgments or run) and its parity (None without an oracle).
+
+    ``exact`` are the scores of the oracle's own run, for backends of dense vectors: what approximation loses.
+    """
 
     outcome: Outcome
     scores: Scores | None
     parity: Parity | None
+    exact: Scores | None = None
 
 
-def assess(outcome: Outcome, parity: Parity | None, plan: Plan, dataset: Dataset) -> Assessed:
+def assess(outcome: Outcome, held: Held | None, plan: Plan, dataset: Dataset) -> Assessed:
     """Score a run; raises DataError when it shares no query or document with the judgments."""
+    parity = held.parity if held is not None else None
     if outcome.run is None or dataset.qrels is None:
         return Assessed(outcome, None, parity)
-    scores = score(
-        outcome.run,
-        dataset.qrels,
-        plan.measures,
-        ties=plan.ties,
-        queries=plan.queries,
-        relevance=plan.request.relevance,
-    )
-    return Assessed(outcome, scores, parity)
+    scores = _score(outcome.run, dataset.qrels, plan)
+    exact = _score(held.exact, dataset.qrels, plan) if held is not None and held.exact is not None else None
+    return Assessed(outcome, scores, parity, exact)
+
+
+def _score(run: Run, qrels: Qrels, plan: Plan) -> Scores:
+    return score(run, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
 
 
 def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:

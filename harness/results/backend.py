@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.execution.encodings import Vectors
+from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
+from harness.execution.vectors import Terms, Vectors
 from harness.metrics import Scores, is_mean
 from harness.metrics.significance import bootstrap_interval
-from harness.parity import Parity
+from harness.plan import Plan
+from harness.protocols import EngineInfo, SearchResult
 from harness.results import schema
 from harness.results.assess import Assessed
-from harness.runner import Failure
+from harness.results.differences import metric_losses
+from harness.results.existing import existing_notes, existing_stats
+from harness.results.load import closed_loops, cold_stats, load_notes, open_loops, queries_with_terms
+from harness.results.phases import phase_times
+from harness.results.stages import stage_notes, stage_stats
 from harness.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset
@@ -27,29 +34,46 @@ _MISSING_SHOWN = 100
 _NAMED = 20
 
 
-def backend_results(assessed: Sequence[Assessed], dataset: Dataset, seed: int) -> list[schema.BackendResult]:
-    """One result per backend, in the plan's order."""
-    return [_backend_result(one, dataset, seed) for one in assessed]
+def backend_results(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) -> list[schema.BackendResult]:
+    """One result per backend, in the plan's order; without times unless the plan took them."""
+    return [_backend_result(one, dataset, plan) for one in assessed]
 
 
-def _backend_result(one: Assessed, dataset: Dataset, seed: int) -> schema.BackendResult:
+def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.BackendResult:
     outcome, trial = one.outcome, one.outcome.trial
-    record = outcome.record
+    seed, timed = plan.request.seed, plan.execution.timing
+    terms = _has_terms(outcome.vectors, len(dataset.queries))
+    record = queries_with_terms(outcome.record, terms) if outcome.record is not None else None
     return schema.BackendResult(
         name=trial.spec.name,
         label=trial.label,
         status="failed" if outcome.failure is not None else "ok",
+        measured=outcome.measured,
+        reused=outcome.reused,
         error=_error(outcome.failure),
-        engine=schema.EngineDescription(**asdict(record.engine)) if record is not None else None,
-        encoder=_encoder(outcome.vectors, trial.spec.card.encoder if trial.spec.card is not None else None),
+        engine=_engine(record.engine) if record is not None else None,
+        stages=stage_stats(outcome, dataset, plan),
+        encoder=dict(outcome.vectors.facts) if outcome.vectors is not None else {},
         parameters=dict(trial.parameters),
-        index=_index(record, outcome.memory, dataset) if record is not None else None,
-        search=_search(record, dataset) if record is not None else None,
+        phases=phase_times(record, outcome.vectors) if timed and record is not None else None,
+        index=_index(record, outcome.memory, dataset, timed=timed) if record is not None else None,
+        search=_search(record, terms, timed=timed) if record is not None else None,
+        cold=cold_stats(record.loads) if record is not None else None,
+        closed_loop=closed_loops(record.loads) if record is not None else [],
+        open_loop=open_loops(record.loads) if record is not None else [],
         queries=schema.EvaluatedCounts(**one.scores.counts._asdict()) if one.scores is not None else None,
         metrics=_metrics(one.scores, seed),
-        parity=_parity(one.parity),
-        notes=_notes(one, dataset),
+        parity=_parity(one, seed),
+        notes=[
+            *_notes(one, dataset),
+            *(load_notes(record, plan.load) if record is not None else []),
+            *stage_notes(outcome, plan),
+        ],
     )
+
+
+def _engine(info: EngineInfo) -> schema.EngineDescription:
+    return schema.EngineDescription(name=info.name, version=info.version, mode=info.mode)
 
 
 def _error(failure: Failure | None) -> schema.ErrorInfo | None:
@@ -58,54 +82,58 @@ def _error(failure: Failure | None) -> schema.ErrorInfo | None:
     return schema.ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
 
 
-def _encoder(vectors: Vectors | None, name: str | None) -> dict[str, str | int | float | bool | None]:
-    if vectors is None:
-        return {}
-    lengths = vectors.counts.lengths
-    with_terms = int(np.count_nonzero(lengths))
-    return {
-        "encoder": name,
-        "analyzer": vectors.analyzer,
-        "terms": int(lengths.sum()),
-        "distinct_terms": len(vectors.counts.vocabulary),
-        "documents_with_terms": with_terms,
-        "average_length": float(lengths.sum() / with_terms) if with_terms else None,
-    }
-
-
-def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset) -> schema.IndexStats:
-    report, seconds = record.index, record.index.index_ns / _NS_PER_S
+def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, timed: bool) -> schema.IndexStats:
+    report, held, seconds = record.index, record.existing, record.index.index_ns / _NS_PER_S
+    built = timed and held is None
     return schema.IndexStats(
-        documents_sent=report.sent,
+        built_by=record.built_by,
+        documents_sent=report.sent if held is None else None,
         documents_indexed=report.indexed,
         missing=dataset.corpus.ids.take(report.missing_rows[:_MISSING_SHOWN]),
         missing_count=len(report.missing_rows),
-        seconds=seconds,
-        ready_seconds=report.ready_ns / _NS_PER_S,
-        documents_per_second=report.indexed / seconds if seconds > 0 else 0.0,
+        seconds=seconds if built else None,
+        ready_seconds=report.ready_ns / _NS_PER_S if built else None,
+        searchable_seconds=(report.index_ns + report.ready_ns) / _NS_PER_S if built else None,
+        documents_per_second=_rate(report.indexed, seconds) if built else None,
         bytes=record.storage.index_bytes,
         log_bytes=record.storage.log_bytes,
         peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
         peak_anonymous_bytes=memory.peak_anonymous_bytes if memory is not None else None,
         state=dict(report.state),
+        existing=existing_stats(held) if held is not None else None,
     )
 
 
-def _search(record: TrialRecord, dataset: Dataset) -> schema.SearchStats:
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def _has_terms(vectors: Vectors | None, queries: int) -> npt.NDArray[np.bool_]:
+    """Which queries have a term that a document has, bool (Q,): all, where no sparse vectors say otherwise."""
+    if vectors is None or vectors.sparse is None:
+        return np.ones(queries, dtype=bool)
+    return np.diff(vectors.sparse.queries.indptr) > 0
+
+
+def _search(record: TrialRecord, terms: npt.NDArray[np.bool_], *, timed: bool) -> schema.SearchStats:
     total_ns = int(record.search_ns.sum() + record.transfer_ns.sum())
     lengths = np.diff(record.hits.indptr)
+    measured = timed and record.search_ns.size > 0
     return schema.SearchStats(
-        queries=len(dataset.queries),
+        queries=len(terms),
+        queries_without_terms=int(np.count_nonzero(~terms)),
         k=record.k,
         repeats=len(record.search_ns),
         concurrency=1,
-        milliseconds=_latency(latency(record.search_ns)),
-        transfer_ms=_latency(latency(record.transfer_ns)),
-        qps=record.search_ns.size / (total_ns / _NS_PER_S) if total_ns else 0.0,
-        first_query_ms=record.first_query_ns / 1e6,
+        milliseconds=_latency(latency(record.search_ns)) if measured else None,
+        transfer_ms=_latency(latency(record.transfer_ns)) if measured else None,
+        qps=_rate(record.search_ns.size, total_ns / _NS_PER_S) if measured else None,
+        first_query_ms=record.first_query_ns / 1e6 if timed and terms[:1].all() else None,
         warm_up_queries=record.warm_up_queries,
         hits=len(record.hits.rows),
         queries_without_hits=int(np.count_nonzero(lengths == 0)),
+        repeated_calls=record.hits.repeated_calls,
+        queries_per_call=record.hits.queries_per_call,
     )
 
 
@@ -129,7 +157,8 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
     return values
 
 
-def _parity(parity: Parity | None) -> schema.ParityStats | None:
+def _parity(one: Assessed, seed: int) -> schema.ParityStats | None:
+    parity = one.parity
     if parity is None:
         return None
     return schema.ParityStats(
@@ -146,26 +175,69 @@ def _parity(parity: Parity | None) -> schema.ParityStats | None:
         max_abs_score_diff=parity.max_abs_score_diff,
         max_rel_score_diff=parity.max_rel_score_diff,
         causes=dict(parity.causes),
+        loss=metric_losses(one, seed),
     )
 
 
 def _notes(one: Assessed, dataset: Dataset) -> list[str]:
-    notes = []
+    notes = list(one.outcome.notes)
     record, vectors = one.outcome.record, one.outcome.vectors
-    if record is not None and len(record.index.missing_rows):
+    if record is not None and record.engine.note:
+        notes.append(record.engine.note)
+    if record is not None and record.built_by is not None:
+        notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
+    if record is not None:
+        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record)]
+    if record is not None and record.existing is not None:
+        card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
+        has_oracle = card is not None and card.oracle.applies(parameters)
+        notes += existing_notes(record, record.existing, dataset, has_oracle=has_oracle)
+    elif record is not None and len(record.index.missing_rows):
         missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
         held = f"{record.index.indexed:,} of {record.index.sent:,} documents are in the index"
         notes.append(f"{held}; not there, because they are empty: {', '.join(missing)}")
     if one.scores is not None and len(one.scores.query_ids) == 0:
         notes.append("no query could be evaluated, so there are no metrics")
     if vectors is not None:
-        with_terms = int(np.count_nonzero(vectors.counts.lengths))
-        if with_terms < len(dataset.corpus):
-            notes.append(f"N, df and avgdl count the {with_terms:,} documents that have a term")
-        unknown = int(np.count_nonzero(np.diff(vectors.queries.indptr) == 0))
-        if unknown:
-            found = "query has" if unknown == 1 else "queries have"
-            notes.append(f"{unknown} {found} no term that a document has, and no hits")
-    if one.outcome.run is not None and any(holds_white_space(ids) for ids in (dataset.corpus.ids, dataset.queries.ids)):
+        notes += vectors.notes
+    if vectors is not None and vectors.terms is not None:
+        notes += _notes_on_terms(vectors.terms, dataset, existing=record is not None and record.existing is not None)
+    run = one.outcome.run
+    if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
+    return notes
+
+
+def _notes_on_terms(terms: Terms, dataset: Dataset, *, existing: bool) -> list[str]:
+    notes = []
+    with_terms = int(np.count_nonzero(terms.counts.lengths))
+    if with_terms < len(dataset.corpus) and not existing:
+        notes.append(f"N, df and avgdl count the {with_terms:,} documents that have a term")
+    unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
+    if unknown:
+        found = "query has" if unknown == 1 else "queries have"
+        notes.append(f"{unknown} {found} no term that a document has, and no hits; times and queries/s are without")
+    return notes
+
+
+def _notes_on_short_lists(record: TrialRecord) -> list[str]:
+    """Every dense vector matches every other: a list shorter than k is the engine's doing."""
+    asked = min(record.k, record.index.indexed)
+    short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
+    queries = f"{short:,} of {len(record.hits.indptr) - 1:,} queries"
+    return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []
+
+
+def _notes_on_calls(hits: SearchResult) -> list[str]:
+    notes = []
+    if (together := hits.queries_per_call) > 1:
+        notes.append(
+            f"{together} queries were sent in one call: its milliseconds are equal shares of the calls' times, and not "
+            "latencies to compare with those of single queries"
+        )
+    if hits.repeated_calls:
+        notes.append(
+            f"{hits.repeated_calls} calls of the search failed, and succeeded when they were made again: its "
+            "milliseconds include that"
+        )
     return notes

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from harness.errors import ResultError
 from harness.reporting.render import render
-from harness.results.schema import BackendResult, Report
+from harness.results.schema import BackendResult, ClosedLoopStats, OpenLoopStats, Report, SearchStats
 from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
 from harness.types import Qrels, Queries, Run
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Comparison"]
+
+_FAILED_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +49,34 @@ class Comparison:
         path = Path(folder)
         return cls(read_report(path), read_per_query(path), read_agreement(path), folder=path)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True) -> Comparison:
+    def save(
+        self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False
+    ) -> Comparison:
         """Write everything into ``folder``, whole or not at all; the same comparison with its new folder.
 
-        ``keep_text=False`` leaves the texts of queries out. Raises UsageError for a folder that holds something else,
-        or an earlier result without ``overwrite``; ResultError when it cannot be written.
+        ``keep_text=False`` leaves the texts of queries out; ``numbered`` writes to ``folder-2`` … where others have the
+        name. Raises UsageError for a folder that holds something else, or an earlier result without ``overwrite``;
+        ResultError when it cannot be written.
         """
         tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None)
-        write_result(Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite)
-        return replace(self, folder=Path(folder))
+        place = write_result(
+            Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite, numbered=numbered
+        )
+        return replace(self, folder=place)
 
     @property
     def failed(self) -> list[str]:
         """Labels of the backends that failed."""
         return [backend.label for backend in self.report.backends if backend.status == "failed"]
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """Labels of the backends of which some measurement failed, cold or under load.
+
+        That is one without samples, one whose clients all died or gave up, or one in which more than a tenth of the
+        queries that were asked failed.
+        """
+        return [backend.label for backend in self.report.backends if _lacks_a_level(backend)]
 
     def backend(self, label: str) -> BackendResult:
         """One backend's result by its label; raises KeyError."""
@@ -84,7 +100,10 @@ class Comparison:
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
 
     def timings(self) -> pd.DataFrame:
-        """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named."""
+        """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named.
+
+        NaN where the plan took no times.
+        """
         import pandas as pd
 
         rows = {}
@@ -96,9 +115,7 @@ class Comparison:
                 "documents_per_second": backend.index.documents_per_second,
                 "index_bytes": backend.index.bytes,
                 "peak_anonymous_bytes": backend.index.peak_anonymous_bytes,
-                **{f"{name}_ms": value for name, value in search.milliseconds.model_dump(exclude={"n"}).items()},
-                "n": search.milliseconds.n,
-                "transfer_p50_ms": search.transfer_ms.p50,
+                **_latencies(search),
                 "qps": search.qps,
             }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
@@ -128,3 +145,26 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.render()
+
+
+def _latencies(search: SearchStats) -> dict[str, float | int | None]:
+    names = ("p50", "p90", "p95", "p99", "mean")
+    times, transfer = search.milliseconds, search.transfer_ms
+    if times is None or transfer is None:
+        return dict.fromkeys([*(f"{name}_ms" for name in names), "n", "transfer_p50_ms"])
+    return {
+        **{f"{name}_ms": getattr(times, name) for name in names},
+        "n": times.n,
+        "transfer_p50_ms": transfer.p50,
+    }
+
+
+def _lacks_a_level(backend: BackendResult) -> bool:
+    levels: list[ClosedLoopStats | OpenLoopStats] = [*backend.closed_loop, *backend.open_loop]
+    if any(level.clients_failed >= (1 if level.kind == "threads" else level.clients) for level in levels):
+        return True
+    asked = [(level.milliseconds, level.errors) for level in backend.closed_loop]
+    asked += [(level.service_ms, level.errors) for level in backend.open_loop]
+    if backend.cold is not None:
+        asked.append((backend.cold.milliseconds, backend.cold.errors))
+    return any(times is None or errors > _FAILED_SHARE * (times.n + errors) for times, errors in asked)

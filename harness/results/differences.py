@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 from harness.metrics import Scores, is_mean, undecided_by_ties
-from harness.metrics.significance import PairedTest, compare_pairs, holm
+from harness.metrics.significance import PairedTest, bootstrap_interval, compare_pairs, holm
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.types import Int32Array
 
-__all__ = ["paired_differences"]
+__all__ = ["metric_losses", "paired_differences"]
 
 _SIGNIFICANT = 0.05
 
@@ -33,6 +33,26 @@ def paired_differences(
                 made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
     adjusted = holm([test.p if test.p is not None else 1.0 for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+
+
+def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
+    """What a backend's means lose against those of its oracle's own run; empty where there is none."""
+    if one.scores is None or one.exact is None or len(one.scores.query_ids) == 0:
+        return {}
+    common, exactly = _common_queries(one.scores, one.exact)
+    losses = {}
+    for column, summary in enumerate(one.exact.means()):
+        if not is_mean(summary.measure):
+            continue
+        lost = one.scores.values[common, column] - one.exact.values[exactly, column]
+        interval = bootstrap_interval(lost, seed)
+        losses[str(summary.measure)] = schema.LossStats(
+            exact=summary.value,
+            difference=float(lost.mean()) if len(lost) else 0.0,
+            ci_low=interval.low if interval is not None else None,
+            ci_high=interval.high if interval is not None else None,
+        )
+    return losses
 
 
 def _difference(

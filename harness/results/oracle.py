@@ -1,41 +1,166 @@
-"""Hold an outcome against the oracle that its card names."""
+"""Hold outcomes against the oracles that their cards name: one for all backends that claim the same scores."""
 
 from __future__ import annotations
 
-from harness.parity import Parity, SparseOracle, compare_run, make_recipe
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from harness.cards import BackendCard
+from harness.errors import UsageError
+from harness.execution.jobs import ExistingRecord
+from harness.execution.vectors import Vectors
+from harness.parity import DenseOracle, DenseRecipe, Oracle, Parity, Recipe, SparseOracle, compare_run, make_recipe
 from harness.plan import Plan
-from harness.protocols import Display
+from harness.protocols import Display, ParameterValue
+from harness.reference.qdrant_shards import shards_of
+from harness.results.fused import ExactLists
 from harness.runner import Outcome
-from harness.types import Dataset
+from harness.types import Dataset, Int32Array, Run, Similarity
 
-__all__ = ["hold_against_oracle"]
+__all__ = ["Held", "Oracles"]
+
+_OF_RECIPES: Mapping[str, ParameterValue | None] = {
+    "k1": None,
+    "b": None,
+    "k1_plus_1": True,
+    "idf": True,
+    "shards": 1,
+    "impact_scale": None,
+    "similarity": None,
+}
+"""Parameters that oracles are made of, each with what its absence means."""
 
 
-def hold_against_oracle(outcome: Outcome, plan: Plan, dataset: Dataset, display: Display) -> Parity | None:
-    """Parity of a backend's run; None for a stored run, a failed backend, or parameters without an oracle."""
-    card, vectors, record = outcome.trial.spec.card, outcome.vectors, outcome.record
+class Held(NamedTuple):
+    """How a run relates to its oracle; ``exact`` is the oracle's own run, where that is dense."""
+
+    parity: Parity
+    exact: Run | None
+
+
+class Oracles:
+    """The oracles of one comparison's outcomes: each is built once, and let go after the last backend that needs it."""
+
+    def __init__(self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display) -> None:
+        self._plan, self._dataset, self._display = plan, dataset, display
+        self._made: dict[Hashable, Oracle] = {}
+        self._left = Counter(key for key in map(_key, outcomes) if key is not None)
+        self._exact = ExactLists(outcomes)
+
+    def hold(self, outcome: Outcome) -> Held | None:
+        """Parity of a backend's run; None for a stored run, a failed backend, parameters without an oracle, or an
+        existing index that is not proven to hold what the oracle would be made of.
+
+        Backends come in the plan's order: a fusion's oracle is made of what its components' oracles returned.
+        """
+        if outcome.combined is not None:
+            if outcome.trial.spec.kind != "fusion":
+                return None
+            fused = self._exact.hold(outcome, self._plan.request.k)
+            return Held(fused, None) if fused is not None else None
+        key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
+        if key is None or card is None or vectors is None or record is None or outcome.run is None:
+            return None
+        label, held = outcome.trial.label, record.existing
+        self._display.section(label).start("exact reference", None)
+        oracle = self._made.pop(key, None)
+        if oracle is None:
+            oracle = self._make(card, vectors, outcome.trial.parameters, held)
+        self._left[key] -= 1
+        if self._left[key]:
+            self._made[key] = oracle
+        k = self._plan.request.k
+        parity = compare_run(
+            outcome.run,
+            oracle,
+            k=k,
+            tolerance=card.oracle.tolerance,
+            missing_rows=record.index.missing_rows if held is None else None,
+            graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
+        )
+        if self._exact.wants(label):
+            self._exact.keep(label, oracle.retrieve(k), card.oracle.tolerance)
+        self._display.done(label, f"{parity.tie_equivalent} of {parity.queries} queries agree with the exact reference")
+        return Held(parity, oracle.retrieve(k) if isinstance(oracle, DenseOracle) else None)
+
+    def _make(
+        self,
+        card: BackendCard,
+        vectors: Vectors,
+        parameters: Mapping[str, ParameterValue],
+        held: ExistingRecord | None,
+    ) -> Oracle:
+        threads = self._plan.request.threads
+        if card.oracle.kind == "dense":
+            return DenseOracle(_dense_recipe(vectors, self._dataset, parameters, held), threads=threads)
+        return SparseOracle(_recipe(card, vectors, self._dataset, parameters, held), threads=threads)
+
+
+def _key(outcome: Outcome) -> Hashable | None:
+    """What an outcome's oracle is made of; None when it has none. An existing index shares its oracle with nobody."""
+    trial, vectors, record = outcome.trial, outcome.vectors, outcome.record
+    card = trial.spec.card
     if card is None or vectors is None or record is None or outcome.run is None:
         return None
-    if not card.oracle.applies(outcome.trial.parameters):
+    if not card.oracle.applies(trial.parameters):
         return None
-    label = outcome.trial.label
-    display.section(label).start("exact reference", None)
-    recipe = make_recipe(
+    if record.existing is not None:
+        return (trial.label,) if record.existing.no_oracle is None else None
+    parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
+    return (card.oracle.kind, *vectors.places, *parameters)
+
+
+def _dense_recipe(
+    vectors: Vectors, dataset: Dataset, parameters: Mapping[str, ParameterValue], held: ExistingRecord | None
+) -> DenseRecipe:
+    if vectors.dense is None:
+        raise UsageError("the dense oracle needs dense vectors", fix="take an encoder that makes them")
+    documents, queries = vectors.dense
+    ids = dataset.corpus.ids
+    if held is not None:  # documents, and an order of them, of its own
+        ids, documents = held.ids, np.ascontiguousarray(documents[held.rows])
+    similarity = cast("Similarity", parameters["similarity"])
+    nothing = np.empty(0, dtype=np.int32)
+    return DenseRecipe(ids, dataset.queries.ids, documents, queries, similarity, missing=nothing)
+
+
+def _recipe(
+    card: BackendCard,
+    vectors: Vectors,
+    dataset: Dataset,
+    parameters: Mapping[str, ParameterValue],
+    held: ExistingRecord | None,
+) -> Recipe:
+    counts = vectors.terms.counts if vectors.terms is not None else None
+    documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
+    if held is None:
+        return make_recipe(
+            card.oracle.kind,
+            doc_ids=dataset.corpus.ids,
+            query_ids=dataset.queries.ids,
+            counts=counts,
+            documents=documents,
+            queries=queries,
+            parameters=parameters,
+            shards=_shards(parameters, len(dataset.corpus)),
+        )
+    # an existing index has documents, and an order of them that ties may show, of its own; it numbers its points by
+    # rules of its own too, so in which shard they lie is not known
+    return make_recipe(
         card.oracle.kind,
-        doc_ids=dataset.corpus.ids,
+        doc_ids=held.ids,
         query_ids=dataset.queries.ids,
-        counts=vectors.counts,
-        documents=vectors.documents,
-        queries=vectors.queries,
-        parameters=outcome.trial.parameters,
+        counts=counts.of_documents(held.rows) if counts is not None else None,
+        documents=documents.take(held.rows) if documents is not None else None,
+        queries=queries,
+        parameters=parameters,
     )
-    oracle = SparseOracle(recipe, threads=plan.request.threads)
-    parity = compare_run(
-        outcome.run,
-        oracle,
-        k=plan.request.k,
-        tolerance=card.oracle.tolerance,
-        missing_rows=record.index.missing_rows,
-    )
-    display.done(label, f"{parity.tie_equivalent} of {parity.queries} queries agree with the exact reference")
-    return parity
+
+
+def _shards(parameters: Mapping[str, ParameterValue], documents: int) -> Int32Array | None:
+    """Where the documents of a backend with the parameter ``shards`` lie; None for a single shard."""
+    shards = int(parameters.get("shards", 1))
+    return shards_of(documents, shards) if shards > 1 else None

@@ -6,40 +6,56 @@ These models are the only description of the file. They validate it when it is r
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from harness.results.schema_costs import (
+    ClosedLoopStats,
+    ColdStats,
+    Count,
+    ExistingStats,
+    IndexStats,
+    Json,
+    LatencyStats,
+    OpenLoopStats,
+    PhaseTimes,
+    Record,
+    SearchStats,
+)
 
 __all__ = [
     "SCHEMA_VERSION",
     "BackendResult",
+    "ClosedLoopStats",
+    "ColdStats",
     "DatasetInfo",
     "EngineDescription",
     "ErrorInfo",
     "EvaluatedCounts",
+    "ExistingStats",
     "HarnessInfo",
     "IndexStats",
+    "LatencyStats",
+    "LossStats",
     "MachineInfo",
     "MetricValue",
+    "OpenLoopStats",
     "PairedDifference",
     "ParityStats",
+    "PhaseTimes",
     "PlanRecord",
     "QueryCounts",
     "Report",
+    "RerankingStats",
     "SearchStats",
+    "StageStats",
 ]
 
 SCHEMA_VERSION = 1
 
-Json = str | int | float | bool | None
-Count = Annotated[int, Field(ge=0)]
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class HarnessInfo(_Record):
+class HarnessInfo(Record):
     """The harness that made the result."""
 
     version: str
@@ -47,7 +63,7 @@ class HarnessInfo(_Record):
     dirty: bool | None = Field(description="true when that folder had uncommitted changes")
 
 
-class MachineInfo(_Record):
+class MachineInfo(Record):
     """The machine on which everything ran."""
 
     system: str
@@ -58,14 +74,14 @@ class MachineInfo(_Record):
     thread_limits: dict[str, str] = Field(description="environment variables that limit threads, where set")
 
 
-class PlanRecord(_Record):
+class PlanRecord(Record):
     """The arguments as they were given, and what they were resolved to."""
 
     given: dict[str, Json | list[str]]
     resolved: dict[str, Json | list[str]]
 
 
-class QueryCounts(_Record):
+class QueryCounts(Record):
     """How many queries there were."""
 
     searched: Count = Field(description="queries sent to every backend")
@@ -73,7 +89,7 @@ class QueryCounts(_Record):
     relevant: Count = Field(description="queries with at least one relevant document")
 
 
-class EvaluatedCounts(_Record):
+class EvaluatedCounts(Record):
     """Queries of one backend under each rule of counting."""
 
     judged: Count
@@ -83,7 +99,7 @@ class EvaluatedCounts(_Record):
     unjudged: Count = Field(description="queries of the run without judgments; left out of everything")
 
 
-class DatasetInfo(_Record):
+class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
     name: str
@@ -96,7 +112,7 @@ class DatasetInfo(_Record):
     provenance: dict[str, str]
 
 
-class EngineDescription(_Record):
+class EngineDescription(Record):
     """What really ran."""
 
     name: str
@@ -104,7 +120,7 @@ class EngineDescription(_Record):
     mode: str = Field(description="how the engine was reached: embedded, server, …")
 
 
-class ErrorInfo(_Record):
+class ErrorInfo(Record):
     """Why a backend has no figures."""
 
     type: str
@@ -112,53 +128,7 @@ class ErrorInfo(_Record):
     log: list[str] = Field(description="last lines that the worker wrote")
 
 
-class IndexStats(_Record):
-    """What became of the documents. Times in seconds, sizes in bytes."""
-
-    documents_sent: Count
-    documents_indexed: Count
-    missing: list[str] = Field(description="ids of documents that the engine does not hold (the first 100)")
-    missing_count: Count
-    seconds: float = Field(description="ingestion, without encoding and without waiting")
-    ready_seconds: float = Field(description="from the last document to an idle optimiser")
-    documents_per_second: float
-    bytes: Count = Field(description="allocated blocks of the index, without its write-ahead log")
-    log_bytes: Count
-    peak_rss_bytes: int | None = Field(description="highest resident memory of the worker, indexing and search")
-    peak_anonymous_bytes: int | None = Field(
-        description="highest anonymous memory above the worker's state before the engine opened"
-    )
-    state: dict[str, Json] = Field(description="the engine's own account of its index")
-
-
-class LatencyStats(_Record):
-    """Milliseconds per query, from raw samples of all repeats."""
-
-    p50: float
-    p90: float
-    p95: float
-    p99: float
-    mean: float
-    n: Count
-
-
-class SearchStats(_Record):
-    """Searching: the engine's work, and the transfer of its hits apart."""
-
-    queries: Count
-    k: Count
-    repeats: Count
-    concurrency: Count
-    milliseconds: LatencyStats
-    transfer_ms: LatencyStats
-    qps: float = Field(description="queries per second of search and transfer together, one client")
-    first_query_ms: float = Field(description="the first query on the fresh index, before any warm-up")
-    warm_up_queries: Count
-    hits: Count
-    queries_without_hits: Count
-
-
-class MetricValue(_Record):
+class MetricValue(Record):
     """One mean, the range that ties leave it, and its confidence interval."""
 
     mean: float
@@ -170,7 +140,16 @@ class MetricValue(_Record):
     ci_high: float | None
 
 
-class ParityStats(_Record):
+class LossStats(Record):
+    """One mean against that of the oracle's own run: what the engine loses by not being exact."""
+
+    exact: float = Field(description="the mean of the oracle's run")
+    difference: float = Field(description="engine minus oracle, over the queries that both are evaluated on")
+    ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
+    ci_high: float | None
+
+
+class ParityStats(Record):
     """How a run relates to its oracle, counted in queries.
 
     The counts are nested: bit-equal queries are identical, identical ones tie-equivalent. `different` is the rest.
@@ -184,36 +163,80 @@ class ParityStats(_Record):
     identical: Count
     tie_equivalent: Count
     different: Count
-    overlap: dict[str, float] = Field(description="mean share of common documents at each depth")
+    overlap: dict[str, float] = Field(
+        description="mean share of common documents at each depth; of dense backends that is their recall"
+    )
     rbo: float
     max_abs_score_diff: float
     max_rel_score_diff: float
     causes: dict[str, int] = Field(
         description="proven cause -> number of queries it explains; `unknown` is a defect of the harness"
     )
+    loss: dict[str, LossStats] = Field(
+        default_factory=dict, description="metric -> what approximate search costs; empty but for dense backends"
+    )
 
 
-class BackendResult(_Record):
+class RerankingStats(Record):
+    """A second stage: candidates of the first one, in the order of new scores."""
+
+    candidates: Count = Field(description="documents that were taken of each query's hits, at most")
+    pairs: Count = Field(description="pairs of a query and a document that have a score")
+    scored: Count = Field(description="pairs that were scored now; the others' scores were in the cache")
+    load_seconds: float | None = Field(
+        description="loading the model; null without times, and where nothing was scored"
+    )
+    pairs_per_second: float | None = Field(description="of those that were scored now")
+    ceiling: dict[str, float] = Field(
+        description="each nDCG of the best possible order of the candidates: what no second stage can exceed"
+    )
+    facts: dict[str, Json] = Field(description="what the scores were made with: device, versions, calls of an endpoint")
+
+
+class StageStats(Record):
+    """A backend that is made of other backends' hits: what it takes from them, and what it does itself."""
+
+    method: str = Field(description="`rrf`, `minmax`, `dbsf`, or the name of a reranker")
+    of: list[str] = Field(description="labels of the backends whose hits it takes")
+    first_ms: LatencyStats | None = Field(
+        description="search and transfer of all of them, added up query by query, because they were searched one after "
+        "another; null without times, and where one of them was read from a file"
+    )
+    own_ms: float | None = Field(
+        description="milliseconds per query of its own work: an equal share of what all queries took together; null "
+        "without times, and where a part of it was done by an earlier comparison"
+    )
+    reranking: RerankingStats | None = Field(default=None, description="null for a fusion")
+
+
+class BackendResult(Record):
     """One backend: what it was, what it did, and how well."""
 
     name: str
     label: str
     status: Literal["ok", "failed"]
+    measured: str | None = Field(description="when it ran or failed: UTC, ISO 8601; null for a run that was read")
+    reused: bool = Field(description="true for an outcome that an earlier comparison stored (`--resume`)")
     error: ErrorInfo | None
     engine: EngineDescription | None
     encoder: dict[str, Json] = Field(
         description="what made the vectors or terms: encoder, analyzer, parameters, statistics"
     )
     parameters: dict[str, Json]
+    phases: PhaseTimes | None
     index: IndexStats | None
     search: SearchStats | None
+    stages: StageStats | None = Field(default=None, description="null unless it is made of other backends")
+    cold: ColdStats | None
+    closed_loop: list[ClosedLoopStats]
+    open_loop: list[OpenLoopStats]
     queries: EvaluatedCounts | None
     metrics: dict[str, MetricValue]
     parity: ParityStats | None
     notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
 
 
-class PairedDifference(_Record):
+class PairedDifference(Record):
     """Two backends on one metric that is a mean, over the queries evaluated for both (`difference` is b - a)."""
 
     a: str
@@ -236,7 +259,7 @@ class PairedDifference(_Record):
     )
 
 
-class Report(_Record):
+class Report(Record):
     """A whole comparison as stored."""
 
     schema_version: int = Field(alias="schema")

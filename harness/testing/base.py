@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
+from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, sparse_scores
 from harness.testing.samples import plain_ids
@@ -23,9 +24,9 @@ from harness.testing.verdicts import (
     assert_well_formed,
     recall,
 )
-from harness.types import Ids, SparseVectors
+from harness.types import Ids, Similarity, SparseVectors
 
-__all__ = ["Base", "Built", "Collection", "only_where", "select"]
+__all__ = ["Base", "Built", "Collection", "has_terms", "only_where", "select"]
 
 
 T = TypeVar("T", bound=Callable[..., None])
@@ -40,6 +41,11 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
         return test
 
     return mark
+
+
+def has_terms(capabilities: Capabilities) -> bool:
+    """Whether documents match by terms: every dense vector matches every other."""
+    return capabilities.input != "dense"
 
 
 class Collection(NamedTuple):
@@ -65,13 +71,19 @@ class Base:
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
     """What its constructor gets."""
     tolerance: ClassVar[float] = 0.0
-    """Largest relative difference from the exact score, on top of one float32 step."""
+    """Largest difference from the exact score, on top of one float32 step: relative to the score, and for dense vectors
+    to the query's largest possible score."""
     bm25: ClassVar[Bm25] = Bm25()
     """The BM25 it computes; for an engine of sparse vectors only ``idf`` is its own doing."""
     largest_column: ClassVar[int] = 2**31 - 2
     """Largest column number that is tried; lower it where memory grows with the number of dimensions."""
     minimum_recall: ClassVar[float] = 0.8
-    """Required recall@10 on small collections; used when the engine does not claim to be exact."""
+    """Required recall on small collections; used when the engine does not claim to be exact."""
+    similarity: ClassVar[Similarity] = "cosine"
+    """How an engine of dense vectors scores under ``parameters``; for ``l2``, the negative squared distance."""
+    graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = None
+    """Parameters under which an approximate engine of dense vectors makes its graph of 3,000 vectors of 64 dimensions,
+    and searches it with the smallest ef: they replace those of ``parameters``."""
 
     def __init_subclass__(cls) -> None:
         """Leave out tests that mean nothing for the engine, so that they are no skips either."""
@@ -91,13 +103,15 @@ class Base:
             request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
-        """Exact scores of all pairs; override it for an engine that computes something other than BM25."""
+        """Exact scores of all pairs; override it for an engine that computes something else."""
+        if self.engine.capabilities.input == "dense":
+            return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
         if self.engine.capabilities.input == "sparse":
             return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
         return bm25_scores(documents, queries, self.bm25)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
-        """Both lists of texts as the engine takes them; override it for a kind of input that is not known here."""
+        """Both lists of texts as the engine takes them."""
         kind = self.engine.capabilities.input
         document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
         if kind == "text":
@@ -105,17 +119,22 @@ class Base:
         if kind == "sparse":
             sample = encode_words(documents, queries, self.bm25)
             return Inputs(document_ids, sparse=sample.documents), Inputs(query_ids, sparse=sample.queries)
-        pytest.fail(f"the suite has no sample inputs for engines of {kind} input: override 'inputs' and 'expected'")
+        return Inputs(document_ids, dense=embed_words(documents)), Inputs(query_ids, dense=embed_words(queries))
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
         """Inputs of both, and what the engine should answer."""
         return Collection(*self.inputs(documents, queries), self.expected(documents, queries))
 
     @contextmanager
-    def opened(self, folder: Path, ids: Ids) -> Iterator[Engine]:
-        """The engine, open on ``folder``, which is made when missing; closed afterwards."""
+    def opened(
+        self, folder: Path, ids: Ids, parameters: Mapping[str, ParameterValue] | None = None
+    ) -> Iterator[Engine]:
+        """The engine, open on ``folder``, which is made when missing; closed afterwards.
+
+        ``parameters`` replace those of the test class that have the same names.
+        """
         folder.mkdir(exist_ok=True)
-        engine = self.engine(dict(self.parameters))
+        engine = self.engine({**self.parameters, **(parameters or {})})
         try:
             engine.open(folder, ids)
             yield engine
@@ -123,9 +142,11 @@ class Base:
             engine.close()
 
     @contextmanager
-    def built(self, folder: Path, documents: Inputs) -> Iterator[Built]:
-        """The engine with ``documents`` indexed into a new folder; closed afterwards."""
-        with self.opened(folder, documents.ids) as engine:
+    def built(
+        self, folder: Path, documents: Inputs, parameters: Mapping[str, ParameterValue] | None = None
+    ) -> Iterator[Built]:
+        """The engine with ``documents`` indexed into a new folder; closed afterwards. See :meth:`opened`."""
+        with self.opened(folder, documents.ids, parameters) as engine:
             yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
 
     def search(self, engine: Engine, queries: Inputs, documents: int, k: int) -> SearchResult:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from harness.testing.existing import ExistingContract
 from harness.testing.inputs import InputContract
 from harness.testing.lifecycle import LifecycleContract
 from harness.testing.results import ResultContract
+from harness.testing.sharing import SharingContract
+from harness.testing.vectors import DenseContract
 
 __all__ = ["EngineContract"]
 
 
-class EngineContract(LifecycleContract, ResultContract, InputContract):
+class EngineContract(
+    LifecycleContract, ResultContract, InputContract, DenseContract, SharingContract, ExistingContract
+):
     """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.
 
     A test that cannot pass is declared in the engine's own ``Capabilities.gaps`` with its reason: it must then fail,

@@ -31,10 +31,14 @@ class Bm25:
 
 
 class Expected(NamedTuple):
-    """Exact scores float64 (Q, N), and which documents match at all, bool (Q, N)."""
+    """Exact scores float64 (Q, N), and which documents match at all, bool (Q, N).
+
+    ``scale`` float64 (Q,) is what errors of each query's scores are relative to; None: to the score itself.
+    """
 
     scores: npt.NDArray[np.float64]
     matches: npt.NDArray[np.bool_]
+    scale: npt.NDArray[np.float64] | None = None
 
 
 class SparseSample(NamedTuple):

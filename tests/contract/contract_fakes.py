@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
 from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
-from harness.columns import load_sparse, load_table, save_sparse, save_table
+from harness.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.protocols import (
     Capabilities,
@@ -25,8 +26,9 @@ from harness.protocols import (
     Storage,
 )
 from harness.testing import Bm25, Expected
+from harness.testing.dense import DenseSample, dense_scores
 from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
-from harness.types import Ids, SparseVectors
+from harness.types import Float32Array, Ids, Similarity, SparseVectors
 
 
 class FakeEngine:
@@ -141,7 +143,9 @@ class FakeSparse(FakeEngine):
 
 
 class FakeText(FakeEngine):
-    capabilities = Capabilities("text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    capabilities = Capabilities(
+        "text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
+    )
     name = "fake-text"
     texts: list[str]
 
@@ -158,6 +162,47 @@ class FakeText(FakeEngine):
         return bm25_scores(self.texts, _texts(queries), Bm25())
 
 
+class FakeDense(FakeEngine):
+    capabilities = Capabilities("dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    name = "fake-dense"
+    similarity: ClassVar[Similarity] = "cosine"
+    documents: Float32Array
+
+    def take(self, documents: Inputs) -> None:
+        self.documents = require_dense(documents, "document", cosine=self.similarity == "cosine")
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / "documents.npy", self.documents)
+
+    def load(self, folder: Path) -> None:
+        self.documents = load_column(folder / "documents.npy")
+
+    def score(self, queries: Inputs) -> Expected:
+        vectors = self.take_queries(queries)
+        return dense_scores(DenseSample(self.documents, vectors), self.similarity)
+
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        cosine, dimensions = self.similarity == "cosine", self.documents.shape[1]
+        return require_dense(queries, "query", cosine=cosine, dimensions=dimensions)
+
+
+class FakeGraph(FakeDense):
+    """What an approximate engine may do: it looks at half of many documents, where it is told to."""
+
+    capabilities = replace(FakeDense.capabilities, exact=False)
+    name = "fake-graph"
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        report = super().index(documents, progress, clock)
+        return replace(report, state={"vectors_in_graph": len(documents) if self.parameters.get("graph") else 0})
+
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        if self.parameters.get("graph"):
+            right.matches[:, ::2] = False
+        return right
+
+
 def _texts(inputs: Inputs) -> list[str]:
     if inputs.texts is None:
         raise RejectedInputError("the inputs hold no texts")
@@ -165,4 +210,4 @@ def _texts(inputs: Inputs) -> list[str]:
     return texts
 
 
-__all__ = ["MANIFEST", "FakeEngine", "FakeSparse", "FakeText"]
+__all__ = ["MANIFEST", "FakeDense", "FakeEngine", "FakeGraph", "FakeSparse", "FakeText"]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from contract_fakes import FakeSparse, FakeText
+from collections.abc import Mapping
+from typing import ClassVar
 
+import pytest
+from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
+from mutants_of_existing import FakeExisting
+
+from harness.protocols import ParameterValue
 from harness.testing import EngineContract
 
 pytestmark = pytest.mark.contract
@@ -15,6 +20,40 @@ class TestFakeSparse(EngineContract):
     tolerance = 1e-6
 
 
+class TestFakeExisting(EngineContract):
+    engine = FakeExisting
+    tolerance = 1e-6
+
+
 class TestFakeText(EngineContract):
     engine = FakeText
     tolerance = 1e-6
+
+
+class TestFakeDense(EngineContract):
+    engine = FakeDense
+    tolerance = 1e-7
+
+
+class TestFakeDot(EngineContract):
+    class Dot(FakeDense):
+        similarity = "dot"
+
+    engine = Dot
+    similarity = "dot"
+    tolerance = 1e-7
+
+
+class TestFakeL2(EngineContract):
+    class Distance(FakeDense):
+        similarity = "l2"
+
+    engine = Distance
+    similarity = "l2"
+    tolerance = 1e-7
+
+
+class TestFakeGraph(EngineContract):
+    engine = FakeGraph
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
+    tolerance = 1e-7

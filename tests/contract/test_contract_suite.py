@@ -9,7 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mutants_of_existing  # noqa: F401 - registers its engines
 import mutants_of_life  # noqa: F401 - registers its engines
+import mutants_of_sharing  # noqa: F401
+import mutants_of_vectors  # noqa: F401
 import numpy as np
 import pytest
 from contract_fakes import FakeEngine, FakeSparse
@@ -24,7 +27,9 @@ DEFECTS = (Exception, pytest.fail.Exception)
 
 
 def suite_for(engine: type[FakeEngine]) -> EngineContract:
-    suite: EngineContract = type("Suite", (EngineContract,), {"engine": engine, "tolerance": 1e-6})()
+    graph = getattr(engine, "graph_parameters", None)
+    members = {"engine": engine, "tolerance": 1e-6, "graph_parameters": graph}
+    suite: EngineContract = type("Suite", (EngineContract,), members)()
     return suite
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.adapters.csr import CsrEngine
-from harness.protocols import ParameterValue
+from harness.protocols import Inputs, ParameterValue
+from harness.reference import SparseIndex
 from harness.registry import find_cards
 from harness.testing import Bm25, EngineContract
 from harness.testing.samples import random_texts, word
@@ -26,6 +27,14 @@ class TestCsr(EngineContract):
     parameters = DEFAULTS
     tolerance = 2e-7
 
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        index = SparseIndex.build(
+            documents.sparse, idf="bm25" if self.bm25.idf else None, tie_break=documents.ids.tie_rank
+        )
+        index.save(folder / "index")
+        (folder / "index" / "ids.txt").write_text("".join(f"{one}\n" for one in documents.ids), encoding="utf-8")
+        return {"existing": True, "path": str(folder / "index")}
+
     def test_ties_are_in_the_one_order(self, tmp_path: Path) -> None:
         sample = self.collection(random_texts(21, 150, longest=2, vocabulary=4), [word(0), f"{word(1)} {word(2)}"])
         rank = sample.documents.ids.tie_rank.astype(np.int64)
@@ -39,8 +48,6 @@ class TestCsr(EngineContract):
         assert ties > 100
 
 
-class TestCsrWithoutIdf(EngineContract):
-    engine = CsrEngine
+class TestCsrWithoutIdf(TestCsr):
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "idf": False, "threads": 2}
-    tolerance = 2e-7
     bm25 = Bm25(idf=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from qdrant_indexes import write_shard
 
 from harness.adapters.qdrant import QdrantEngine
-from harness.protocols import ParameterValue
+from harness.protocols import Inputs, ParameterValue
 from harness.reference.qdrant_model import qdrant_idf
 from harness.registry import find_cards
 from harness.testing import Bm25, EngineContract, Expected
@@ -29,6 +31,11 @@ class QdrantContract(EngineContract):
         """Qdrant's idf is computed in float32: with few documents and frequent terms that shows."""
         sample = encode_words(documents, queries, self.bm25)
         return sparse_scores(sample, _float32_idf if self.bm25.idf else None)
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
+        write_shard(folder / "shard", documents, idf=self.bm25.idf)
+        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 def _float32_idf(documents: int, containing: int) -> float:

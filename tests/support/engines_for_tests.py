@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -81,6 +86,24 @@ class BruteForce:
         self.closed += 1
 
 
+class DenseBruteForce(BruteForce):
+    """The same over dense vectors, by their dot product; what has no positive score is no hit."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=True, deterministic=True, reopens=False, keeps_k_prefix=True
+    )
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        assert documents.dense is not None
+        report = super().index(documents, progress, clock)
+        self.documents = SparseVectors.from_scipy(documents.dense)
+        return report
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        assert queries.dense is not None
+        return super().search(replace(queries, sparse=SparseVectors.from_scipy(queries.dense)), k, clock)
+
+
 class ByLength(BruteForce):
     """Reads texts by itself: every document is found, the longest first, whatever was asked."""
 
@@ -124,11 +147,123 @@ class Segfaults(BruteForce):
         raise AssertionError("unreachable")
 
 
+class IsKilled(BruteForce):
+    """Dies as the system's out-of-memory killer would end it."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")
+
+
 class Hangs(BruteForce):
     """Never finishes indexing."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        print("about to hang", flush=True)  # noqa: T201 - the log tells how far it came
         time.sleep(600)
+        raise AssertionError("unreachable")
+
+
+class HangsDeaf(BruteForce):
+    """Never finishes indexing, and takes no notice of being asked to end."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+        raise AssertionError("unreachable")
+
+
+class HoldsTheLock(BruteForce):
+    """Native code that never returns and never releases the interpreter's lock: no Python code runs any more."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        ctypes.PyDLL(None).sleep(600)
+        raise AssertionError("unreachable")
+
+
+class EatsMemory(BruteForce):
+    """Takes ever more memory, 16 MiB at a time, up to 4 GiB."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        eaten = []
+        for _ in range(256):
+            eaten.append(np.ones(16 * 1024**2, dtype=np.uint8))
+            time.sleep(0.01)
+        raise AssertionError("nobody stopped it")
+
+
+class ChildEatsMemory(BruteForce):
+    """Takes none itself: a process that it starts takes 600 MiB."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        program = "import time; eaten = b'x' * (600 * 1024**2); time.sleep(600)"
+        with subprocess.Popen([sys.executable, "-c", program], start_new_session=True):
+            time.sleep(600)
+        raise AssertionError("nobody stopped it")
+
+
+class SharesMemory(BruteForce):
+    """Takes 300 MiB, and for a second three forked processes hold the same pages."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        self.taken = np.ones(300 * 1024**2, dtype=np.uint8)
+        children = []
+        for _ in range(3):
+            children.append(os.fork())
+            if children[-1] == 0:
+                time.sleep(1)
+                os._exit(0)
+        for child in children:
+            os.waitpid(child, 0)
+        return super().index(documents, progress, clock)
+
+
+class Leaves(BruteForce):
+    """Ends its process as if all was well."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        os._exit(0)
+
+
+class Exits(BruteForce):
+    """Asks Python to exit."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        raise SystemExit(0)
+
+
+class PrintsGarbage(BruteForce):
+    """Writes to standard output from Python and below it."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        print('{"event": "garbage"}\n{')  # noqa: T201 - that is the point
+        os.write(1, b"\xff\x00 no JSON at all\n")
+        return super().search(queries, k, clock)
+
+
+class LeavesProcesses(BruteForce):
+    """Starts three processes that would run for ten minutes: a child, a forked one, and one in a session of its own.
+
+    The forked one holds whatever pipes the worker had.
+    """
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        forked = os.fork()
+        if forked == 0:
+            time.sleep(600)
+            os._exit(0)
+        children = [subprocess.Popen(command), subprocess.Popen(command, start_new_session=True)]
+        numbers = [forked, *(child.pid for child in children)]
+        (folder / "started").write_text(" ".join(map(str, numbers)))
+        return super().open(folder, ids)
+
+
+class LeavesProcessesAndCrashes(LeavesProcesses):
+    """As its parent class, and dies."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        os.kill(os.getpid(), signal.SIGSEGV)
         raise AssertionError("unreachable")
 
 
@@ -138,6 +273,23 @@ class Stumbles(BruteForce):
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         print("about to stumble")  # noqa: T201 - standard output must not reach the parent's pipe
         raise KeyError("inner detail")
+
+
+class CannotSayWhatItIs(BruteForce):
+    """Raises when it is asked for its versions."""
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        raise ValueError("no version to be found")
+
+
+class NeverSaysWhatItIs(BruteForce):
+    """Hangs when it is asked for its versions."""
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        time.sleep(600)
+        raise AssertionError("unreachable")
 
 
 class Lingers(BruteForce):

@@ -21,6 +21,7 @@ def _index(indexed: int, missing: list[str]) -> schema.IndexStats:
         missing_count=len(missing),
         seconds=0.5,
         ready_seconds=0.25,
+        searchable_seconds=0.75,
         documents_per_second=indexed / 0.5,
         bytes=3 * 1024**2,
         log_bytes=0,
@@ -30,9 +31,24 @@ def _index(indexed: int, missing: list[str]) -> schema.IndexStats:
     )
 
 
+def _phases(source: str) -> schema.PhaseTimes:
+    return schema.PhaseTimes(
+        encode_seconds=1.5 if source == "computed" else None,
+        encode_source=source,
+        open_seconds=0.125,
+        index_seconds=0.5,
+        ready_seconds=0.25,
+        first_query_seconds=0.004,
+        warm_up_seconds=0.75,
+        search_seconds=0.0512,
+        transfer_seconds=0.00512,
+    )
+
+
 def _search(p50: float) -> schema.SearchStats:
     return schema.SearchStats(
         queries=64,
+        queries_without_terms=0,
         k=1000,
         repeats=2,
         concurrency=1,
@@ -43,7 +59,61 @@ def _search(p50: float) -> schema.SearchStats:
         warm_up_queries=64,
         hits=60_000,
         queries_without_hits=0,
+        repeated_calls=0,
+        queries_per_call=1,
     )
+
+
+COLD = schema.ColdStats(
+    open_seconds=0.0625,
+    first_query_ms=25.0,
+    milliseconds=_latency(2.0),
+    transfer_ms=_latency(0.2),
+    resident_share=0.015,
+    errors=0,
+    error=None,
+)
+
+
+def _closed(clients: int, qps: float | None, failed: int = 0) -> schema.ClosedLoopStats:
+    return schema.ClosedLoopStats(
+        clients=clients,
+        kind="processes",
+        seconds=5.0 if qps else None,
+        qps=qps,
+        milliseconds=_latency(0.4) if qps else None,
+        transfer_ms=_latency(0.04) if qps else None,
+        busy_share=0.9 if qps else None,
+        errors=0,
+        clients_failed=failed,
+        error="the worker was killed by signal SIGKILL" if failed else None,
+        different_queries=0,
+        peak_rss_bytes=None,
+        peak_anonymous_bytes=clients * 64 * 1024**2 if qps else None,
+        index_copies=clients - 1,
+    )
+
+
+OVERLOADED = schema.OpenLoopStats(
+    rate=1200,
+    arrivals="poisson",
+    queries=6000,
+    due_qps=1187.3,
+    clients=8,
+    kind="processes",
+    qps=1002.5,
+    milliseconds=_latency(400.0),
+    service_ms=_latency(7.5),
+    backlog=980,
+    unserved=0,
+    overloaded=True,
+    errors=3,
+    clients_failed=0,
+    error="timed out",
+    different_queries=0,
+    peak_rss_bytes=None,
+    peak_anonymous_bytes=None,
+)
 
 
 def _parity(oracle: str, bit_equal: int, causes: dict[str, int]) -> schema.ParityStats:
@@ -69,12 +139,18 @@ def _backend(label: str, **fields: object) -> schema.BackendResult:
         "name": label.partition(":")[0],
         "label": label,
         "status": "ok",
+        "measured": "2026-01-02T03:04:00+00:00",
+        "reused": False,
         "error": None,
         "engine": schema.EngineDescription(name=label, version="1.0", mode="embedded"),
         "encoder": {"encoder": "bm25", "analyzer": "lucene-english"},
         "parameters": {"k1": 0.9, "b": 0.4},
+        "phases": None,
         "index": None,
         "search": None,
+        "cold": None,
+        "closed_loop": [],
+        "open_loop": [],
         "queries": None,
         "metrics": {},
         "parity": None,
@@ -95,16 +171,23 @@ def sample_report() -> schema.Report:
             "qdrant",
             metrics=good,
             queries=COUNTS,
+            phases=_phases("computed"),
             index=_index(1400, []),
             search=_search(0.4),
+            cold=COLD,
+            closed_loop=[_closed(1, 1250.0), _closed(4, 2300.0)],
             parity=_parity("sparse", 40, {"ties": 1}),
         ),
         _backend(
             "lucene:model=ql",
+            reused=True,
             metrics=other,
             queries=COUNTS,
+            phases=_phases("engine"),
             index=_index(1398, ["471", "995"]),
             search=_search(0.8),
+            closed_loop=[_closed(2, 800.0), _closed(8, None, failed=8)],
+            open_loop=[OVERLOADED],
             notes=["1,398 of 1,400 documents are in the index; not there, because they are empty: 471, 995"],
         ),
         _backend(

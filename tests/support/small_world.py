@@ -19,7 +19,7 @@ QRELS = [("q1", "d2", 1), ("q1", "d6", 2), ("q2", "d4", 1), ("q3", "d3", 0), ("q
 _CARD = """\
 name = "{name}"
 summary = "an engine for tests"
-engine = "engines_for_tests:{engine}"
+engine = "{module}:{engine}"
 encoder = "bm25"
 
 [oracle]
@@ -71,14 +71,16 @@ def write_plain_card(folder: Path, name: str, engine: str) -> Path:
     cards = folder / "backends"
     cards.mkdir(parents=True, exist_ok=True)
     card = _CARD.partition("encoder =")[0] + 'encoder = "none"\n[oracle]\nkind = "none"\n'
-    (cards / f"{name}.toml").write_text(card.format(name=name, engine=engine))
+    (cards / f"{name}.toml").write_text(card.format(name=name, module="engines_for_tests", engine=engine))
     return folder
 
 
-def write_cards(folder: Path, **engines: str) -> Path:
-    """One card for each ``name=EngineClass``; the folder is for ``--cards``."""
+def write_cards(folder: Path, *, module: str = "engines_for_tests", encoder: str = "bm25", **engines: str) -> Path:
+    """One card for each ``name=EngineClass`` of ``module``; the folder is for ``--cards``."""
+    plain = _CARD.partition("[oracle]")[0] + '[oracle]\nkind = "none"\n'
+    card = _CARD if encoder == "bm25" else plain.replace('"bm25"', f'"{encoder}"')
     cards = folder / "backends"
     cards.mkdir(parents=True, exist_ok=True)
     for name, engine in engines.items():
-        (cards / f"{name}.toml").write_text(_CARD.format(name=name, engine=engine))
+        (cards / f"{name}.toml").write_text(card.format(name=name, module=module, engine=engine))
     return folder

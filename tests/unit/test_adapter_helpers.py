@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.adapters.disk import allocated_bytes
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
 from harness.adapters.used_columns import UsedColumns
@@ -19,6 +20,17 @@ from harness.types import Ids, SparseVectors
 
 IDS = Ids.of(["a", "b"])
 PARAMETERS = {"k1": 0.9, "idf": True}
+
+
+def test_bytes_are_allocated_blocks(tmp_path: Path) -> None:
+    assert allocated_bytes(tmp_path / "absent") == 0
+    with (tmp_path / "sparse").open("wb") as stream:
+        stream.truncate(50_000_000)
+    (tmp_path / MANIFEST).write_bytes(b"x" * 100_000)
+    assert allocated_bytes(tmp_path) < 1_000_000
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "dense").write_bytes(b"x" * 1_000_000)
+    assert 1_000_000 <= allocated_bytes(tmp_path) < 2_000_000
 
 
 def test_k() -> None:

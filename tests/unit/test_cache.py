@@ -223,3 +223,12 @@ def test_processes_that_build_the_same_entry_at_once(tmp_path):
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate(timeout=60)[0] for process in running] == ["late\n"] * 3
     assert log.read_text() == "built\n"
+
+
+def test_an_entry_that_could_not_be_built_was_not_taken_away(tmp_path: Path) -> None:
+    def fails(folder: Path) -> None:
+        raise ValueError(f"nothing goes into {folder.name}")
+
+    cache = Cache(tmp_path)
+    with pytest.raises(ValueError, match="nothing goes into"), cache.intact():
+        cache.get_or_build("plain", {"a": 1}, fails)

@@ -6,6 +6,7 @@ import pytest
 
 from harness.cards import Parameter, read_backend_card, read_dataset_card
 from harness.errors import CardError
+from harness.parameters import encoder_parameters
 
 BACKEND = """
 name = "toy"
@@ -128,13 +129,11 @@ def test_dataset_card_locates_its_data_beside_itself(tmp_path):
         ("[parameters.k1]", "[parameters.K1]", "parameter 'K1'"),
         ("[oracle]", "[oracle", "is not TOML"),
         (
-            "[parameters.k1]",
-            "[parameters.k2]",
-            "encoder 'bm25' needs the parameter 'k1' of type float: [parameters.k1]",
+            'type = "float"\ndefault = 0.4',
+            'type = "int"\ndefault = 0',
+            "'parameters.b' redeclares one of encoder 'bm25': its type is float and its scope 'encoder'",
         ),
-        ("[parameters.b]", "[parameters.bb]", "encoder 'bm25' needs the parameter 'b' of type float"),
-        ("[parameters.analyzer]", "[parameters.analyser]", "encoder 'bm25' needs the parameter 'analyzer' of type str"),
-        ('type = "float"\ndefault = 0.4', 'type = "int"\ndefault = 0', "needs the parameter 'b' of type float"),
+        ('scope = "encoder"', 'scope = "engine"', "'parameters.k1' redeclares one of encoder 'bm25'"),
         ('encoder = "bm25"', 'encoder = "none"', "'oracle.kind' is 'sparse', but without an encoder"),
         ('default = "2g"', 'default = "big"', "'big' is not of the form [1-9][0-9]*[kmg]: memory: 512m, 2g"),
         ('"[1-9][0-9]*[kmg]"', '"[1-9"', "parameter 'heap': 'pattern' is not a regular expression"),
@@ -230,3 +229,47 @@ def test_parameter_parses(kind, text, value):
 def test_parameter_refuses(kind, more, text, expected):
     with pytest.raises(ValueError, match=expected):
         parameter(kind, **more).parse(text)
+
+
+def test_what_a_parameter_affects_is_hits_unless_the_card_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "toy.toml"
+    path.write_text(BACKEND.replace("[parameters.heap]\n", '[parameters.heap]\naffects = "times"\n'))
+    card = read_backend_card(path)
+    assert (card.parameters["heap"].affects, card.parameters["k1"].affects) == ("times", "hits")
+    path.write_text(BACKEND.replace("[parameters.heap]\n", '[parameters.heap]\naffects = "memory"\n'))
+    with pytest.raises(CardError, match="affects' is 'memory', known: hits, times, nothing"):
+        read_backend_card(path)
+
+
+@pytest.mark.parametrize("encoder", ["bm25", "dense", "splade"])
+def test_an_encoder_s_parameters_are_in_every_card_that_has_it(tmp_path, encoder):
+    head = BACKEND.partition("[parameters.k1]")[0].partition("unless")[0]
+    if encoder == "dense":
+        head = head.replace('kind = "sparse"', 'kind = "none"')
+    path = write(tmp_path, "toy", head.replace('"bm25"', f'"{encoder}"', 1))
+    declared = encoder_parameters(encoder)
+    card = read_backend_card(path)
+    assert dict(card.parameters) == dict(declared)
+    assert card.scope("encoder") == tuple(declared)
+    assert ("model" in declared) == (encoder != "bm25")
+
+
+def test_a_card_changes_the_default_of_an_encoder_s_parameter(tmp_path):
+    head = BACKEND.partition("[parameters.k1]")[0].partition("unless")[0].replace('"bm25"', '"dense"', 1)
+    head = head.replace('kind = "sparse"', 'kind = "none"')
+    own = '[parameters.normalize]\ntype = "bool"\ndefault = true\nscope = "encoder"\nhelp = "unit length"\n'
+    parameters = read_backend_card(write(tmp_path, "toy", head + own)).parameters
+    assert parameters["normalize"].default is True
+    assert parameters["truncate_dim"] == encoder_parameters("dense")["truncate_dim"]
+
+
+def test_an_oracle_of_dense_vectors_needs_a_similarity(tmp_path, repository):
+    card = (repository / "backends" / "flat.toml").read_text()
+    assert read_backend_card(write(tmp_path, "flat", card)).oracle.kind == "dense"
+    for broken, message in (
+        (card.replace("[parameters.similarity]", "[parameters.space]"), "it needs the parameter 'similarity'"),
+        (card.replace('"dot", "l2"]', '"angular"]'), "it needs the parameter 'similarity'"),
+        (card.replace('kind = "dense"', 'kind = "sparse"'), "'oracle.kind' is 'sparse', but 'encoder' is 'dense'"),
+    ):
+        with pytest.raises(CardError, match=message):
+            read_backend_card(write(tmp_path, "flat", broken))

@@ -142,11 +142,14 @@ def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
     ("typed", "offered"),
     [
         ("harness comp", {"compare"}),
-        ("harness backends cs", {"csr"}),
+        ("harness backends cs", {"csr", "csr-splade"}),
         ("harness datasets cac", {"cacm"}),
         ("harness compare --dry", {"--dry-run"}),
         ("harness compare --dataset cac", {"cacm"}),
-        ("harness compare --backends csr,luc", {"csr,lucene"}),
+        (
+            "harness compare --backends csr,luc",
+            {"csr,lucene", "csr,lucene-flat", "csr,lucene-hnsw", "csr,lucene-impact"},
+        ),
         ("harness backends nothing-of-the-kind", set()),
     ],
 )

@@ -160,3 +160,14 @@ def test_names_are_completed_from_the_cards() -> None:
     assert complete_backends("zzz:k1=") == []
     assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_backend("nothing-of-the-kind") == []
+
+
+def test_fusions_and_second_stages_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    backends()
+    listed = capsys.readouterr().out
+    assert "rrf:A+B" in listed
+    assert "A|cross-encoder" in listed
+    backends("minmax")
+    assert "weights  str, default ''" in capsys.readouterr().out
+    backends("judge", output=CardFormat.JSON)
+    assert json.loads(capsys.readouterr().out)["parameters"]["candidates"]["default"] == 100

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,37 +15,34 @@ from small_world import write_collection
 from harness.analysis import analyzer_identity
 from harness.cache import Cache
 from harness.columns import save_table
-from harness.errors import DataError
+from harness.errors import DataError, EngineTimeoutError
 from harness.execution import encodings
 from harness.execution.encodings import Encodings
-from harness.execution.jobs import AnalyseJob, read_job
+from harness.execution.executor import side_by_side
+from harness.execution.jobs import AnalyseJob, read_job, write_analysed
+from harness.execution.process import Finished
 from harness.loaders import load_dataset
-from harness.plan import CompareRequest, Trial, make_plan
+from harness.plan import Trial, make_plan
 from harness.protocols import Progress
 from harness.reporting.progress import SilentDisplay
+from harness.request import CompareRequest
+from harness.testing.drive import STEP_NS, StepClock
 from harness.types import Dataset
 
 
-class WorkerInPlace:
-    """Counts terms by white space in this process, whichever analyzer was asked for, and remembers the jobs."""
+class WhiteSpace:
+    """An executor that counts terms by white space, whichever analyzer was asked for, and remembers the jobs."""
 
-    jobs: list[tuple[AnalyseJob, float | None]]
+    def __init__(self) -> None:
+        self.jobs: list[AnalyseJob] = []
 
-    def __init__(self, folder: Path, *, deadline_s: float | None = None) -> None:
+    def run(self, folder: Path, progress: Progress) -> Finished:
         job = read_job(folder)
         assert isinstance(job, AnalyseJob)
-        self._job = job
-        self.jobs.append((job, deadline_s))
-
-    def run(self, progress: Progress) -> None:
-        encodings.analyse(replace(self._job, analyzer="whitespace"), progress)
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[AnalyseJob, float | None]]:
-    monkeypatch.setattr(encodings, "Worker", WorkerInPlace)
-    monkeypatch.setattr(WorkerInPlace, "jobs", [], raising=False)
-    return WorkerInPlace.jobs
+        self.jobs.append(job)
+        time.sleep(0.2)  # so that whoever does not wait for it is seen
+        write_analysed(folder, encodings.analyse(replace(job, analyzer="whitespace"), progress, StepClock()))
+        return Finished(None, None, ())
 
 
 @pytest.fixture
@@ -51,11 +50,11 @@ def dataset(tmp_path: Path) -> Dataset:
     return load_dataset(str(write_collection(tmp_path / "small")), cache=Cache(tmp_path / "cache"))
 
 
-def made(dataset: Dataset, tmp_path: Path, deadline_s: float | None = None) -> Encodings:
+def made(dataset: Dataset, tmp_path: Path, executor: WhiteSpace) -> Encodings:
     for name, part in (("corpus", dataset.corpus), ("queries", dataset.queries)):
         save_table(tmp_path / f"{name}.arrow", pa.table({"id": part.ids.values, "text": part.texts}))
     corpus, queries = tmp_path / "corpus.arrow", tmp_path / "queries.arrow"
-    return Encodings(Cache(tmp_path / "cache"), dataset, corpus, queries, tmp_path, SilentDisplay(), deadline_s)
+    return Encodings(Cache(tmp_path / "cache"), dataset, corpus, queries, tmp_path, SilentDisplay(), executor)
 
 
 def trial(backend: str) -> Trial:
@@ -71,29 +70,29 @@ def jar(folder: Path, content: bytes) -> Path:
     return path
 
 
-def test_jars_share_no_terms_and_heaps_do(
-    dataset: Dataset, tmp_path: Path, jobs: list[tuple[AnalyseJob, float | None]]
-) -> None:
+def test_jars_share_no_terms_and_heaps_do(dataset: Dataset, tmp_path: Path) -> None:
+    executor = WhiteSpace()
     one, other = jar(tmp_path / "one", b"1"), jar(tmp_path / "other", b"2")
-    found = made(dataset, tmp_path)
+    found = made(dataset, tmp_path, executor)
     folders = [
-        found.vectors(trial(f"lucene:{given}")).folder  # type: ignore[union-attr]
+        found.vectors(trial(f"lucene:{given}"), weights=True).folders  # type: ignore[union-attr]
         for given in (f"jar={one}", f"jar={one};heap=1g", f"jar={other}", f"jar={other};k1=2.0")
     ]
-    assert [(job.jar, job.heap) for job, _ in jobs] == [(str(one), "2g"), (str(other), "2g")]
+    assert [(job.jar, job.heap) for job in executor.jobs] == [(str(one), "2g"), (str(other), "2g")]
     assert folders[0] == folders[1]
     assert len(set(folders)) == 3
 
 
 def test_a_jar_of_the_environment_is_named_too(
-    dataset: Dataset, tmp_path: Path, jobs: list[tuple[AnalyseJob, float | None]], monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = made(dataset, tmp_path)
+    executor = WhiteSpace()
+    found = made(dataset, tmp_path, executor)
     for name in ("one", "other", "one"):
         path = tmp_path / name if (tmp_path / name).exists() else jar(tmp_path / name, name.encode()).parent
         monkeypatch.setenv("HARNESS_ANSERINI_JAR", str(path / "anserini-1.7.1-fatjar.jar"))
-        found.vectors(trial("csr:analyzer=lucene-english"))
-    assert [job.jar for job, _ in jobs] == [None, None]
+        found.vectors(trial("csr:analyzer=lucene-english"), weights=True)
+    assert [job.jar for job in executor.jobs] == [None, None]
 
 
 def test_an_identity_names_what_decides_the_terms(tmp_path: Path) -> None:
@@ -104,17 +103,68 @@ def test_an_identity_names_what_decides_the_terms(tmp_path: Path) -> None:
     assert analyzer_identity("whitespace", jar=str(path)) == {}
 
 
-def test_an_analysis_has_the_deadline_of_a_trial(
-    dataset: Dataset, tmp_path: Path, jobs: list[tuple[AnalyseJob, float | None]]
-) -> None:
-    made(dataset, tmp_path, deadline_s=12.5).vectors(trial("csr:analyzer=whitespace"))
-    assert [deadline_s for _, deadline_s in jobs] == [12.5]
+def test_trials_side_by_side_share_one_analysis(dataset: Dataset, tmp_path: Path) -> None:
+    executor = WhiteSpace()
+    found = made(dataset, tmp_path, executor)
+    trials = [trial(f"csr:k1={k1}") for k1 in (0.9, 1.2, 0.9, 1.5)]
+    made_of = side_by_side(partial(found.vectors, weights=True), trials, jobs=4)
+    assert len(executor.jobs) == 1
+    folders = [vectors.folders for vectors in made_of if vectors is not None]
+    assert folders[0] == folders[2]
+    assert len(set(folders)) == 3
 
 
-@pytest.mark.usefixtures("jobs")
+def test_what_encoding_took_is_told_to_all_who_share_it_and_never_made_up(dataset: Dataset, tmp_path: Path) -> None:
+    first = made(dataset, tmp_path, WhiteSpace())
+    alone, shared = first.vectors(trial("csr"), weights=True), first.vectors(trial("qdrant"), weights=True)
+    assert alone is not None
+    assert shared is not None
+    assert alone.steps_ns == shared.steps_ns
+    assert alone.steps_ns[0] == STEP_NS
+    assert alone.steps_ns[1] is not None
+    later = made(dataset, tmp_path, WhiteSpace())
+    cached, other_weights = later.vectors(trial("csr"), weights=True), later.vectors(trial("csr:k1=2.0"), weights=True)
+    assert cached is not None
+    assert cached.steps_ns == (None, None)
+    assert other_weights is not None
+    assert other_weights.steps_ns[0] is None
+    assert other_weights.steps_ns[1] is not None
+
+
+def test_weights_are_made_for_those_who_need_them(dataset: Dataset, tmp_path: Path) -> None:
+    found = made(dataset, tmp_path, WhiteSpace())
+    counted = found.vectors(trial("csr"), weights=False)
+    assert counted is not None
+    assert counted.sparse is not None
+    assert (counted.folders, counted.sparse.documents, counted.steps_ns[1]) == (None, None, None)
+    assert not (tmp_path / "cache" / "bm25").exists()
+    weighed = found.vectors(trial("csr"), weights=True)
+    assert weighed is not None
+    assert weighed.sparse is not None
+    assert weighed.sparse.documents is not None
+    assert weighed.sparse.queries.values.tolist() == counted.sparse.queries.values.tolist()
+
+
+def test_an_analysis_that_failed_is_not_tried_again(dataset: Dataset, tmp_path: Path) -> None:
+    class Fails(WhiteSpace):
+        def run(self, folder: Path, progress: Progress) -> Finished:
+            super().run(folder, progress)
+            raise EngineTimeoutError("still running after 1 s")
+
+    executor = Fails()
+    found = made(dataset, tmp_path, executor)
+    for _ in range(2):
+        with pytest.raises(EngineTimeoutError):
+            found.vectors(trial("csr"), weights=True)
+    assert len(executor.jobs) == 1
+    with pytest.raises(EngineTimeoutError):
+        found.vectors(trial("csr:analyzer=snowball-german"), weights=True)
+    assert len(executor.jobs) == 2
+
+
 def test_documents_without_any_term_are_refused_from_the_cache_too(dataset: Dataset, tmp_path: Path) -> None:
     corpus = replace(dataset.corpus, texts=pa.chunked_array([[" "] * len(dataset.corpus)]), digest="blank", path=None)
-    found = made(replace(dataset, corpus=corpus), tmp_path)
+    found = made(replace(dataset, corpus=corpus), tmp_path, WhiteSpace())
     for _ in range(2):
         with pytest.raises(DataError, match="no document has a term under the analyzer 'whitespace'"):
-            found.vectors(trial("csr:analyzer=whitespace"))
+            found.vectors(trial("csr:analyzer=whitespace"), weights=True)

@@ -48,6 +48,13 @@ def test_each_java_error_has_its_own_error_and_remedy(error: SimpleNamespace, ki
     assert fix in str(found.fix)
 
 
+def test_the_innermost_cause_is_named_as_pyjnius_writes_it():
+    wrapped = java(
+        "java.lang.IllegalArgumentException", "outer", "outer", "at a.Place", "Caused by:", "inner: why", "at"
+    )
+    assert _translated(wrapped, "opening").what == "Lucene failed while opening: inner: why"
+
+
 def test_the_innermost_cause_is_named():
     wrapped = java(
         "java.lang.reflect.UndeclaredThrowableException",

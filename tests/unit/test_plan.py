@@ -6,8 +6,10 @@ import pytest
 from small_world import write_cards
 
 from harness.errors import UnknownNameError, UsageError
-from harness.plan import CompareRequest, Plan, make_plan
+from harness.execution.resume.stored import LookUp
+from harness.plan import Plan, make_plan
 from harness.reporting.plan import render_plan
+from harness.request import CompareRequest
 
 
 def plan(*, lucene_available: bool = True, **fields: object) -> Plan:
@@ -32,14 +34,6 @@ def test_threads_reach_backends_that_take_them() -> None:
     assert plan(threads=2, backends="csr:threads=1").trials[0].parameters["threads"] == 1
 
 
-def test_a_key_holds_what_changes_the_outcome_and_nothing_else() -> None:
-    key = plan().trials[0].key
-    assert plan(repeat=5, threads=2, seed=7, metrics="AP", deadline_s=5.0).trials[0].key == key
-    assert plan(k=10).trials[0].key != key
-    assert plan(sample_queries=5, seed=7).trials[0].key != plan(sample_queries=5, seed=8).trials[0].key
-    assert plan(backends="csr:b=0.75").trials[0].key != key
-
-
 def test_all_wrong_numbers_are_reported_together() -> None:
     with pytest.raises(UsageError, match="--k is 0; --repeat is -1"):
         plan(k=0, repeat=-1)
@@ -57,22 +51,30 @@ def test_the_command_runs_the_same_plan_again(tmp_path: Path) -> None:
     given = plan(backends="good:k1=1.5,csr", cards=cards, k=20, metrics="AP,nDCG@10", sample_queries=3)
     words = given.command()
     assert words[:4] == ["harness", "compare", "--backends", "good:k1=1.5,csr"]
+    assert "--timing" in words
+    words.remove("--timing")
+    words.remove("--no-cold")
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--k"] == "20"
     assert options["--metrics"] == "AP,nDCG@10"
     assert options["--sample-queries"] == "3"
     assert options["--cards"] == str(cards)
+    assert "--no-timing" in plan(timing=False, jobs=2).command()
+
+
+KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 
 
 def test_a_plan_in_words() -> None:
-    text = render_plan(plan(backends="csr:k1=1.5", split="dev"), "table")
+    text = render_plan(plan(backends="csr:k1=1.5", split="dev"), KNOWN, "table")
     assert "cacm, split dev" in text
     assert "csr:k1=1.5" in text
-    assert '"key"' in render_plan(plan(), "json")
-    assert "| csr |" in render_plan(plan(), "markdown")
-    assert "csr,k1,0.9" in render_plan(plan(), "csv")
+    assert f"runs: no outcome is stored, key {KNOWN[0].name}" in text
+    assert f'"key": "{KNOWN[0].name}"' in render_plan(plan(), KNOWN, "json")
+    assert "| csr |" in render_plan(plan(), KNOWN, "markdown")
+    assert "csr,k1,0.9" in render_plan(plan(), KNOWN, "csv")
     with pytest.raises(UnknownNameError, match="unknown format 'xml'"):
-        render_plan(plan(), "xml")
+        render_plan(plan(), KNOWN, "xml")
 
 
 def test_everything_wrong_is_said_at_once() -> None:
@@ -85,3 +87,43 @@ def test_everything_wrong_is_said_at_once() -> None:
         plan(backends="csr:analyzer=lucene-englsh")
     with pytest.raises(UsageError, match="no closed form over tie permutations for Bpref"):
         plan(ties="average", metrics="Bpref")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"jobs": 2}, r"--jobs 2 with timing: .*\n  add --no-timing"),
+        ({"repeat": 2, "timing": False}, "--repeat 2 with --no-timing"),
+        ({"isolation": "none", "deadline_s": 5.0}, "--deadline with --isolation none"),
+        ({"isolation": "none", "memory_limit": "2GiB"}, "--memory-limit with --isolation none"),
+        ({"isolation": "none", "timing": False, "jobs": 2}, "--jobs with --isolation none"),
+        ({"isolation": "thread"}, "--isolation thread: no such choice"),
+        ({"jobs": 0}, "--jobs is 0"),
+        ({"memory_limit": "2GB"}, "--memory-limit is '2GB'"),
+        ({"memory_limit": 0}, "--memory-limit is '0'"),
+    ],
+)
+def test_what_cannot_be_had_together_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(**fields)
+
+
+def test_sizes() -> None:
+    for given, expected in {"512MiB": 512 * 1024**2, "1.5 GiB": 3 * 512 * 1024**2, "1024": 1024, 7: 7}.items():
+        assert plan(memory_limit=given).execution.memory_limit_bytes == expected
+    assert plan().execution.memory_limit_bytes is None
+
+
+def test_what_a_plan_leaves_out_is_noted() -> None:
+    assert plan().notes == ()
+    (untimed,) = plan(timing=False, jobs=2).notes
+    assert "no times were taken (--no-timing)" in untimed
+    (shared,) = plan(isolation="none").notes
+    assert "memory was not measured" in shared
+
+
+def test_how_trials_are_carried_out_is_shown() -> None:
+    given = plan(timing=False, jobs=3, deadline_s=60.0, memory_limit="1GiB")
+    text = render_plan(given, KNOWN, "table")
+    assert "isolation=process, jobs=3, no timing, deadline=60 s, memory limit=1,073,741,824 bytes" in text
+    assert "isolation=none, jobs=1, repeat=2" in render_plan(plan(isolation="none", repeat=2), KNOWN, "table")

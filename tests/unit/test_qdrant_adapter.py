@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from harness.adapters.manifest import MANIFEST
 from harness.adapters.qdrant import QdrantEngine
+from harness.adapters.qdrant_points import TERMS, Vectors
 from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInputError, UnknownNameError
-from harness.protocols import Inputs, ParameterValue, Storage
+from harness.protocols import EngineInfo, Inputs, ParameterValue, Storage
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.drive import STEP_NS
 from harness.testing.oracle import to_vectors
-from harness.types import Ids, SparseVectors
+from harness.types import Ids
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 
@@ -31,12 +32,19 @@ class Hit(NamedTuple):
 class Store:
     """Remembers what it was told; loses the rows in ``losing``; has ``rounds`` rounds of optimisation to do."""
 
+    info = EngineInfo("Store", "1", "test")
+    repeated = 0
+    dimensions = None
+
     def __init__(self, losing: Sequence[int] = (), rounds: int = 0) -> None:
         self.losing, self.rounds = set(losing), rounds
         self.batches: list[tuple[int, int]] = []
         self.calls: list[str] = []
 
-    def upsert(self, vectors: SparseVectors, start: int, stop: int) -> None:
+    def make(self, dimensions: int | None) -> None:
+        assert dimensions is None
+
+    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
         self.batches.append((start, stop))
         self.calls.append("upsert")
 
@@ -57,13 +65,14 @@ class Store:
     def state(self) -> Mapping[str, ParameterValue]:
         return {"points": self.count()}
 
-    def request(self, indices: Sequence[int], values: Sequence[float], k: int) -> tuple[Any, ...]:
-        return (indices, values, k)
+    def request(self, vectors: Vectors, k: int) -> tuple[Vectors, int]:
+        return (vectors, k)
 
-    def query(self, request: tuple[Any, ...]) -> list[Hit]:
-        if request[0] == [2]:
+    def query(self, request: tuple[Vectors, int]) -> list[Hit]:
+        vectors, k = request
+        if vectors == {TERMS: ([2], [1.0])}:
             raise OSError("the engine is gone")
-        return [Hit(row, 1.0 - row / 100) for row in range(min(request[2], 3))]
+        return [Hit(row, 1.0 - row / 100) for row in range(min(k, 3))]
 
     @contextmanager
     def translated(self, doing: Callable[[], str]) -> Iterator[None]:

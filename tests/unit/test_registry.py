@@ -150,8 +150,8 @@ def test_backends_are_parsed(cards):
 
 
 def test_list_items_may_hold_commas(cards):
-    (toy,) = parse_backends(["toy:url=a,b"], cards)
-    assert toy.parameters["url"] == "a,b"
+    (toy,) = parse_backends(["toy:url=http://a/x,b"], cards)
+    assert toy.parameters["url"] == "http://a/x,b"
 
 
 def test_the_same_backend_twice_with_different_parameters(cards):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,6 @@ from harness.store import (
     ResultTables,
     check_target,
     file_name,
-    new_folder,
     read_per_query,
     read_report,
     read_stored_run,
@@ -135,8 +136,57 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "deep").exists()
 
 
-def test_new_folders_never_share_a_name(tmp_path: Path) -> None:
-    assert [new_folder(tmp_path / "reports", "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
+def test_numbered_results_never_share_a_name(tmp_path: Path) -> None:
+    tables = ResultTables(per_query_table([]), parity_table([]), None)
+    (tmp_path / "reports" / "x-3").mkdir(parents=True)  # empty: nobody's
+    places = [
+        write_result(tmp_path / "reports" / "x", sample_report(), tables, {}, qrels=None, numbered=True).name
+        for _ in range(3)
+    ]
+    assert places == ["x", "x-2", "x-3"]
+    assert all(read_report(tmp_path / "reports" / name) == sample_report() for name in places)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sample_report import sample_report
+from harness.errors import UsageError
+from harness.results.assess import parity_table, per_query_table
+from harness.store import ResultTables, write_result
+
+tables = ResultTables(per_query_table([]), parity_table([]), None)
+for _ in range(int(sys.argv[2])):
+    try:
+        write_result(Path(sys.argv[1]), sample_report(), tables, {}, qrels=None, overwrite=sys.argv[3] == "overwrite")
+        print("won")
+    except UsageError as error:
+        print(error.what)
+"""
+
+
+@pytest.mark.parametrize(("times", "mode"), [(1, "once"), (20, "overwrite")])
+def test_processes_that_write_to_one_place_at_once(tmp_path: Path, times: int, mode: str) -> None:
+    place = tmp_path / "r"
+    command = [sys.executable, "-c", WRITER, str(place), str(times), mode]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = sorted(line for process in running for line in process.communicate(timeout=60)[0].splitlines())
+    expected = ["won"] * 60 if mode == "overwrite" else [f"'{place}' already holds a result"] * 2 + ["won"]
+    assert said == expected
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert read_report(place) == sample_report()
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_what_a_killed_writer_took_away_is_put_back(tmp_path: Path) -> None:
+    write(tmp_path / "r")
+    killed = tmp_path / ".harness-killed"
+    (killed / "old" / "1").mkdir(parents=True)
+    (tmp_path / "r").rename(killed / "old" / "1" / "r")
+    (tmp_path / ".harness-killed.lock").touch()
+    write(tmp_path / "other")
+    assert read_report(tmp_path / "r") == sample_report()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "r"]
 
 
 def test_ids_with_spaces_are_kept(tmp_path: Path) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from processes import with_variable
 
 from harness.columns import save_sparse, save_table
-from harness.errors import EngineFailureError, EngineTimeoutError
-from harness.execution.jobs import TrialJob, read_trial, write_job
+from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
+from harness.execution.descendants import JOB_VARIABLE
+from harness.execution.jobs import HELD, TrialJob, read_job, read_trial, write_job
 from harness.execution.process import RemoteError, Worker
 from harness.types import SparseVectors
 
@@ -38,11 +45,12 @@ def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
     save_table(tmp_path / "queries.arrow", pa.table({"id": ["1", "2"], "text": ["y", "z"]}))
     (tmp_path / "index").mkdir()
     job = TrialJob(
-        engine=f"engines_for_tests:{engine}",
+        engine=engine if ":" in engine else f"engines_for_tests:{engine}",
         parameters={},
         corpus=str(tmp_path / "corpus.arrow"),
         queries=str(tmp_path / "queries.arrow"),
-        vectors=str(tmp_path),
+        document_vectors=str(tmp_path),
+        query_vectors=str(tmp_path),
         index_folder=str(tmp_path / "index"),
         k=10,
         repeats=repeats,
@@ -68,6 +76,9 @@ def test_a_trial_in_a_worker(tmp_path: Path) -> None:
     assert progress.phases == [("index", 3), ("warm-up", 5), ("search", 4)]
     assert progress.advanced == 3 + 5 + 4
     assert record.warm_up_queries == 5
+    assert record.warm_up_ns > 0
+    assert record.open_ns > 0
+    assert record.input == "sparse"
     assert finished.peak_rss_bytes is not None
     assert finished.peak_rss_bytes > 10_000_000
 
@@ -80,15 +91,63 @@ def test_an_expected_failure_comes_back_with_its_type(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_failure_shows_the_log(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailureError, match="ended with exit code 1") as caught:
+    with pytest.raises(RemoteError, match="an error that nobody foresaw: KeyError: 'inner detail'") as caught:
         Worker(job_folder(tmp_path, "Stumbles")).run(Recorder())
-    assert "KeyError: 'inner detail'" in str(caught.value)
-    assert "about to stumble" in (tmp_path / "log.txt").read_text()
+    assert caught.value.type_name == "EngineFailureError"
+    assert caught.value.log[0] == "about to stumble"
+    assert caught.value.log[-1] == "KeyError: 'inner detail'"
 
 
 def test_a_crash_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailureError, match="killed by signal SIGSEGV"):
+    with pytest.raises(EngineFailureError, match="killed by signal SIGSEGV") as caught:
         Worker(job_folder(tmp_path, "Segfaults")).run(Recorder())
+    assert any("engines_for_tests.py" in line for line in caught.value.log)
+
+
+def test_a_process_that_only_goes_away_is_no_success(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailureError, match="ended with exit code 0 and left no result"):
+        Worker(job_folder(tmp_path, "Leaves")).run(Recorder())
+
+
+@pytest.mark.parametrize("engine", ["HangsDeaf", "HoldsTheLock"])
+def test_whatever_an_engine_does_to_stay_it_is_ended(tmp_path: Path, engine: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(EngineTimeoutError):
+        Worker(job_folder(tmp_path, engine), deadline_s=2.0).run(Recorder())
+    assert time.monotonic() - started < 2 + 3 + 5  # the deadline, the grace, and a slow machine
+
+
+def test_an_engine_that_eats_memory_is_ended_at_its_limit(tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitError, match=r"used \d+ MiB of memory, more than the 400 MiB it was given"):
+        Worker(job_folder(tmp_path, "EatsMemory"), memory_limit_bytes=400 * 1024**2).run(Recorder())
+
+
+def test_what_a_child_takes_counts_against_the_limit(tmp_path: Path) -> None:
+    worker = Worker(job_folder(tmp_path, "ChildEatsMemory"), memory_limit_bytes=500 * 1024**2, deadline_s=60.0)
+    with pytest.raises(
+        MemoryLimitError, match=r"MiB of memory with the processes that it started, more than the 500 MiB"
+    ):
+        worker.run(Recorder())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what processes share")
+def test_pages_that_processes_share_count_once(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, "SharesMemory")
+    Worker(folder, memory_limit_bytes=800 * 1024**2, deadline_s=60.0).run(Recorder())
+    assert read_trial(folder).index.indexed == 3
+
+
+@pytest.mark.parametrize("engine", ["LeavesProcesses", "LeavesProcessesAndCrashes"])
+def test_what_an_engine_started_ends_with_its_worker(tmp_path: Path, engine: str) -> None:
+    worker = Worker(job_folder(tmp_path, engine), deadline_s=60.0)
+    with suppress(EngineFailureError):
+        worker.run(Recorder())
+    started = [int(number) for number in (tmp_path / "index" / "started").read_text().split()]
+    assert len(started) == 3
+    deadline = time.monotonic() + 5
+    while [process.pid for process in with_variable(JOB_VARIABLE, str(tmp_path))]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_hanging_engine_is_ended_at_the_deadline(tmp_path: Path) -> None:
@@ -107,3 +166,49 @@ def test_a_thread_that_an_engine_leaves_behind_does_not_hold_the_result_back(tmp
     folder = job_folder(tmp_path, "Lingers")
     Worker(folder, deadline_s=60.0).run(Recorder())
     assert read_trial(folder).index.indexed == 3
+
+
+class Releases(Recorder):
+    """Lets the trial go on some seconds after it began to hold its index open."""
+
+    def __init__(self, release: Path, *, after_s: float) -> None:
+        super().__init__()
+        self.release, self.after_s = release, after_s
+
+    def start(self, phase: str, total: int | None) -> None:
+        super().start(phase, total)
+        if phase == HELD:
+            threading.Timer(self.after_s, self.release.touch).start()
+
+
+def held_folder(tmp_path: Path, engine: str) -> Path:
+    folder = job_folder(tmp_path, f"engines_under_load:{engine}")
+    job = read_job(folder)
+    assert isinstance(job, TrialJob)
+    write_job(folder, replace(job, release=str(tmp_path / "release")))
+    return folder
+
+
+def test_the_deadline_stands_still_while_the_index_is_held_for_clients(tmp_path: Path) -> None:
+    progress = Releases(tmp_path / "release", after_s=11.0)
+    started = time.monotonic()
+    Worker(held_folder(tmp_path, "Server"), deadline_s=10.0).run(progress)
+    assert time.monotonic() - started > 11
+    assert [phase for phase, _ in progress.phases][-2:] == [HELD, "close"]
+
+
+def test_the_deadline_goes_on_after_it_was_held(tmp_path: Path) -> None:
+    progress = Releases(tmp_path / "release", after_s=0.1)
+    with pytest.raises(EngineTimeoutError, match="still running after 5 s"):
+        Worker(held_folder(tmp_path, "NeverCloses"), deadline_s=5.0).run(progress)
+    assert progress.phases[-1][0] == "close"
+
+
+def test_a_held_engine_that_dies_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailureError, match="killed by signal SIGKILL"):
+        Worker(held_folder(tmp_path, "DiesWhileHeld"), deadline_s=60.0).run(Recorder())
+
+
+def test_a_held_engine_that_grows_is_ended_at_its_limit(tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitError, match=r"more than the 400 MiB it was given"):
+        Worker(held_folder(tmp_path, "GrowsWhileHeld"), memory_limit_bytes=400 * 1024**2).run(Recorder())

@@ -1,0 +1,122 @@
+"""A Lucene index that the user already has: where its ids are, and whether it is one made of the collection."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.adapters.existing import unique_ids
+from harness.adapters.lucene_search import OpenIndex
+from harness.adapters.lucene_settings import LuceneSettings
+from harness.adapters.lucene_statistics import IndexStatistics
+from harness.analysis.terms import TermCounts
+from harness.errors import RejectedInputError
+from harness.protocols import Content, Progress
+from harness.reference.lucene import byte_lengths
+from harness.types import Ids, Int32Array
+
+__all__ = ["READABLE", "Held", "differs", "documents_of"]
+
+_NAMED = 3
+READABLE = (
+    "path= must name a folder that the Lucene of this jar can read: for an index of another version, name the Anserini "
+    "jar that made it (jar=)"
+)
+"""What to do about an index of the user's that cannot be read."""
+
+
+class Held(NamedTuple):
+    """Documents of an existing index: their ids by row, and the row of each Lucene number (int32, -1 if deleted)."""
+
+    ids: Ids
+    row_of: Int32Array
+
+
+def documents_of(index: OpenIndex, settings: LuceneSettings, id_field: str) -> Held:
+    """Ids of what is not deleted, in Lucene's order.
+
+    Raises RejectedInputError for a field that is not there, or not in every document, for ids that occur twice, and
+    for feedback without stored term vectors.
+    """
+    statistics = index.statistics
+    _require_fields(statistics, settings, id_field)
+    live = statistics.live_documents()
+    stored = statistics.stored_values(id_field)
+    ids = unique_ids([stored[number] for number in live.tolist()], f"stored field '{id_field}'")
+    row_of = np.full(len(stored), -1, dtype=np.int32)
+    row_of[live] = np.arange(len(live), dtype=np.int32)
+    return Held(ids, row_of)
+
+
+def _require_fields(statistics: IndexStatistics, settings: LuceneSettings, id_field: str) -> None:
+    indexed = statistics.indexed_fields()
+    if settings.field not in indexed:
+        raise RejectedInputError(
+            f"no document of the index has the text field '{settings.field}'",
+            fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
+        )
+    stored = statistics.stored_fields()
+    if id_field not in stored and all(one is None for one in statistics.stored_values(id_field)):
+        raise RejectedInputError(
+            f"no document of the index has the stored field '{id_field}'",
+            fix=f"name the one that holds the ids (id_field=); the first document stores {', '.join(stored) or 'none'}",
+        )
+    if settings.feedback and not statistics.has_term_vectors():
+        raise RejectedInputError(
+            f"rm3 and axiom read term vectors, and the index stores none for '{settings.field}'",
+            fix="search without feedback, or index with term vectors (Anserini: -storeDocvectors)",
+        )
+
+
+def differs(index: OpenIndex, content: Content, documents: int, progress: Progress) -> str | None:
+    """Why the scores of these queries may not be those of an oracle made of ``content``; None where they must be.
+
+    BM25 depends on the number of documents and of terms, on each document's length as its byte says it, and on the
+    postings of the queries' terms: all of them are compared, and the terms of the whole field besides, so that a term
+    which the collection lacks is one that the index lacks.
+    """
+    counts = content.terms
+    if counts is None:
+        return "nothing analysed the collection"
+    if len(content.rows) != documents:
+        return "it holds other documents"
+    deleted = int(index.reader.numDeletedDocs())
+    if deleted:
+        return f"{deleted:,} documents are deleted but not merged away, and Lucene's statistics still count them"
+    filled = int(np.count_nonzero(counts.lengths))
+    found = index.state()
+    for name, ours in (("documents_with_terms", filled), ("terms", int(counts.lengths.sum()))):
+        if found[name] != ours:
+            said = name.replace("_", " ")
+            return f"the index has {found[name]:,} {said}, the collection's part of it {ours:,}"
+    return _other_lengths(index, counts, content.documents.ids) or _other_terms(index, counts, progress)
+
+
+def _other_lengths(index: OpenIndex, counts: TermCounts, ids: Ids) -> str | None:
+    held = index.statistics.length_bytes()
+    if held is None:
+        return "the index stores no lengths of its documents (norms)"
+    filled = counts.documents.nonempty_rows
+    strange = filled[held[filled] != byte_lengths(counts.lengths)[filled]]
+    if len(strange):
+        named = ", ".join(ids.take(strange[:_NAMED]))
+        return f"{len(strange):,} documents have other lengths than the analyzer gives them: {named} first"
+    return None
+
+
+def _other_terms(index: OpenIndex, counts: TermCounts, progress: Progress) -> str | None:
+    used = np.unique(counts.documents.indices)
+    if index.statistics.terms() != counts.vocabulary.take(used):
+        return "the index has other terms than the analyzer makes of the collection"
+    asked = np.unique(counts.queries.indices)
+    progress.start("compare", len(asked))
+    by_term = counts.documents.to_scipy().tocsc()
+    for column, term in zip(asked.tolist(), counts.vocabulary.take(asked), strict=True):
+        held = index.statistics.postings(term)
+        ours = slice(int(by_term.indptr[column]), int(by_term.indptr[column + 1]))
+        same = np.array_equal(held.documents, by_term.indices[ours])
+        if not same or not np.array_equal(held.counts, by_term.data[ours]):
+            return f"the term '{term}' has other postings than the analyzer gives it"
+        progress.advance(1)
+    return None

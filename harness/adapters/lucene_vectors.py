@@ -1,0 +1,160 @@
+"""Dense vectors in Lucene: its HNSW graphs, and an exact scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.adapters.checks import require_dense
+from harness.adapters.lucene_floats import float_rows
+from harness.adapters.lucene_rows import RowsEngine
+from harness.errors import RejectedInputError
+from harness.java_bridge import JavaBridge
+from harness.protocols import Capabilities, Inputs, ParameterValue
+from harness.types import Float32Array
+
+__all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
+
+_FIELD = "vector"
+_MOST_DIMENSIONS = 1024
+_BATCH = 1024
+_CODECS = "org.apache.lucene.codecs"
+_LEAF = "org.apache.lucene.index.LeafReaderContext"
+_FUNCTIONS = {"cosine": "DOT_PRODUCT", "dot": "MAXIMUM_INNER_PRODUCT", "l2": "EUCLIDEAN"}
+
+
+class _VectorsEngine(RowsEngine[Float32Array]):
+    """Scores are made of Lucene's, which are all positive: ``2s - 1`` for cosine; for the dot product ``s - 1``, and
+    ``1 - 1/s`` where ``s < 1``; ``1 - 1/s`` for l2, the negative squared distance. Under cosine, vectors are brought to
+    length 1 first, and compared by Lucene's DOT_PRODUCT.
+    """
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._similarity = str(parameters["similarity"])
+        self._dimensions: int | None = None
+
+    def require(self, inputs: Inputs, what: str) -> Float32Array:
+        """Dense vectors of at most 1,024 dimensions, those of the index; see :func:`require_dense`."""
+        known = self._dimensions if what == "query" else None
+        vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=known)
+        if vectors.shape[1] > _MOST_DIMENSIONS:
+            raise RejectedInputError(
+                f"the {what} vectors have {vectors.shape[1]} dimensions; Lucene takes at most {_MOST_DIMENSIONS}",
+                fix=f"encode with truncate_dim={_MOST_DIMENSIONS} where the model allows it, or use another engine",
+            )
+        return vectors
+
+    def configure(self, bridge: JavaBridge, configuration: Any) -> None:  # noqa: ANN401 - a Java object
+        """Write vectors in the format of the engine: the codec keeps it in a field that only Java's own code sets."""
+        codec = bridge.load(f"{_CODECS}.lucene99.Lucene99Codec")()
+        bridge.set_field(codec, "defaultKnnVectorsFormat", self.vectors_format(bridge))
+        configuration.setCodec(codec)
+
+    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+        """Lucene's format of vectors."""
+        raise NotImplementedError
+
+    def documents(self, bridge: JavaBridge, vectors: Float32Array) -> Iterator[tuple[int, Any]]:
+        """Documents of one field, made inside the JVM."""
+        functions = bridge.load("org.apache.lucene.index.VectorSimilarityFunction")
+        kind = "org.apache.lucene.document.KnnFloatVectorField"
+        signature = "(Ljava/lang/String;[FLorg/apache/lucene/index/VectorSimilarityFunction;)V"
+        field = bridge.bind(bridge.constructor(kind, signature), 0, bridge.string(_FIELD))
+        field = bridge.bind(field, 1, getattr(functions, _FUNCTIONS[self._similarity]))
+        alone = bridge.static_method("java.util.Collections", "singletonList", "(Ljava/lang/Object;)Ljava/util/List;")
+        to_document = bridge.function(bridge.chain(field, alone))
+        for start in range(0, len(vectors), _BATCH):
+            batch = self._directed(vectors[start : start + _BATCH])
+            yield len(batch), float_rows(bridge, batch).map(to_document).toList()
+
+    def queries(self, bridge: JavaBridge, vectors: Float32Array, depth: int) -> list[Any]:
+        """Lucene's own queries for the nearest vectors."""
+        kind = "org.apache.lucene.search.KnnFloatVectorQuery"
+        make = bridge.bind(bridge.constructor(kind, "(Ljava/lang/String;[FI)V"), 0, bridge.string(_FIELD))
+        make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(depth)))
+        built = float_rows(bridge, self._directed(vectors)).map(bridge.function(make)).toList()
+        return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(vectors))]
+
+    def candidates(self, depth: int) -> int:
+        """How many candidates a search for ``depth`` documents keeps in each segment."""
+        return depth
+
+    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
+        """Note the dimensions, which queries must have too."""
+        sizes = [leaf.getFloatVectorValues(_FIELD).dimension() for leaf in _leaves(bridge, reader)]
+        self._dimensions = int(sizes[0]) if sizes else None
+
+    def scores(self, found: Float32Array) -> Float32Array:
+        """Cosines, dot products or negative squared distances."""
+        wide = found.astype(np.float64)
+        lowest = np.finfo(np.float32).tiny  # a score that went below float32's range is no infinity
+        inverse = 1 - 1 / np.maximum(wide, lowest)
+        if self._similarity == "cosine":
+            scores = 2 * wide - 1
+        elif self._similarity == "l2":
+            scores = inverse
+        else:
+            scores = np.where(wide < 1, inverse, wide - 1)
+        narrow: Float32Array = scores.astype(np.float32)
+        return narrow
+
+    def _directed(self, vectors: Float32Array) -> Float32Array:
+        if self._similarity != "cosine":
+            return vectors
+        wide = vectors.astype(np.float64)
+        directed: Float32Array = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+        return directed
+
+
+class LuceneHnswEngine(_VectorsEngine):
+    """Lucene's HNSW graph of each segment. One thread writes, and levels are drawn with a fixed seed: builds are equal.
+
+    A search keeps ``ef_search`` candidates in each segment's graph (Lucene calls it the query's k), at least as many
+    as documents are asked for; a segment with no more vectors than that is scanned.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
+    )
+    name = "lucene-hnsw"
+    of_search = ("ef_search",)
+
+    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+        """With the graph's parameters."""
+        links, width = int(self.parameters["max_connections"]), int(self.parameters["beam_width"])
+        return bridge.load(f"{_CODECS}.lucene99.Lucene99HnswVectorsFormat")(links, width)
+
+    def candidates(self, depth: int) -> int:
+        """``ef_search``, or more where more documents are asked for."""
+        return max(depth, int(self.parameters["ef_search"]))
+
+    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
+        """How many vectors the segments' graphs hold, by the graphs themselves."""
+        graphs = []
+        for leaf in _leaves(bridge, reader):
+            vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf).getVectorReader()
+            fields = bridge.cast(f"{_CODECS}.perfield.PerFieldKnnVectorsFormat$FieldsReader", vectors)
+            field = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(_FIELD))
+            graphs.append(int(field.getGraph(_FIELD).size()))
+        return {"vectors_in_graph": sum(graphs)}
+
+
+class LuceneFlatEngine(_VectorsEngine):
+    """An exact scan of all vectors, by Anserini's flat format and Lucene's own query; equal scores by row ascending."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
+    )
+    name = "lucene-flat"
+
+    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+        """Without a graph."""
+        return bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()
+
+
+def _leaves(bridge: JavaBridge, reader: Any) -> list[Any]:  # noqa: ANN401 - Java objects
+    leaves = reader.leaves()
+    return [bridge.cast(_LEAF, leaves.get(place)).reader() for place in range(leaves.size())]

@@ -1,0 +1,352 @@
+"""Qdrant through ``qdrant-client``: a server over REST or gRPC, or the client's local mode. One code path for both."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from harness.adapters.address import Address
+from harness.adapters.disk import allocated_bytes
+from harness.adapters.faults import Cause, FaultError, shown
+from harness.adapters.qdrant_address import address_of
+from harness.adapters.qdrant_client_config import collection_of, search_parameters
+from harness.adapters.qdrant_connect import connect
+from harness.adapters.qdrant_faults import Retrier, require_client, translated
+from harness.adapters.qdrant_graphs import in_graphs_of_server
+from harness.adapters.qdrant_points import DENSE, SCROLL, TERMS, Vector, Vectors, points_of
+from harness.adapters.qdrant_settings import QdrantSettings
+from harness.adapters.qdrant_vector_settings import DenseSettings
+from harness.errors import EngineFailureError, EngineUnavailableError
+from harness.protocols import LEFT_BEHIND, EngineInfo, Inputs, ParameterValue, Storage
+
+__all__ = ["COLLECTION_FILE", "ClientStore"]
+
+COLLECTION_FILE = "collection.json"
+"""Beside the manifest: which collection of which server holds the index."""
+
+_LOCAL = "local"
+_POLL_S = 0.1
+_GONE_S = 1.5
+_ANSWER_S = 2.0
+"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+_ALL_DETAILS = 10
+_LOCAL_NOTE = (
+    "this is not Qdrant but the re-implementation in Python that qdrant-client carries: its figures say nothing about "
+    "Qdrant's speed, and its idf counts documents without terms"
+)
+_log = logging.getLogger("harness")
+
+
+class ClientStore:
+    """One collection. Points are numbered by row; a sparse vector may be empty.
+
+    ``address`` is None in local mode. A store that created its collection removes it when it is closed, unless it is
+    to be kept; one that found it leaves it alone.
+    """
+
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - the client is imported late
+        collection: str,
+        settings: QdrantSettings,
+        *,
+        info: EngineInfo,
+        address: Address | None = None,
+        described: Mapping[str, ParameterValue] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """``described`` is what is known of the way to the server; ``folder`` is the index's, where it has one."""
+        self.info, self.collection = info, collection
+        self._client, self._settings, self._address, self._folder = client, settings, address, folder
+        self._described, self._owns = dict(described or {}), False
+        self._names = {TERMS: TERMS, DENSE: DENSE}
+        self.dimensions: int | None = None
+        self._models = require_client("qdrant_client.models")
+        self._parameters = None if settings.dense is None else search_parameters(self._models, settings.dense)
+        self._retrier = Retrier(settings.server.retry_s if address is not None else 0)
+
+    @classmethod
+    def create(cls, folder: Path, settings: QdrantSettings) -> ClientStore:
+        """The way to a new collection, named after ``folder``; raises what :func:`connect` raises. See :meth:`make`."""
+        key = re.sub(r"[^A-Za-z0-9_-]", "", folder.name)[:40]
+        return cls._connected(folder, settings, f"harness-{key}-{secrets.token_hex(4)}")
+
+    @classmethod
+    def load(cls, folder: Path, settings: QdrantSettings) -> ClientStore:
+        """The collection that ``folder`` names; raises EngineUnavailableError when it is gone or cannot be told."""
+        store = cls._connected(folder, settings, _read(folder))
+        try:
+            if not store.exists():
+                raise EngineUnavailableError(
+                    f"the collection '{store.collection}' of the index in '{folder}' does not exist any more",
+                    fix="it is removed when the engine that made it closes: build it with keep=true, or index again",
+                )
+            store.dimensions = store.found_dimensions() if settings.dense is not None else None
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def _connected(cls, folder: Path, settings: QdrantSettings, collection: str) -> Self:
+        if settings.mode == "local":
+            info = EngineInfo("qdrant-client's local mode", version("qdrant-client"), "local", _LOCAL_NOTE)
+            client = _local_client(folder / _LOCAL)
+            return cls(client, collection, settings, info=info, folder=folder)
+        address = address_of(settings.server)
+        found = connect(address, settings.server)
+        described: dict[str, ParameterValue] = {
+            "server": address.url,
+            "transport": found.transport,
+            "authentication": address.authentication,
+        }
+        info = EngineInfo("Qdrant", found.version, f"server, {found.transport}", found.doubt)
+        return cls(found.client, collection, settings, info=info, address=address, described=described, folder=folder)
+
+    def make(self, dimensions: int | None) -> None:
+        """Make the empty collection; an answer that was lost on the way does not matter."""
+        if self._folder is not None:
+            _write(self._folder, self.collection)
+        self._owns = self._settings.mode == "server"
+        self.dimensions = dimensions
+        with self.translated(lambda: f"creating the collection '{self.collection}'"):
+            collection = collection_of(self._models, self._settings, dimensions)
+            try:
+                self._call(lambda: self._client.create_collection(self.collection, **collection))
+            except FaultError as error:
+                # the name is random: what exists was made by a try whose answer was lost
+                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
+                    raise
+
+    def found_dimensions(self) -> int:
+        """Of the dense vectors in the collection, by its configuration."""
+        with self.translated(lambda: f"looking at the collection '{self.collection}'"):
+            config = self._call(lambda: self._client.get_collection(self.collection)).config
+        return int(config.params.vectors[DENSE].size)
+
+    def exists(self) -> bool:
+        """Whether the collection is there."""
+        with self.translated(lambda: f"looking for the collection '{self.collection}'"):
+            return bool(self._call(lambda: self._client.collection_exists(self.collection)))
+
+    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
+        """Store rows ``start`` to ``stop`` as points of those numbers; several threads may do so at once."""
+        point = self._models.PointStruct
+        points = [
+            point(id=row, vector={name: self._of_client(vector) for name, vector in vectors.items()})
+            for row, vectors in points_of(documents, start, stop)
+        ]
+        with self.translated(lambda: f"storing documents {start} to {stop - 1}"):
+            self._call(lambda: self._client.upsert(self.collection, points, wait=True))
+
+    def _of_client(self, vector: Vector) -> Any:  # noqa: ANN401 - the client is imported late
+        if isinstance(vector, tuple):
+            return self._models.SparseVector(indices=vector[0], values=vector[1])
+        return vector
+
+    def optimise(self) -> bool:
+        """Wait a moment when the server's optimiser is at work; False when it is idle."""
+        with self.translated(lambda: "waiting for the optimiser"):
+            info = self._call(lambda: self._client.get_collection(self.collection))
+        status, queue = str(getattr(info.status, "value", info.status)), getattr(info, "update_queue", None)
+        if status == "red":
+            said = shown(str(info.optimizer_status), self._address)
+            raise EngineFailureError(
+                f"the collection '{self.collection}' is in state red: {said}",
+                fix="the server's log says what its optimiser failed at",
+            )
+        if status == "green" and not (queue is not None and (queue.length or queue.deferred_points)):
+            return False
+        if status == "grey":  # the optimiser waits for an update since the server was started again
+            with self.translated(lambda: "waking the optimiser"):
+                self._call(
+                    lambda: self._client.update_collection(
+                        self.collection, optimizers_config=self._models.OptimizersConfigDiff()
+                    )
+                )
+        time.sleep(_POLL_S)
+        return True
+
+    def flush(self) -> None:
+        """Nothing to do: a server writes by its own schedule, local mode at once."""
+
+    def count(self) -> int:
+        """Number of points, by an exact count."""
+        with self.translated(lambda: "counting the points"):
+            return int(self._call(lambda: self._client.count(self.collection, exact=True)).count)
+
+    def rows(self) -> Iterator[int]:
+        """Row numbers of all points, page by page."""
+        offset: Any = None
+        while True:
+            with self.translated(lambda: "listing the points"):
+                page, offset = self._call(lambda: self._scroll(offset))  # noqa: B023 - called before offset changes
+            yield from (int(record.id) for record in page)
+            if offset is None:
+                return
+
+    def _scroll(self, offset: Any) -> Any:  # noqa: ANN401 - the client's own types
+        return self._client.scroll(self.collection, limit=SCROLL, offset=offset, with_payload=False, with_vectors=False)
+
+    def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the nearest points to its only vector."""
+        ((name, vector),) = vectors.items()
+        return self._models.QueryRequest(
+            query=self._of_client(vector),
+            using=self._names[name],
+            params=self._parameters,
+            limit=k,
+            with_payload=False,
+            with_vector=False,
+        )
+
+    def query(self, request: Any) -> list[Any]:  # noqa: ANN401
+        """Hits of a query, best first, each with ``id`` and ``score``; raises FaultError."""
+        answer = self._call(
+            lambda: self._client.query_points(
+                self.collection,
+                query=request.query,
+                using=request.using,
+                search_params=request.params,
+                limit=request.limit,
+                with_payload=False,
+                with_vectors=False,
+            )
+        )
+        hits: list[Any] = answer.points
+        return hits
+
+    def query_batch(self, requests: Sequence[Any]) -> list[list[Any]]:
+        """Hits of several queries in one call; raises FaultError."""
+        answers = self._call(lambda: self._client.query_batch_points(self.collection, requests))
+        return [answer.points for answer in answers]
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far."""
+        return self._retrier.repeated
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """The context in which to call :meth:`query`."""
+        return translated(self._address, doing)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Where the index is and what the server says of it; how often a call had to be made again."""
+        with self.translated(lambda: "asking for the state of the collection"):
+            info = self._call(lambda: self._client.get_collection(self.collection))
+        server = self._settings.server
+        placed: dict[str, ParameterValue] = {}
+        if self._address is not None:
+            placed = {"collection": self.collection, "kept": server.keep, "shards": server.shards}
+            placed |= {"replicas": server.replicas, "repeated_calls": self.repeated}
+        return {
+            **self._described,
+            **placed,
+            "points": int(info.points_count or 0),
+            "indexed_vectors": int(info.indexed_vectors_count or 0),
+            "segments": int(info.segments_count),
+            **({} if self._settings.dense is None else self._of_graphs(self._settings.dense, info)),
+        }
+
+    def _of_graphs(self, dense: DenseSettings, info: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - of the client
+        """How many vectors are in graphs; nothing where the server does not tell."""
+        if self._address is None or self.dimensions is None:
+            return {"vectors_in_graph": 0}  # local mode has none
+        shards = self._shards_told()
+        segments = [one for shard in shards for one in shard.get("segments") or []] if shards is not None else None
+        indexed = min(int(info.indexed_vectors_count or 0), int(info.points_count or 0))
+        found = in_graphs_of_server(indexed, segments or None, dense, self.dimensions)
+        return {} if found is None else {"vectors_in_graph": found}
+
+    def storage(self) -> Storage:
+        """Allocated bytes of local mode's files, or the server's own estimate of its vectors' bytes; no log.
+
+        A server tells nothing about its disk, and its estimate only where its telemetry may be read and every shard is
+        its own: else the bytes are None.
+        """
+        if self._address is None and self._folder is not None:
+            return Storage(allocated_bytes(self._folder / _LOCAL), 0)
+        shards = self._shards_told()
+        try:
+            return Storage(sum(int(shard["vectors_size_bytes"]) for shard in shards) if shards else None, 0)
+        except (KeyError, TypeError, ValueError):
+            return Storage(None, 0)
+
+    def _shards_told(self) -> list[Mapping[str, Any]] | None:
+        """What the server's telemetry says of each shard; None where it does not, or not of all of them."""
+        request = self._client.http.client.request
+        try:
+            answer = Retrier(0).call(
+                lambda: request(type_=dict, method="GET", url="/telemetry", params={"details_level": _ALL_DETAILS})
+            )
+            held = answer["result"]["collections"]["collections"]
+            (shards,) = (one["shards"] for one in held if one["id"] == self.collection)
+            return [{**shard["local"]} for shard in shards]
+        except (FaultError, KeyError, TypeError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """Remove the collection when it is this store's to remove, and let go of the client."""
+        self._retrier.give_up()
+        try:
+            if self._owns and not self._settings.server.keep:
+                self._remove()
+        finally:
+            self._client.close()
+
+    def _remove(self) -> None:
+        """Called after failures too: what fails here must not hide them, and nobody waits for a server that hangs."""
+        faults: list[str] = []
+
+        def remove() -> None:
+            try:
+                Retrier(_GONE_S).call(lambda: self._client.delete_collection(self.collection))
+            except FaultError as error:
+                faults.append(shown(str(error), self._address))
+
+        removing = threading.Thread(target=remove, daemon=True)
+        removing.start()
+        removing.join(_ANSWER_S)
+        if removing.is_alive():
+            faults.append(f"no answer within {_ANSWER_S:g} s")
+        if faults:
+            _log.warning(
+                "%sthe collection '%s' could not be removed: %s; 'harness doctor --remove-left-collections' does it",
+                *(LEFT_BEHIND, self.collection, " ".join(faults)),
+            )
+
+    def _call(self, operation: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the client returns
+        return self._retrier.call(operation)
+
+
+def _local_client(path: Path) -> Any:  # noqa: ANN401 - the client is imported late
+    client = require_client().QdrantClient
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "not recommended for more than 20,000 points": the report names the mode
+        with translated(None, lambda: f"opening '{path}'"):
+            return Retrier(0).call(lambda: client(path=str(path)))
+
+
+def _write(folder: Path, collection: str) -> None:
+    (folder / COLLECTION_FILE).write_bytes(orjson.dumps({"collection": collection}))
+
+
+def _read(folder: Path) -> str:
+    path = folder / COLLECTION_FILE
+    try:
+        return str(orjson.loads(path.read_bytes())["collection"])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise EngineUnavailableError(
+            f"'{path}' does not say which collection holds the index: {error}", fix="delete the folder and index again"
+        ) from error

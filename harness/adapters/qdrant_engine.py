@@ -1,0 +1,218 @@
+"""Qdrant as an engine: what is sent, what came of it, what it answers, whatever vectors its points have.
+
+How Qdrant is reached is behind :class:`~harness.adapters.qdrant_store.QdrantStore`: :mod:`harness.adapters.qdrant_edge`
+is the engine in the process, :mod:`harness.adapters.qdrant_client_store` a server, or the Python re-implementation in
+its client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from harness.adapters.checks import require_announced_ids, require_positive_k
+from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.qdrant_search import search_in_batches, search_one_by_one
+from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
+from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_store
+from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocumentsError, RejectedInputError
+from harness.protocols import (
+    Capabilities,
+    Clock,
+    EngineInfo,
+    IndexReport,
+    Inputs,
+    ParameterValue,
+    Progress,
+    SearchResult,
+    Storage,
+)
+from harness.types import Float32Array, Ids, Int32Array
+
+__all__ = ["PointsEngine"]
+
+_CLIENT = "qdrant-client"
+_NANOSECONDS = 1_000_000_000
+
+
+class PointsEngine:
+    """What engines on Qdrant have in common; a subclass says which vectors a point has."""
+
+    capabilities: ClassVar[Capabilities]
+    name: ClassVar[str]
+    """In the manifest of an index, and in messages."""
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        self._parameters = dict(parameters)
+        self._settings = self.settings_of(parameters)
+        self._store: QdrantStore | None = None
+        self._folder = Path()
+        self._ids = Ids.of([])
+        self._indexed = False
+
+    @classmethod
+    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> QdrantSettings:
+        """The card's parameters, typed."""
+        raise NotImplementedError
+
+    def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:
+        """Refuse vectors that Qdrant would take and answer wrongly; the dimensions of dense ones, None without any.
+
+        ``what`` is ``"document"`` or ``"query"``; ``dimensions`` are those of the index, None where it decides nothing.
+        """
+        raise NotImplementedError
+
+    def state_of(self, documents: Inputs) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - of subclasses
+        """What the report says beside the store's own account of the index."""
+        return {}
+
+    @classmethod
+    def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """The mode and the version of what answers, found without loading an engine; a server is asked.
+
+        Raises EngineUnavailableError when the server does not answer.
+        """
+        from harness.adapters import qdrant_edge
+
+        mode = mode_of(parameters)
+        if mode == "edge":
+            return {"mode": mode, **_version_of(qdrant_edge.PACKAGE)}
+        if mode == "local":
+            return {"mode": mode, **_version_of(_CLIENT)}
+        from harness.adapters.qdrant_address import address_of
+        from harness.adapters.qdrant_connect import connect
+
+        server = ServerSettings.of(parameters)
+        address = address_of(server)
+        found = connect(address, server)
+        found.client.close()
+        return {"mode": mode, "url": address.url, "qdrant": found.version}
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        """Start on an empty folder, or on one that holds this index; raises EngineUnavailableError, and
+        RejectedInputError when the index was built with other parameters or from other documents.
+        """
+        self._indexed = check_manifest(folder, self.name, self._parameters, ids, free=FREE_ON_REOPENING)
+        self._folder, self._ids = folder, ids
+        self._store = open_store(folder, self._settings, exists=self._indexed)
+        if self._indexed and (held := self._store.count()) != len(ids):
+            self.close()
+            raise LostDocumentsError(
+                f"the index in '{folder}' holds {held} of {len(ids)} documents", fix="delete the folder and index again"
+            )
+        return self._store.info
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Send all documents in batches, optimise until idle, count, and list what is missing.
+
+        Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
+        Raises RejectedInputError, EngineUnavailableError, EngineTimeoutError, EngineFailureError.
+        """
+        store = self._opened()
+        if self._indexed:
+            raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
+        require_announced_ids(documents, self._ids)
+        store.make(self.require(documents, "document", None))
+        started = clock()
+        self._send(store, documents, progress)
+        sent = clock()
+        progress.start("optimise", None)
+        self._optimise_until_idle(store, clock)
+        store.flush()
+        ready = clock()
+        missing = self._missing(store, len(documents))
+        write_manifest(self._folder, self.name, self._parameters, documents.ids)
+        self._indexed = True
+        indexed = len(documents) - len(missing)
+        state = {**store.state(), **self.state_of(documents)}
+        return IndexReport(len(documents), indexed, missing, sent - started, ready - sent, state)
+
+    def _send(self, store: QdrantStore, documents: Inputs, progress: Progress) -> None:
+        progress.start("index", len(documents))
+        size, every = self._settings.batch_size, self._settings.optimize_every
+        batches = [(start, min(start + size, len(documents))) for start in range(0, len(documents), size)]
+        if self._settings.senders > 1:
+            self._send_at_once(store, documents, batches, progress)
+            return
+        for start, stop in batches:
+            store.upsert(documents, start, stop)
+            if every and start // every != stop // every:
+                store.optimise()
+            progress.advance(stop - start)
+
+    def _send_at_once(
+        self, store: QdrantStore, documents: Inputs, batches: Sequence[tuple[int, int]], progress: Progress
+    ) -> None:
+        pool = ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
+        try:
+            sent = {pool.submit(store.upsert, documents, *batch): batch for batch in batches}
+            for done in as_completed(sent):
+                done.result()
+                start, stop = sent[done]
+                progress.advance(stop - start)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
+
+    def _optimise_until_idle(self, store: QdrantStore, clock: Clock) -> None:
+        deadline = clock() + int(self._settings.optimize_timeout_s * _NANOSECONDS)
+        while store.optimise():
+            if clock() > deadline:
+                raise EngineTimeoutError(
+                    f"Qdrant was still optimising after {self._settings.optimize_timeout_s:g} s",
+                    fix="raise 'optimize_timeout_s'",
+                )
+
+    def _missing(self, store: QdrantStore, documents: int) -> Int32Array:
+        if store.count() == documents:
+            return np.array([], dtype=np.int32)
+        held = np.zeros(documents, dtype=bool)
+        held[np.fromiter(store.rows(), dtype=np.int64)] = True
+        return np.flatnonzero(~held).astype(np.int32)
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        """The best ``k`` of each query; ``transfer_ns`` is the time from Qdrant's list of Python hits to arrays.
+
+        The engine makes that list inside its own call, so its making counts as search. A query without a vector is not
+        sent: it has no hits. Raises RejectedInputError and EngineFailureError.
+        """
+        store = self._opened()
+        if not self._indexed:
+            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
+        require_positive_k(k)
+        self.require(queries, "query", store.dimensions)
+        limit, batch = min(k, max(1, len(self._ids))), self._settings.server.search_batch
+        if batch > 1:
+            return search_in_batches(cast("BatchingStore", store), queries, limit, batch, clock, self.columns)
+        return search_one_by_one(store, queries, limit, clock, self.columns)
+
+    def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
+        """Rows and scores of hits."""
+        rows = np.fromiter([hit.id for hit in hits], dtype=np.int32, count=len(hits))
+        return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
+
+    def storage(self) -> Storage:
+        """Allocated bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
+        return self._opened().storage()
+
+    def close(self) -> None:
+        """Release the shard, and remove the server's collection where this engine made it; again does nothing."""
+        store, self._store, self._indexed = self._store, None, False
+        if store is not None:
+            store.close()
+
+    def _opened(self) -> QdrantStore:
+        if self._store is None:
+            raise EngineUnavailableError(f"the {self.name} engine is closed", fix="open it first")
+        return self._store
+
+
+def _version_of(package: str) -> dict[str, str]:
+    try:
+        return {package: version(package)}
+    except PackageNotFoundError:
+        return {package: "not installed"}

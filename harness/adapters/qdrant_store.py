@@ -1,0 +1,82 @@
+"""What the adapter needs of a Qdrant, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.adapters.qdrant_points import Vectors
+from harness.adapters.qdrant_settings import QdrantSettings
+from harness.protocols import EngineInfo, Inputs, ParameterValue, Storage
+
+__all__ = ["BatchingStore", "QdrantStore", "open_store"]
+
+
+class QdrantStore(Protocol):
+    """One collection. Errors come translated, but for :meth:`query`."""
+
+    info: EngineInfo
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+
+    @property
+    def dimensions(self) -> int | None:
+        """Of the dense vectors that it holds; None before there is a collection, and where it has none."""
+
+    def make(self, dimensions: int | None) -> None:
+        """Make the empty collection, for dense vectors of ``dimensions`` (None: for none)."""
+
+    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
+        """Store rows ``start`` to ``stop`` as points of those numbers."""
+
+    def optimise(self) -> bool:
+        """Run the optimisers that are due; False when there was nothing to do."""
+
+    def flush(self) -> None:
+        """Bring everything to disk."""
+
+    def count(self) -> int:
+        """Number of points."""
+
+    def rows(self) -> Iterator[int]:
+        """Row numbers of all points."""
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """The engine's account of its index."""
+
+    def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the nearest points to its only vector."""
+
+    def query(self, request: Any) -> list[Any]:  # noqa: ANN401
+        """Hits, best first, each with ``id`` and ``score``."""
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """The context in which to call :meth:`query`."""
+
+    def storage(self) -> Storage:
+        """Allocated bytes."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class BatchingStore(QdrantStore, Protocol):
+    """A store that answers several queries in one call; errors are the caller's to translate."""
+
+    def query_batch(self, requests: Sequence[Any]) -> list[list[Any]]:
+        """Hits of each request."""
+
+
+def open_store(folder: Path, settings: QdrantSettings, *, exists: bool) -> QdrantStore:
+    """The store of the mode: with a collection when ``folder`` has one, else without, ready to make one."""
+    if settings.mode == "edge":
+        from harness.adapters.qdrant_edge import EdgeStore
+
+        return EdgeStore.load(folder, settings) if exists else EdgeStore.create(folder, settings)
+    from harness.adapters.qdrant_client_store import ClientStore
+
+    return ClientStore.load(folder, settings) if exists else ClientStore.create(folder, settings)

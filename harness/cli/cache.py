@@ -1,0 +1,214 @@
+"""The verb ``cache``: what is kept for re-use, whether it is whole, and how to get rid of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import ExitCode
+from harness.cli.cards import CardFormat
+from harness.cli.cards import FormatOption as CardFormatOption
+from harness.cli.plain import plain_table
+from harness.errors import CacheError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from harness.cache import JSON, Cache
+    from harness.cache_entries import Entry
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List, verify or remove what earlier commands left for re-use: prepared texts, terms, weights, vectors, "
+    "scores of second stages, and the trials that `harness compare --resume` takes up.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_KINDS = ("texts", "terms", "bm25", "embeddings", "rerank", "trials")
+_UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_MEBIBYTE = 1024**2
+_SHORT = 12
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
+
+KindOption = Annotated[
+    str | None, typer.Option("--kind", help=f"Only entries of this kind: {', '.join(_KINDS)}.", metavar="KIND")
+]
+
+
+@app.command("list")
+def list_(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
+    """List the entries, the oldest of each kind first."""
+    cache = _cache()
+    entries = _of_kind(cache, kind)
+    if output is CardFormat.JSON:
+        typer.echo(json.dumps([_described(entry) for entry in entries], indent=2))
+        return
+    if not entries:
+        typer.echo(_nothing(cache, kind))
+        return
+    header = ("kind", "entry", "MiB", "age", "state", "made from")
+    typer.echo(plain_table(header, [_row(entry) for entry in entries]))
+    typer.echo(f"\n{_counted(entries)} in '{cache.root}'")
+
+
+@app.command("verify")
+def verify(kind: KindOption = None, output: CardFormatOption = CardFormat.TABLE) -> None:
+    """Compare every file with its checksum.
+
+    Damaged entries are named, and the exit code is 1 when there are any.
+    """
+    cache = _cache()
+    entries = _of_kind(cache, kind)
+    faults = [(entry, entry.fault()) for entry in entries]
+    damaged = [(entry, fault) for entry, fault in faults if fault is not None]
+    if output is CardFormat.JSON:
+        typer.echo(json.dumps([{**_named(entry), "fault": fault} for entry, fault in faults], indent=2))
+    elif not entries:
+        typer.echo(_nothing(cache, kind))
+    else:
+        for entry, fault in damaged:
+            typer.echo(f"damaged: {entry.kind} {entry.name[:_SHORT]} ('{entry.path}'): {fault}")
+        typer.echo(f"{len(damaged)} damaged" if damaged else f"{_counted(entries)}, every checksum is right")
+    if damaged:
+        typer.echo("a damaged entry is never used: it is made anew when it is needed, or remove it", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("remove")
+def remove(
+    entries: Annotated[
+        list[str] | None, typer.Argument(help="Entries, by the first digits of their names.", show_default=False)
+    ] = None,
+    kind: KindOption = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only what is older than this: 45m, 12h, 30d, 8w.", metavar="AGE")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every entry.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove entries.
+
+    Those that are named, or all that --kind and --older-than choose. What a running process builds stays, and while a
+    comparison runs everything but trials stays, because its workers may read it. What is removed is made anew when it
+    is needed again.
+    """
+    if not (entries or kind or older_than or everything):
+        raise UsageError("nothing says what to remove", fix="name entries, or use --kind, --older-than or --all")
+    age_s = _age_s(older_than)
+    cache = _cache()
+    now = time.time()
+    chosen = [entry for entry in _named_entries(cache, entries, kind) if now - entry.made >= age_s]
+    if chosen and not yes and not _agreed(chosen):
+        typer.echo("nothing was removed", err=True)
+        return
+    _remove(cache, chosen)
+
+
+def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
+    from harness.cache_entries import comparison_running, remove_entry, sweep
+
+    # asked anew for each: a comparison may begin meanwhile
+    removed = [
+        entry for entry in chosen if (entry.kind == "trials" or not comparison_running(cache)) and remove_entry(entry)
+    ]
+    if not comparison_running(cache):
+        sweep(cache)
+    typer.echo(f"removed {_counted(removed)}" if removed else "nothing was removed")
+    kept = len(chosen) - len(removed)
+    if kept:
+        raise CacheError(
+            f"{kept} of {len(chosen)} entries are in use and were kept", fix="try again when nothing else runs"
+        )
+
+
+def _named_entries(cache: Cache, prefixes: Sequence[str] | None, kind: str | None) -> list[Entry]:
+    """Raises UsageError for a name that no entry has, or that several have."""
+    known = _of_kind(cache, kind)
+    if not prefixes:
+        return known
+    chosen: dict[str, Entry] = {}
+    for prefix in prefixes:
+        found = [entry for entry in known if entry.name.startswith(prefix.lower())]
+        if len(found) != 1:
+            problem = f"{len(found)} entries begin" if found else "no entry begins"
+            raise UsageError(f"{problem} with '{prefix}'", fix="`harness cache list` shows their names")
+        chosen[found[0].name] = found[0]
+    return list(chosen.values())
+
+
+def _agreed(chosen: Sequence[Entry]) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError(f"{_counted(chosen)} would be removed", fix="pass --yes where nobody can be asked")
+    return typer.confirm(f"remove {_counted(chosen)}?", err=True)
+
+
+def _age_s(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text.strip())
+    if found is None:
+        raise UsageError(f"--older-than is '{text}'", fix="write minutes, hours, days or weeks: 45m, 12h, 30d, 8w")
+    return float(found[1]) * _UNITS_S[found[2]]
+
+
+def _cache() -> Cache:
+    from harness.cache import Cache
+
+    return Cache()
+
+
+def _of_kind(cache: Cache, kind: str | None) -> list[Entry]:
+    from harness.cache_entries import list_entries
+
+    if kind is not None and kind not in _KINDS:
+        raise UnknownNameError("kind of cache entry", kind, _KINDS)
+    return [entry for entry in list_entries(cache) if kind is None or entry.kind == kind]
+
+
+def _nothing(cache: Cache, kind: str | None) -> str:
+    return f"the cache '{cache.root}' is empty" if kind is None else f"the cache '{cache.root}' holds no {kind}"
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    number = "1 entry" if len(entries) == 1 else f"{len(entries):,} entries"
+    return f"{number}, {sum(entry.bytes for entry in entries) / _MEBIBYTE:,.1f} MiB"
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    made_from = ", ".join([*([entry.about] if entry.about else []), *_words(entry.key)])
+    size = f"{entry.bytes / _MEBIBYTE:,.1f}"
+    return (entry.kind, entry.name[:_SHORT], size, _age(time.time() - entry.made), entry.state, made_from)
+
+
+def _age(seconds: float) -> str:
+    for unit in ("w", "d", "h"):
+        if seconds >= 2 * _UNITS_S[unit]:
+            return f"{seconds / _UNITS_S[unit]:.0f}{unit}"
+    return f"{max(seconds, 0.0) / _UNITS_S['m']:.0f}m"
+
+
+def _words(key: Mapping[str, JSON]) -> Iterator[str]:
+    """The plain values of a key, digests cut to their first digits; what is nested in it is in the JSON output."""
+    for name, value in key.items():
+        if name != "scheme" and isinstance(value, str | int | float):
+            text = str(value)
+            part = "".join(text.partition("/")[1:])  # of a sample
+            yield f"{name}={text[:_SHORT] + part if _DIGEST.match(text) else text}"
+
+
+def _named(entry: Entry) -> dict[str, str]:
+    return {"kind": entry.kind, "entry": entry.name, "path": str(entry.path)}
+
+
+def _described(entry: Entry) -> dict[str, object]:
+    made = dt.datetime.fromtimestamp(entry.made, dt.UTC).isoformat(timespec="seconds")
+    facts = {"bytes": entry.bytes, "made": made, "state": entry.state, "about": entry.about}
+    return {**_named(entry), **facts, "key": entry.key}

@@ -1,0 +1,1 @@
+"""Drop-in classes for other libraries, whose values come from this package's core."""

@@ -1,0 +1,214 @@
+"""The best k documents of every query, from a score function that is called on tiles of queries and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import ranking
+from harness.errors import RankingError, UsageError
+from harness.types import Ids, Int32Array, Int64Array, Run, UInt32Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["BestHits", "ScoreFunction", "part", "tie_break_of"]
+
+ScoreFunction = Callable[[Any, Any], "Tensor"]
+"""Embeddings of q queries and d documents to a tensor (q, d) of scores, more is better."""
+
+SCORES_AT_ONCE = 2**22
+"""Scores that exist at the same time: 16 MiB of float32, which the allocator keeps from tile to tile."""
+QUERIES_AT_ONCE = 2**11
+"""Queries of a tile when queries times documents exceed that: tiles are about square, so that a score function that
+normalises both sides does it to few vectors for the products that it computes."""
+
+
+def tie_break_of(ids: Sequence[Any]) -> UInt32Array:
+    """What places equal scores: the larger number first, which is the smaller id (uint32, one a document).
+
+    Raises UsageError for ids that have no order among them.
+    """
+    try:
+        ascending = sorted(range(len(ids)), key=ids.__getitem__)
+    except TypeError as error:
+        raise UsageError(
+            f"the document ids cannot be put in order, which decides ties: {error}", fix="use ids of one type"
+        ) from error
+    places = np.empty(len(ids), dtype=np.uint32)
+    places[ascending] = np.arange(len(ids), dtype=np.uint32)[::-1]
+    return places
+
+
+def part(embeddings: Any, start: int, stop: int) -> Any:  # noqa: ANN401 - whatever the model gave
+    """Rows ``start`` to ``stop`` of embeddings: a slice, or a selection where a sparse tensor has no slices."""
+    if getattr(embeddings, "is_sparse", False):
+        import torch
+
+        return embeddings.index_select(0, torch.arange(start, stop, device=embeddings.device))
+    return embeddings if start == 0 and stop >= len(embeddings) else embeddings[start:stop]
+
+
+@dataclass
+class _Block:
+    """The best hits so far of neighbouring queries: ``queries`` (counted from the block's first, so uint16 and sorted
+    fast), ``rows`` and ``scores`` of the hits, best first for each query.
+
+    ``floor`` (one a query, on the scores' device) is the k-th score, which others have to reach; None before any.
+    """
+
+    queries: npt.NDArray[np.uint16]
+    rows: Int32Array
+    scores: npt.NDArray[Any]
+    floor: Tensor | None
+
+
+class BestHits:
+    """Collects the best ``k`` hits of every query under one score function, from any tiles of documents.
+
+    Order: score descending in the scores' own precision, then ``tie_break`` descending. What is held is bounded by k
+    hits a query and one tile of scores.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: ScoreFunction,
+        query_ids: Sequence[Any],
+        document_ids: Sequence[Any],
+        tie_break: UInt32Array,
+        k: int,
+    ) -> None:
+        self._name, self._function = name, function
+        self._query_ids, self._document_ids, self._tie_break = query_ids, document_ids, tie_break
+        self._documents = Ids.of(map(str, range(len(document_ids))))
+        self._k = min(k, len(document_ids))
+        self._blocks = [
+            _Block(np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.float32), None)
+            for _ in range(0, len(query_ids), QUERIES_AT_ONCE)
+        ]
+
+    def add(self, queries: Any, documents: Any, first_row: int) -> None:  # noqa: ANN401 - whatever the model gave
+        """Score all queries against ``documents``, which are the corpus from ``first_row`` on.
+
+        Raises RankingError for a score that is NaN, UsageError for scores of another shape.
+        """
+        count = documents.shape[0] if hasattr(documents, "shape") else len(documents)
+        for number, block in enumerate(self._blocks):
+            first = number * QUERIES_AT_ONCE
+            stop = min(first + QUERIES_AT_ONCE, len(self._query_ids))
+            asked = part(queries, first, stop)
+            width = max(1, SCORES_AT_ONCE // (stop - first))
+            for start in range(0, count, width):
+                end = min(start + width, count)
+                scores = self._function(asked, part(documents, start, end))
+                self._require_shape(scores, (stop - first, end - start))
+                self._take(block, first, scores, first_row + start)
+
+    def _require_shape(self, scores: Tensor, expected: tuple[int, int]) -> None:
+        shape = tuple(getattr(scores, "shape", ()))
+        if shape != expected:
+            raise UsageError(
+                f"score function '{self._name}' gave {type(scores).__name__} of shape {shape} for "
+                f"{expected[0]} queries and {expected[1]} documents",
+                fix="it takes embeddings of queries and of documents, and gives a tensor (queries, documents)",
+            )
+
+    def _take(self, block: _Block, first_query: int, scores: Tensor, first_row: int) -> None:
+        """Merge the hits of one tile of scores into those of its block."""
+        if not scores.is_floating_point():
+            scores = scores.double()
+        floor = scores.new_full((len(scores),), -np.inf) if block.floor is None else block.floor
+        tie_break = self._tie_break[first_row : first_row + scores.shape[1]]
+        chosen = _candidates(scores, floor, tie_break, self._k)
+        queries, columns = (found.cpu().numpy() for found in chosen.nonzero(as_tuple=True))
+        values = _as_array(scores[chosen])
+        rows = (columns + first_row).astype(np.int32)
+        self._require_numbers(values, queries + first_query, rows)
+        block.queries = np.concatenate([block.queries, queries.astype(np.uint16)])
+        block.rows = np.concatenate([block.rows, rows])
+        block.scores = np.concatenate([block.scores, values]) if len(block.scores) else values
+        kept = ranking.best(block.queries, block.scores, self._tie_break[block.rows], self._k)
+        block.queries, block.rows, block.scores = block.queries[kept], block.rows[kept], block.scores[kept]
+        block.floor = floor.new_tensor(_kth_scores(block, len(scores), self._k))
+
+    def _require_numbers(self, values: npt.NDArray[Any], queries: Int64Array, rows: Int32Array) -> None:
+        broken = np.flatnonzero(np.isnan(values))
+        if len(broken):
+            query, document = self._query_ids[queries[broken[0]]], self._document_ids[rows[broken[0]]]
+            raise RankingError(
+                f"score function '{self._name}' gives NaN: query {query!r}, document {document!r}",
+                fix="look for NaN in the embeddings of the two: training may have diverged",
+            )
+
+    def run(self) -> Run:
+        """The hits as a run whose ids are the positions of queries and documents, scores cast to float32.
+
+        The order was settled before the cast: scores that are equal in float32 alone stand as they did.
+        """
+        queries = [block.queries + number * QUERIES_AT_ONCE for number, block in enumerate(self._blocks)]
+        asked = len(self._query_ids)
+        indptr = np.zeros(asked + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.concatenate(queries), minlength=asked), out=indptr[1:])
+        rows = np.concatenate([block.rows for block in self._blocks])
+        return Run(Ids.of(map(str, range(asked))), self._documents, indptr, rows, self.scores.astype(np.float32))
+
+    @property
+    def scores(self) -> npt.NDArray[Any]:
+        """The score of every hit of :meth:`run`, in the precision that the score function gave (at least float32)."""
+        return np.concatenate([block.scores for block in self._blocks])
+
+
+def _kth_scores(block: _Block, queries: int, k: int) -> npt.NDArray[Any]:
+    """The last score of each query that has k hits, which others have to reach, and -inf for the rest."""
+    ends = np.cumsum(np.bincount(block.queries, minlength=queries))
+    full = np.diff(ends, prepend=0) == k
+    return np.where(full, block.scores[np.maximum(ends - 1, 0)], -np.inf)
+
+
+def _as_array(values: Tensor) -> npt.NDArray[Any]:
+    """Scores as float32 or float64: NumPy has no bfloat16."""
+    wide = values if values.element_size() >= np.dtype(np.float32).itemsize else values.float()
+    array: npt.NDArray[Any] = wide.detach().cpu().numpy()
+    return array
+
+
+def _candidates(scores: Tensor, floor: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
+    """Which scores of a tile (bool, its shape) may be among their query's best k: a superset of about 2k a query.
+
+    NaN is never below a floor, so it is always among them.
+    """
+    enough = 2 * k * len(scores)
+    chosen = (scores < floor[:, None]).logical_not_()
+    if scores.shape[1] <= k or int(chosen.count_nonzero()) <= enough:
+        return chosen
+    floor = floor.maximum(_kth_largest(scores, k))
+    chosen = (scores < floor[:, None]).logical_not_()
+    if int(chosen.count_nonzero()) <= enough:
+        return chosen
+    return _first_of_equals(chosen, scores > floor[:, None], tie_break, k)
+
+
+def _kth_largest(scores: Tensor, k: int) -> Tensor:
+    """The k-th largest score of each row; NaN counts as larger than any. NumPy takes a quarter of torch's time."""
+    import torch
+
+    if scores.device.type != "cpu" or scores.dtype not in (torch.float32, torch.float64):
+        return scores.topk(k, dim=1, sorted=False).values.amin(dim=1)
+    place = scores.shape[1] - k
+    return torch.from_numpy(np.partition(scores.detach().numpy(), place, axis=1)[:, place].copy())
+
+
+def _first_of_equals(chosen: Tensor, above: Tensor, tie_break: UInt32Array, k: int) -> Tensor:
+    """Of the chosen that are not above the floor only as many as complete k, the largest ``tie_break`` first."""
+    import torch
+
+    best_first = torch.from_numpy(np.argsort(tie_break)[::-1].astype(np.int64)).to(chosen.device)
+    equal = (chosen & ~above)[:, best_first]
+    room = (k - above.sum(dim=1, dtype=torch.int32))[:, None]
+    above[:, best_first] |= equal & (equal.cumsum(dim=1, dtype=torch.int32) <= room)
+    return above

@@ -1,0 +1,176 @@
+"""sentence-transformers' evaluator of sparse encoders: the same values, and how sparse the vectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.compat.sentence_transformers.best_hits import ScoreFunction
+from harness.compat.sentence_transformers.evaluator import InformationRetrievalEvaluator
+from harness.types import Int64Array
+
+if TYPE_CHECKING:
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.util import SimilarityFunction
+    from torch import Tensor
+
+__all__ = ["SparseInformationRetrievalEvaluator", "Sparsity"]
+
+
+class Sparsity:
+    """Counts of non-zero dimensions over batches of vectors, exact: none of them is kept.
+
+    ``vectors`` is how many were counted, ``width`` their dimensions, ``used`` (int64, one a dimension) in how many
+    vectors each dimension is not zero.
+    """
+
+    def __init__(self) -> None:
+        self.vectors = 0
+        self.used: Int64Array = np.zeros(0, dtype=np.int64)
+
+    def add(self, vectors: Tensor) -> None:
+        """Count a batch, dense or sparse (n, dimensions)."""
+        stored = vectors if vectors.is_sparse else vectors.to_sparse()
+        used = stored.coalesce().indices()[1].bincount(minlength=vectors.shape[1]).cpu().numpy()
+        self.used = used if not self.vectors else self.used + used
+        self.vectors += len(vectors)
+
+    @property
+    def active(self) -> float:
+        """Mean number of non-zero dimensions of a vector."""
+        return float(self.used.sum() / self.vectors)
+
+    @property
+    def ratio(self) -> float:
+        """Mean share of dimensions that are zero."""
+        return 1.0 - self.active / len(self.used)
+
+    def flops(self, other: Sparsity) -> float:
+        """Mean number of products that scoring one vector of each takes (Paria et al., ICLR 2020)."""
+        return float((self.used / self.vectors) @ (other.used / other.vectors))
+
+
+class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
+    """The evaluator for ``SparseEncoder``: as its base class, and how sparse queries and documents are.
+
+    ``max_active_dims`` takes the place of ``truncate_dim``: at most so many dimensions of a vector are kept (None: what
+    the model says). Further values: mean active dimensions and share of zeros of queries and of documents, and
+    ``avg_flops``, the products that an average query and document share.
+    """
+
+    def __init__(
+        self,
+        queries: Mapping[Any, Any],
+        corpus: Mapping[Any, Any],
+        relevant_docs: Mapping[Any, set[Any]],
+        corpus_chunk_size: int = 50000,
+        mrr_at_k: Sequence[int] = (10,),
+        ndcg_at_k: Sequence[int] = (10,),
+        accuracy_at_k: Sequence[int] = (1, 3, 5, 10),
+        precision_recall_at_k: Sequence[int] = (1, 3, 5, 10),
+        map_at_k: Sequence[int] = (100,),
+        show_progress_bar: bool = False,
+        batch_size: int = 32,
+        name: str = "",
+        write_csv: bool = True,
+        max_active_dims: int | None = None,
+        score_functions: Mapping[str, ScoreFunction] | None = None,
+        main_score_function: str | SimilarityFunction | None = None,
+        query_prompt: str | None = None,
+        query_prompt_name: str | None = None,
+        corpus_prompt: str | None = None,
+        corpus_prompt_name: str | None = None,
+        write_predictions: bool = False,
+    ) -> None:
+        self.max_active_dims = max_active_dims
+        self._sparsity = {"query": Sparsity(), "corpus": Sparsity()}
+        super().__init__(
+            queries,
+            corpus,
+            relevant_docs,
+            corpus_chunk_size,
+            mrr_at_k,
+            ndcg_at_k,
+            accuracy_at_k,
+            precision_recall_at_k,
+            map_at_k,
+            show_progress_bar,
+            batch_size,
+            name,
+            write_csv,
+            None,
+            score_functions,
+            main_score_function,
+            query_prompt,
+            query_prompt_name,
+            corpus_prompt,
+            corpus_prompt_name,
+            write_predictions,
+        )
+
+    def __call__(
+        self,
+        model: SparseEncoder,
+        output_path: str | PathLike[str] | None = None,
+        epoch: int = -1,
+        steps: int = -1,
+        corpus_model: SparseEncoder | None = None,
+        corpus_embeddings: Tensor | None = None,
+    ) -> dict[str, float]:
+        """Evaluate the model, as the base class does; ``corpus_embeddings`` is a tensor, dense or sparse (COO)."""
+        self._sparsity = {"query": Sparsity(), "corpus": Sparsity()}
+        if corpus_embeddings is not None:
+            corpus_embeddings = corpus_embeddings.cpu()  # where queries are put too
+            self._sparsity["corpus"].add(corpus_embeddings)
+        return super().__call__(model, output_path, epoch, steps, corpus_model, corpus_embeddings)
+
+    def embed_inputs(
+        self,
+        model: SparseEncoder,
+        sentences: Sequence[Any],
+        encode_fn_name: str | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on to the model
+    ) -> Tensor:
+        """Embeddings as a sparse tensor on the CPU, which are counted."""
+        vectors = super().embed_inputs(model, sentences, encode_fn_name, prompt_name, prompt, **kwargs)
+        self._sparsity["corpus" if encode_fn_name == "document" else "query"].add(vectors)
+        return vectors
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What was given of prompts and of ``max_active_dims``, for the model card."""
+        given = {} if self.max_active_dims is None else {"max_active_dims": self.max_active_dims}
+        return super().get_config_dict() | given
+
+    @property
+    def sparsity_stats(self) -> dict[str, float]:
+        """The further values of the last call; empty before one."""
+        query, corpus = self._sparsity["query"], self._sparsity["corpus"]
+        if not (query.vectors and corpus.vectors):
+            return {}
+        return {
+            "query_active_dims": query.active,
+            "query_sparsity_ratio": query.ratio,
+            "corpus_active_dims": corpus.active,
+            "corpus_sparsity_ratio": corpus.ratio,
+            "avg_flops": query.flops(corpus),
+        }
+
+    def _encode_options(self) -> dict[str, Any]:
+        return {"convert_to_sparse_tensor": True, "save_to_cpu": True, "max_active_dims": self.max_active_dims}
+
+    def _further_columns(self) -> Sequence[str]:
+        return (
+            "query_active_dims",
+            "query_sparsity_ratio",
+            "corpus_active_dims",
+            "corpus_sparsity_ratio",
+            "avg_flops",
+        )
+
+    def _further_values(self) -> dict[str, float]:
+        return self.sparsity_stats

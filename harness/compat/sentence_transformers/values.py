@@ -1,0 +1,146 @@
+"""Values of hits under sentence-transformers' conventions, from this package's metrics.
+
+Its conventions: gains are binary; a query without relevant documents is left out, one without hits counts; MAP@k is
+divided by min(k, R) where trec_eval divides by R; relevant documents that are not in the corpus count in R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.metrics import parse_measure, score
+from harness.types import Float64Array, Ids, Int64Array, Qrels, Run
+
+__all__ = ["Cell", "Cutoffs", "Judgments", "Values"]
+
+Values = dict[str, dict[int, float]]
+"""``{"ndcg@k": {10: 0.5}}``: the library's names of measures, then cutoffs."""
+
+
+class _Name(NamedTuple):
+    """A measure: its key in results, its heading in files and messages, and the name in this package's table."""
+
+    key: str
+    heading: str
+    measure: str
+
+
+_ACCURACY = _Name("accuracy@k", "Accuracy", "Success")
+_PRECISION = _Name("precision@k", "Precision", "P")
+_RECALL = _Name("recall@k", "Recall", "R")
+_NDCG = _Name("ndcg@k", "NDCG", "nDCG")
+_MRR = _Name("mrr@k", "MRR", "RR")
+_MAP = _Name("map@k", "MAP", "AP")
+
+
+class Cell(NamedTuple):
+    """One value in files and messages: key and cutoff in ``Values``, and its heading, such as ``NDCG@10``."""
+
+    key: str
+    k: int
+    heading: str
+
+
+@dataclass(frozen=True)
+class Cutoffs:
+    """The ranks at which each measure is taken."""
+
+    mrr: Sequence[int]
+    ndcg: Sequence[int]
+    accuracy: Sequence[int]
+    precision_recall: Sequence[int]
+    map: Sequence[int]
+
+    def __post_init__(self) -> None:
+        for name, cutoffs in self._all().items():
+            if not cutoffs or any(k < 1 for k in cutoffs):
+                raise UsageError(f"{name}_at_k is {list(cutoffs)}", fix="give at least one rank, each 1 or more")
+
+    @property
+    def deepest(self) -> int:
+        """The last rank that any measure reads."""
+        return max(max(cutoffs) for cutoffs in self._all().values())
+
+    def _all(self) -> dict[str, Sequence[int]]:
+        return vars(self)
+
+    def of_keys(self) -> list[tuple[_Name, Sequence[int]]]:
+        """Measures and their ranks in the order of the library's results."""
+        return [
+            (_ACCURACY, self.accuracy),
+            (_PRECISION, self.precision_recall),
+            (_RECALL, self.precision_recall),
+            (_NDCG, self.ndcg),
+            (_MRR, self.mrr),
+            (_MAP, self.map),
+        ]
+
+    def cells(self) -> list[Cell]:
+        """Every value in the order of the library's CSV columns: precision and recall alternate."""
+        groups = (
+            ((_ACCURACY,), self.accuracy),
+            ((_PRECISION, _RECALL), self.precision_recall),
+            ((_MRR,), self.mrr),
+            ((_NDCG,), self.ndcg),
+            ((_MAP,), self.map),
+        )
+        return [Cell(name.key, k, f"{name.heading}@{k}") for names, ks in groups for k in ks for name in names]
+
+
+class Judgments:
+    """Which documents are relevant to which queries, as columns; ids are positions, as in ``BestHits.run``.
+
+    ``query_ids`` are the queries with at least one relevant document. Raises DataError for a document that is listed
+    twice, and when no relevant document is in the corpus, which is a mistake of ids and never a score of 0.
+    """
+
+    def __init__(self, query_ids: Sequence[Any], document_ids: Sequence[Any], relevant: Mapping[Any, Any]) -> None:
+        row_of = {document: row for row, document in enumerate(document_ids)}
+        rows: list[int] = []
+        for query in query_ids:
+            _require_set(query, relevant[query])
+            rows += [row_of.setdefault(document, len(row_of)) for document in relevant[query]]
+        if rows and min(rows) >= len(document_ids):
+            example = next(iter(relevant[query_ids[0]]))
+            raise DataError(
+                "relevant_docs",
+                [f"none of the relevant documents is in the corpus (relevant: {example!r}, {_first(document_ids)})"],
+                fix="check that both have ids of one collection and one type",
+            )
+        self.totals: Int64Array = np.array([len(relevant[query]) for query in query_ids], dtype=np.int64)
+        judged, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
+        self._qrels = Qrels(
+            Ids.of(map(str, range(len(query_ids)))),
+            Ids.of(map(str, judged.tolist())),
+            np.concatenate([[0], np.cumsum(self.totals)]),
+            places.astype(np.int32),
+            np.ones(len(rows), dtype=np.int32),
+        )
+
+    def values(self, run: Run, cutoffs: Cutoffs) -> Values:
+        """Every measure at each of its ranks, for hits in the order of ``run``."""
+        wanted = {(name, k): parse_measure(f"{name.measure}@{k}") for name, ks in cutoffs.of_keys() for k in ks}
+        scores = score(run, self._qrels, list(wanted.values()), ties="engine")
+        found: Values = {name.key: {} for name, _ in cutoffs.of_keys()}
+        for (name, k), measure in wanted.items():
+            values = scores.of(measure)
+            found[name.key][k] = float(np.mean(self._by_reachable(values, k) if name is _MAP else values))
+        return found
+
+    def _by_reachable(self, values: Float64Array, k: int) -> Float64Array:
+        """AP@k divided by min(k, R), the relevant documents that fit in the top k, instead of by R."""
+        return values * (self.totals / np.minimum(self.totals, k))
+
+
+def _require_set(query: object, relevant: Collection[Any]) -> None:
+    if len(set(relevant)) != len(relevant):
+        raise DataError("relevant_docs", [f"query {query!r} lists a document twice"], fix="give a set of ids")
+
+
+def _first(ids: Sequence[Any]) -> str:
+    return f"corpus: {ids[0]!r}" if ids else "the corpus is empty"

@@ -1,0 +1,40 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["Finding", "State", "fail", "ok", "warn"]
+
+
+class State(StrEnum):
+    """``fail``: a comparison with the default backends cannot work; ``warn``: something else cannot, or may not."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    """One line of the doctor: what was looked at, how it is, and what to do about it ('' when it is fine)."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str
+
+
+def ok(name: str, detail: str) -> Finding:
+    """All is well."""
+    return Finding(name, State.OK, detail, "")
+
+
+def warn(name: str, detail: str, remedy: str) -> Finding:
+    """Something that a default comparison does without."""
+    return Finding(name, State.WARN, detail, remedy)
+
+
+def fail(name: str, detail: str, remedy: str) -> Finding:
+    """Something that a default comparison needs."""
+    return Finding(name, State.FAIL, detail, remedy)

@@ -1,0 +1,71 @@
+"""A ``.npy`` file that grows: what is not yet finished can be cut back to what is known to be whole."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+__all__ = ["GrowingColumn"]
+
+_HEADER_BYTES = 128
+"""Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
+
+
+class GrowingColumn:
+    """Rows appended to one file, as C-contiguous ``dtype`` of shape (n,) or (n, ``width``).
+
+    Until :meth:`finish` the header says that there are no rows.
+    """
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> None:
+        """Begin the file, or go on after its first ``rows`` rows: what follows them is cut off."""
+        self._dtype, self._width = np.dtype(dtype), width
+        self._row_bytes = self._dtype.itemsize * (1 if width is None else width)
+        self._stream = path.open("r+b" if rows else "w+b")
+        if not rows:
+            self._stream.write(self._header(0))
+        self._stream.truncate(_HEADER_BYTES + rows * self._row_bytes)
+        self._stream.seek(0, os.SEEK_END)
+        self.rows = rows
+
+    def append(self, array: npt.NDArray[Any]) -> None:
+        """Add rows at the end; their bytes are on the disk after :meth:`sync`."""
+        shape = array.shape[1:]
+        if shape != (() if self._width is None else (self._width,)):
+            raise AssertionError(f"rows of shape {shape} for a column of width {self._width}")
+        self._stream.write(np.ascontiguousarray(array, dtype=self._dtype).data)
+        self.rows += len(array)
+
+    def sync(self) -> None:
+        """Bring what was appended onto the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+
+    def finish(self) -> None:
+        """Say in the header how many rows there are, and close the file."""
+        self._stream.seek(0)
+        self._stream.write(self._header(self.rows))
+        self.sync()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file as it is."""
+        self._stream.close()
+
+    def _header(self, rows: int) -> bytes:
+        shape = (rows,) if self._width is None else (rows, self._width)
+        described = io.BytesIO()
+        npy.write_array_header_1_0(
+            described, {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        )
+        text = described.getvalue()
+        if len(text) > _HEADER_BYTES:
+            raise AssertionError(f"a header of {len(text)} bytes")
+        prefix, fields = text[:8], text[10:].rstrip()
+        return prefix + (_HEADER_BYTES - 10).to_bytes(2, "little") + fields.ljust(_HEADER_BYTES - 11) + b"\n"

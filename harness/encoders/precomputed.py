@@ -1,0 +1,154 @@
+"""``precomputed:FOLDER``: vectors that somebody made already, taken by id and checked against the collection."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.encoders.model import Facts, Rows
+from harness.encoders.settings import Role, Settings
+from harness.errors import DataError
+from harness.protocols import Inputs
+from harness.reference.postings import as_sparse
+from harness.types import Float32Array, Ids, SparseVectors
+
+__all__ = ["Precomputed", "find_files"]
+
+_SUFFIXES = (".npy", ".npz", ".parquet")
+_IDS = ".ids.txt"
+_SHOWN = 20
+_LAYOUT = (
+    "the folder holds documents.npy, .npz or .parquet and the same for queries; .npy and SciPy's .npz have their ids, "
+    "one a line, in documents.ids.txt and queries.ids.txt"
+)
+
+
+class _Stored(NamedTuple):
+    """Vectors of one file and the id of each row."""
+
+    file: Path
+    ids: Ids
+    vectors: Float32Array | SparseVectors
+
+
+class Precomputed:
+    """Vectors of a folder, read when first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder, self._encoder = Path(settings.source.name), settings.encoder
+        self._read: dict[Role, _Stored] = {}
+
+    @property
+    def facts(self) -> Facts:
+        """Nothing: what made them is not known."""
+        return {}
+
+    def encode(self, texts: Inputs, role: Role) -> Rows:
+        """The rows of the ids of ``texts``; raises DataError naming the ids that have none."""
+        if role not in self._read:
+            self._read[role] = _read(self._folder, role, sparse=self._encoder == "splade")
+        stored = self._read[role]
+        rows = stored.ids.rows_of(texts.ids.values)
+        missing = texts.ids.take(np.flatnonzero(rows < 0))
+        if missing:
+            problem = f"has no vector for {len(missing)} or more {role}: {', '.join(missing[:_SHOWN])}"
+            raise DataError(str(stored.file), [problem], fix="make vectors of these, too")
+        if isinstance(stored.vectors, SparseVectors):
+            return stored.vectors.take(rows)
+        return np.ascontiguousarray(stored.vectors[rows], dtype=np.float32)
+
+
+def find_files(folder: Path, role: Role) -> list[Path]:
+    """The file of vectors of ``role`` and, where they lie apart, that of its ids. Raises DataError for none or two."""
+    found = [path for suffix in _SUFFIXES if (path := folder / f"{role}{suffix}").is_file()]
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise DataError(str(folder), [f"one file of vectors of {role} is needed, there is {names}"], fix=_LAYOUT)
+    ids = folder / f"{role}{_IDS}"
+    return [*found, *([ids] if found[0].suffix != ".parquet" and ids.is_file() else [])]
+
+
+def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
+    file, *apart = find_files(folder, role)
+    ids: Ids | None
+    try:
+        if file.suffix == ".parquet":
+            ids, vectors = _parquet(file)
+        else:
+            loaded = np.load(file, mmap_mode="r", allow_pickle=False)
+            vectors, ids = (loaded, None) if file.suffix == ".npy" else _npz(file, loaded)
+            ids = Ids.of(apart[0].read_text(encoding="utf-8").splitlines()) if apart else ids
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
+        raise DataError(str(file), [f"cannot be read: {error}"], fix=_LAYOUT) from error
+    if ids is None:
+        raise DataError(str(file), ["no ids say whose vectors these are"], fix=_LAYOUT)
+    stored = _Stored(file, ids, vectors)
+    _check(stored, sparse=sparse)
+    return stored
+
+
+def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - NumPy's archive
+    """``vectors`` (n, d), or the arrays of ``scipy.sparse.save_npz``; with ``ids`` where it holds them."""
+    ids = Ids.of(map(str, arrays["ids"].tolist())) if "ids" in arrays else None
+    if "vectors" in arrays:
+        return arrays["vectors"], ids
+    from scipy.sparse import csr_array
+
+    if not {"data", "indices", "indptr", "shape"} <= set(arrays):
+        raise DataError(str(file), [f"holds {', '.join(arrays)}: neither 'vectors' nor a CSR matrix"], fix=_LAYOUT)
+    matrix = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
+    return as_sparse(matrix, str(file)), ids
+
+
+def _parquet(file: Path) -> tuple[Ids, Any]:
+    """Columns ``id`` and ``vector`` (lists of numbers), or ``id``, ``indices`` and ``values`` (lists of one length)."""
+    table = pq.read_table(file)
+    names = table.column_names
+    ids = Ids.of(map(str, table.column("id").to_pylist()))
+    if "vector" in names:
+        lists = table.column("vector").combine_chunks()
+        lengths = set(lists.value_lengths().unique().to_pylist())
+        if len(lengths) > 1:
+            raise DataError(str(file), [f"vectors of {sorted(map(str, lengths))} dimensions"], fix="all need the same")
+        return ids, lists.flatten().to_numpy(zero_copy_only=False).reshape(len(ids), -1)
+    if {"indices", "values"} <= set(names):
+        return ids, _lists_to_sparse(file, table)
+    raise DataError(str(file), [f"columns are {', '.join(names)}"], fix="id and vector, or id, indices and values")
+
+
+def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
+    from scipy.sparse import csr_array
+
+    indices, values = (table.column(name).combine_chunks() for name in ("indices", "values"))
+    if not indices.value_lengths().equals(values.value_lengths()):
+        raise DataError(str(file), ["a row has another number of indices than of values"])
+    columns = indices.flatten().to_numpy(zero_copy_only=False)
+    indptr = np.concatenate([[0], np.cumsum(indices.value_lengths().to_numpy(zero_copy_only=False))])
+    if len(columns) and int(columns.min()) < 0:
+        raise DataError(str(file), ["an index is below 0"])
+    shape = (len(table), int(columns.max(initial=-1)) + 1)
+    weights = values.flatten().to_numpy(zero_copy_only=False)
+    return as_sparse(csr_array((weights, columns, indptr), shape=shape), str(file))
+
+
+def _check(stored: _Stored, *, sparse: bool) -> None:
+    """Raises DataError for another number of ids than rows, repeated ids, and vectors of the other kind."""
+    problems = []
+    if len(stored.ids) != len(stored.vectors):
+        problems.append(f"{len(stored.ids)} ids for {len(stored.vectors)} vectors")
+    if len(stored.ids.values.unique()) != len(stored.ids):
+        problems.append("an id occurs twice")
+    if isinstance(stored.vectors, SparseVectors) != sparse:
+        kinds = ("sparse", "dense") if sparse else ("dense", "sparse")
+        problems.append(f"{kinds[0]} vectors are wanted, and these are {kinds[1]}")
+    elif not isinstance(stored.vectors, SparseVectors) and (
+        stored.vectors.ndim != 2 or stored.vectors.dtype.kind not in "fiu"
+    ):
+        problems.append(f"numbers of shape (n, d) are wanted: {stored.vectors.dtype} of shape {stored.vectors.shape}")
+    if problems:
+        raise DataError(str(stored.file), problems, fix=_LAYOUT)

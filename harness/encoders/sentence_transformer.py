@@ -1,0 +1,105 @@
+"""Models that sentence-transformers loads: dense (``SentenceTransformer``) and learned sparse (``SparseEncoder``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from harness.encoders.identity import declared_prompts, model_folder
+from harness.encoders.model import Facts, Rows
+from harness.encoders.settings import Role, Settings
+from harness.errors import DataError, EngineUnavailableError
+from harness.optional import require
+from harness.protocols import Inputs, ParameterValue
+from harness.types import Float32Array, SparseVectors
+
+__all__ = ["SentenceTransformerModel", "create"]
+
+_CLASSES = {"dense": "SentenceTransformer", "splade": "SparseEncoder"}
+_VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
+
+
+def create(settings: Settings) -> SentenceTransformerModel:
+    """Load the model of a folder, a package or the hub's cache.
+
+    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for what it cannot load.
+    """
+    library = require("sentence_transformers", extra="dense", feature=f"encoder {settings.encoder}")
+    folder = model_folder(settings)
+    try:
+        model = getattr(library, _CLASSES[settings.encoder])(
+            str(folder),
+            device=None if settings.device == "auto" else settings.device,
+            trust_remote_code=settings.trust_remote_code,
+            local_files_only=not settings.trust_remote_code,
+            model_kwargs={"dtype": settings.dtype},
+        )
+    # torch asserts that it was compiled for the device
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        ImportError,
+        KeyError,
+        AttributeError,
+        TypeError,
+        AssertionError,
+    ) as error:
+        raise EngineUnavailableError(
+            f"model '{settings.source.name}' in '{folder}' cannot be loaded: {error}",
+            fix="it must be one that sentence-transformers saved, on a device that is there; some need remote code",
+        ) from error
+    if settings.max_seq_length:
+        model.max_seq_length = settings.max_seq_length
+    return SentenceTransformerModel(settings, model)
+
+
+class SentenceTransformerModel:
+    """A loaded model. Its texts are sorted by length within a call, so that little is padded."""
+
+    def __init__(self, settings: Settings, model: Any) -> None:  # noqa: ANN401 - two classes of an optional library
+        self._settings, self._model, self._prompts = settings, model, declared_prompts(settings)
+
+    @property
+    def facts(self) -> Facts:
+        """Device, the limit of tokens, and the versions of the libraries."""
+        limit = self._model.max_seq_length
+        found: Mapping[str, ParameterValue] = {
+            "device": str(self._model.device),
+            **({"max_seq_length": int(limit)} if limit is not None else {}),
+            **{f"version of {name}": version(name) for name in _VERSIONS},
+        }
+        return found
+
+    def encode(self, texts: Inputs, role: Role) -> Rows:
+        """``encode_document`` or ``encode_query`` with the prompt that was asked for, and never another."""
+        if texts.texts is None:
+            raise AssertionError("texts without their column")
+        settings, asked = self._settings, texts.texts.to_pylist()
+        method = self._model.encode_document if role == "documents" else self._model.encode_query
+        # an empty prompt is one: without it the library would put a declared prompt before each text by itself
+        prompt = settings.prompt(role, self._prompts)
+        options = {"prompt": prompt, "batch_size": settings.batch_size, "show_progress_bar": False}
+        if settings.encoder == "dense":
+            return _dense(method(asked, convert_to_numpy=False, convert_to_tensor=True, **options), self._settings)
+        limit = {"max_active_dims": settings.max_active_dims} if settings.max_active_dims else {}
+        return _sparse(method(asked, convert_to_sparse_tensor=True, save_to_cpu=True, **options, **limit))
+
+
+def _dense(encoded: Any, settings: Settings) -> Float32Array:  # noqa: ANN401 - a tensor
+    array: Float32Array = np.ascontiguousarray(encoded.float().cpu().numpy())
+    if array.ndim != 2:
+        raise DataError(f"model '{settings.source.name}'", [f"gave an array of shape {array.shape}, not (n, d)"])
+    return array
+
+
+def _sparse(encoded: Any) -> SparseVectors:  # noqa: ANN401 - a sparse tensor
+    tensor = encoded.coalesce()
+    (rows, columns), values = tensor.indices().numpy(), tensor.values().float().numpy()
+    kept = values != 0
+    counts = np.bincount(rows[kept], minlength=tensor.shape[0])
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return SparseVectors(indptr, columns[kept].astype(np.int32), values[kept].astype(np.float32), int(tensor.shape[1]))

@@ -1,0 +1,227 @@
+"""Encode texts chunk by chunk into a folder; what was finished before an interruption is never encoded again.
+
+While it goes on, the folder holds columns that grow and ``progress.json``, which says how far they are whole. It is
+written after the columns are on the disk, so a killed run loses its last chunk and nothing else. Afterwards the folder
+holds finished columns (:func:`harness.columns.load_vectors`) and ``made.json``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from harness.encoders.growing import GrowingColumn
+from harness.encoders.model import Model, Rows
+from harness.encoders.settings import Role, Settings
+from harness.errors import DataError
+from harness.protocols import Clock, Inputs, ParameterValue, Progress
+from harness.types import Float32Array, Ids, SparseVectors
+
+__all__ = ["Made", "encode_into", "read_made"]
+
+_BATCHES = 8
+"""Batches in a chunk: enough of them that sorting its texts by length saves padding."""
+_PROGRESS, _MADE = "progress.json", "made.json"
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a finished encoding says of itself.
+
+    ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all the runs that it took. ``values`` are
+    those stored of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts`` are the
+    model's own words: device, versions.
+    """
+
+    rows: int
+    dimensions: int
+    took_ns: int
+    values: int | None
+    prompt: str
+    batch_size: int
+    facts: Mapping[str, ParameterValue]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """How far an encoding is: ``rows`` texts are encoded, with ``values`` weights where they are sparse."""
+
+    rows: int = 0
+    values: int = 0
+    dimensions: int = 0
+    took_ns: int = 0
+
+
+def encode_into(
+    folder: Path,
+    texts: Inputs,
+    role: Role,
+    settings: Settings,
+    model: Model,
+    *,
+    prompt: str,
+    progress: Progress,
+    clock: Clock,
+) -> None:
+    """Encode all of ``texts``, going on where an earlier run into ``folder`` was interrupted.
+
+    Memory is bounded by one chunk, eight batches. Nothing is done in a folder that is finished. Raises
+    DataError for vectors that are not finite, are of another width, or are all zero where they have to be normalised;
+    and whatever the model raises.
+    """
+    if (folder / _MADE).exists():
+        return
+    state = _read_state(folder)
+    before = f", {state.rows:,} done before" if state.rows else ""
+    progress.start(f"encode {role}{before}", len(texts) - state.rows)
+    columns: _Columns | None = None
+    size = settings.batch_size * _BATCHES
+    try:
+        for start in range(state.rows, len(texts), size):
+            part = _slice(texts, start, size)
+            started = clock()
+            rows = _finished(model.encode(part, role), part, role, settings)
+            took = clock() - started
+            if columns is None:
+                columns = _Columns(folder, role, state, rows)
+            state = columns.append(rows, part, replace(state, took_ns=state.took_ns + took))
+            _write(folder / _PROGRESS, asdict(state))
+            progress.advance(len(part))
+        if columns is None:
+            columns = _Columns(folder, role, state, _nothing(settings, state))
+        columns.finish()
+    finally:
+        if columns is not None:
+            columns.close()
+    sparse = settings.encoder == "splade"
+    made = Made(
+        rows=state.rows,
+        dimensions=state.dimensions,
+        took_ns=state.took_ns,
+        values=state.values if sparse else None,
+        prompt=prompt,
+        batch_size=settings.batch_size,
+        facts=model.facts,
+    )
+    if sparse:
+        np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
+    _write(folder / _MADE, asdict(made))
+    (folder / _PROGRESS).unlink(missing_ok=True)
+
+
+def read_made(folder: Path) -> Made:
+    """What :func:`encode_into` wrote beside the vectors."""
+    return Made(**orjson.loads((folder / _MADE).read_bytes()))
+
+
+class _Columns:
+    """The growing files of dense or sparse vectors."""
+
+    def __init__(self, folder: Path, role: Role, state: _State, like: Rows) -> None:
+        self._files: dict[str, GrowingColumn] = {}
+        if not isinstance(like, SparseVectors):
+            self._files[""] = GrowingColumn(folder / f"{role}.npy", np.float32, rows=state.rows, width=like.shape[1])
+            return
+        offsets = state.rows + 1 if state.rows else 0
+        for name, dtype, rows in (
+            ("indptr", np.int64, offsets),
+            ("indices", np.int32, state.values),
+            ("values", np.float32, state.values),
+        ):
+            self._files[name] = GrowingColumn(folder / f"{role}.{name}.npy", dtype, rows=rows)
+        if not offsets:
+            self._files["indptr"].append(np.zeros(1, dtype=np.int64))
+
+    def append(self, rows: Rows, texts: Inputs, state: _State) -> _State:
+        """Add rows, wait until the disk has them, and say how far that is."""
+        if isinstance(rows, SparseVectors):
+            self._files["indptr"].append(rows.indptr[1:] + state.values)
+            self._files["indices"].append(rows.indices)
+            self._files["values"].append(rows.values)
+            dimensions, values = max(state.dimensions, rows.dimensions), state.values + rows.nnz
+        else:
+            dimensions, values = rows.shape[1], 0
+            if state.rows and dimensions != state.dimensions:
+                problem = f"{dimensions} dimensions from '{texts.ids[0]}' on, {state.dimensions} before"
+                raise DataError("the model's vectors", [problem])
+            self._files[""].append(rows)
+        for file in self._files.values():
+            file.sync()
+        return replace(state, rows=state.rows + len(rows), values=values, dimensions=dimensions)
+
+    def finish(self) -> None:
+        for file in self._files.values():
+            file.finish()
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows:
+    """Checked, truncated and normalised."""
+    source = f"vectors of {role} by model '{settings.source.name}'"
+    if len(rows) != len(texts):
+        raise DataError(source, [f"{len(rows)} rows came for the {len(texts)} texts from '{texts.ids[0]}' on"])
+    if isinstance(rows, SparseVectors):
+        _refuse(source, "values that are NaN or infinite", texts.ids, ~_finite_rows(rows))
+        return rows
+    _refuse(source, "values that are NaN or infinite", texts.ids, ~np.isfinite(rows).all(axis=1))
+    if settings.truncate_dim > rows.shape[1]:
+        problem = f"have {rows.shape[1]} dimensions, and truncate_dim is {settings.truncate_dim}"
+        raise DataError(source, [problem], fix="ask for fewer")
+    if settings.truncate_dim:
+        rows = np.ascontiguousarray(rows[:, : settings.truncate_dim])
+    if not settings.normalize:
+        return rows
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    _refuse(source, "only zeros, which has no direction to normalise", texts.ids, lengths == 0)
+    normalised: Float32Array = (rows / lengths[:, None]).astype(np.float32)
+    return normalised
+
+
+def _finite_rows(rows: SparseVectors) -> Any:  # noqa: ANN401 - bool (n,)
+    bad = np.flatnonzero(~np.isfinite(rows.values))
+    finite = np.ones(len(rows), dtype=bool)
+    finite[np.searchsorted(rows.indptr, bad, side="right") - 1] = False
+    return finite
+
+
+def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:  # noqa: ANN401 - bool (n,)
+    named = ids.take(np.flatnonzero(bad))
+    if named:
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        raise DataError(source, [f"{what}: {', '.join(named[:_SHOWN])}{more}"], fix="mend the model, or these texts")
+
+
+def _nothing(settings: Settings, state: _State) -> Rows:
+    if settings.encoder == "dense":
+        return np.empty((0, state.dimensions), dtype=np.float32)
+    none = np.zeros(0, dtype=np.int32)
+    return SparseVectors(np.zeros(1, dtype=np.int64), none, none.astype(np.float32), state.dimensions)
+
+
+def _slice(texts: Inputs, start: int, size: int) -> Inputs:
+    column = texts.texts.slice(start, size) if texts.texts is not None else None
+    return Inputs(Ids(texts.ids.values.slice(start, size)), column)
+
+
+def _read_state(folder: Path) -> _State:
+    path = folder / _PROGRESS
+    return _State(**orjson.loads(path.read_bytes())) if path.exists() else _State()
+
+
+def _write(path: Path, content: object) -> None:
+    unfinished = path.with_suffix(".tmp")
+    with unfinished.open("wb") as stream:
+        stream.write(orjson.dumps(content))
+        stream.flush()
+        os.fsync(stream.fileno())
+    unfinished.replace(path)

@@ -1,0 +1,88 @@
+"""What is refused before any engine runs, and of what one did: functions that raise or return nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from harness.errors import HarnessError, LostDocumentsError, RejectedInputError, UsageError
+from harness.execution.jobs import TrialRecord
+from harness.load_options import ClientKind, LoadOptions
+from harness.plan import Plan
+from harness.protocols import Capabilities, Engine, ParameterValue
+from harness.registry import load_engine
+from harness.types import Dataset
+
+__all__ = ["refuse_impossible", "refuse_lost_documents"]
+
+_NAMED = 20
+_OWN_ADAPTERS = "harness.adapters."
+
+
+def refuse_impossible(plan: Plan) -> None:
+    """Raise UsageError, with every mistake, for what engines cannot do as far as they say so without being opened.
+
+    An engine that cannot be imported is left to its trial, which tells why. Parameters are tried on the harness's own
+    adapters alone: what others' do when they are made may be slow or fail in ways that only a worker survives.
+    """
+    mistakes = []
+    for trial in plan.trials:
+        card = trial.spec.card
+        if card is None:
+            continue
+        try:
+            engine = load_engine(card)
+        except HarnessError:
+            continue
+        try:
+            _refuse_load(plan.load, engine.capabilities, existing=trial.existing)
+            if card.engine.startswith(_OWN_ADAPTERS):
+                cast("Callable[[Mapping[str, ParameterValue]], Engine]", engine)(trial.parameters)
+        except (UsageError, RejectedInputError) as error:
+            mistakes.append(UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix))
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(str(mistake) for mistake in mistakes))
+
+
+def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, existing: bool) -> None:
+    """Raise UsageError when what is to be measured under load cannot be had of such an engine or index."""
+    if load.wanted and existing:
+        raise UsageError(
+            "--cold, --concurrency and --rate are measured on an index that the harness built, not on an existing one",
+            fix="leave them or this backend out",
+        )
+    if load.wanted and not capabilities.reopens:
+        raise UsageError(
+            "--cold, --concurrency and --rate need an engine that can open its index again",
+            fix="leave them or this backend out",
+        )
+    several = load.concurrency or load.rates
+    if several and load.clients is ClientKind.THREADS and not capabilities.threads:
+        raise UsageError(
+            "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared",
+            fix="use --clients processes",
+        )
+
+
+def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[str]) -> None:
+    """Raise LostDocumentsError, with the worker's ``log``, unless just documents without text are missing."""
+    missing = record.index.missing_rows
+    unnamed = record.index.sent - record.index.indexed - len(missing)
+    if unnamed != 0:
+        raise LostDocumentsError(
+            f"the engine holds {record.index.indexed} of {record.index.sent} documents, {unnamed} unaccounted for",
+            fix="this is a defect of the adapter: it must name every document that the engine does not hold",
+            log=log,
+        )
+    empty = set(dataset.corpus.empty_rows.tolist())
+    lost = [int(row) for row in missing if int(row) not in empty]
+    if lost:
+        named = ", ".join(dataset.corpus.ids[row] for row in lost[:_NAMED])
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        raise LostDocumentsError(
+            f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
+            fix="figures would be those of another collection: look into the engine's log for why it refused them",
+            log=log,
+        )

@@ -1,0 +1,108 @@
+"""A worker together with every process that it started: what they use, and their end, also when it died before them.
+
+A worker leads a session and process group of its own, which holds its children unless they leave it; those that did are
+found by an environment variable that they inherited.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import psutil
+
+__all__ = ["JOB_VARIABLE", "end_family", "family_memory", "guard_group", "has_ended"]
+
+JOB_VARIABLE = "HARNESS_JOB"
+"""Names the job folder in a worker's environment, and so in that of all its descendants."""
+_POLL_S = 0.02
+_GUARD = "trap '' TERM; read _; kill -9 0"
+
+
+def guard_group() -> None:
+    """Let the group of this process, which leads it, end with its parent: when standard input ends, all are killed.
+
+    The parent never writes to that pipe, so it ends only when the parent is gone. A process of its own watches it,
+    because native code may keep every thread of this one from running.
+    """
+    nothing = subprocess.DEVNULL
+    subprocess.Popen(["/bin/sh", "-c", _GUARD], stdout=nothing, stderr=nothing)
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process is over. It is not reaped yet: as long as it is not, its group's number stays its own."""
+    if process.returncode is not None:
+        return True
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def family_memory(leader: int, limit: int) -> int:
+    """Bytes that the process, all that it started and all that is left in its session hold in memory.
+
+    Up to ``limit`` it is the sum of their resident memory, which is cheap and counts a page that several share several
+    times; above it such a page counts once, where the system can tell (Linux).
+    """
+    members = _family(leader)
+    resident = sum(_bytes(member, "rss") for member in members)
+    if resident <= limit:
+        return resident
+    return sum(_bytes(member, "pss") for member in members)
+
+
+def _family(leader: int) -> list[psutil.Process]:
+    found = set()
+    for number in psutil.pids():
+        with suppress(OSError, psutil.Error):  # gone meanwhile
+            if os.getsid(number) == leader:
+                found.add(psutil.Process(number))
+    with suppress(psutil.Error):  # those that left the session
+        found |= {one for one in psutil.Process(leader).children(recursive=True) if one.is_running()}
+    return list(found)
+
+
+def _bytes(process: psutil.Process, kind: str) -> int:
+    try:
+        memory = process.memory_info() if kind == "rss" else process.memory_full_info()
+    except psutil.Error:  # gone meanwhile
+        return 0
+    return int(getattr(memory, kind, memory.rss))
+
+
+def end_family(process: subprocess.Popen[bytes], job: str, *, grace_s: float) -> None:
+    """End the process: asked first, killed after ``grace_s`` or when this is interrupted; then all that it started.
+
+    ``job`` is the value of JOB_VARIABLE in its environment.
+    """
+    try:
+        if not has_ended(process):
+            _signal_group(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + grace_s
+            while not has_ended(process) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        _kill_strays(job)
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS refuses a group of which only the dead leader is left
+        return
+
+
+def _kill_strays(job: str) -> None:
+    for number in psutil.pids():
+        try:
+            process = psutil.Process(number)
+            if process.environ().get(JOB_VARIABLE) == job:
+                process.kill()
+        except psutil.Error:  # gone meanwhile, or another user's
+            continue

@@ -1,0 +1,259 @@
+"""Vectors of one dataset by models: encoded once per distinct key, documents and queries apart, kept in the cache."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.cache import JSON, Cache, Continued, entry_name
+from harness.columns import load_vectors
+from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
+from harness.encoders.identity import declared_prompts, encoding_key
+from harness.encoders.settings import EncoderName, Role, Settings
+from harness.encoders.sparsity import sparsity
+from harness.encoders.stream import Made, read_made
+from harness.errors import DataError, EncoderError, EngineFailureError, HarnessError
+from harness.execution.executor import Executor
+from harness.execution.failure import failure_of
+from harness.execution.jobs import EncodeJob, EncodePart, write_job
+from harness.execution.vectors import DensePair, Folders, SparsePair, Vectors
+from harness.execution.verify import TOLERANCES, compare_sample, draw_sample
+from harness.plan import Trial
+from harness.protocols import Display, ParameterValue
+from harness.reference.encoding import widen
+from harness.types import Dataset, SparseVectors
+
+__all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
+
+KIND = "embeddings"
+_ROLES: tuple[Role, ...] = ("documents", "queries")
+_NS_PER_S = 1e9
+
+
+class CacheCheck(NamedTuple):
+    """Which share of cached vectors is encoded again, and the seed that draws it; 0 checks nothing."""
+
+    share: float = 0.0
+    seed: int = 42
+
+
+class _Entries(NamedTuple):
+    """Where the vectors of documents and of queries lie, which were made just now, and what verifying the rest said."""
+
+    folders: Folders
+    made_now: frozenset[Role]
+    note: str | None = None
+
+
+class Embeddings:
+    """The vectors of one dataset, made when first asked for."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        dataset: Dataset,
+        texts: Mapping[Role, Path],
+        work: Path,
+        display: Display,
+        executor: Executor,
+        check: CacheCheck,
+    ) -> None:
+        """``texts`` are the Arrow files with columns id and text; ``executor`` runs each encoding.
+
+        Of cached vectors the share ``check`` is encoded again and compared, drawn by its seed.
+        """
+        self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
+        self._display, self._executor, self._check = display, executor, check
+        self._found: dict[tuple[str, ...], _Entries] = {}
+        self._failed: dict[tuple[str, ...], HarnessError] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
+        """The vectors that a trial's parameters ask for; whoever comes second waits and shares them.
+
+        Raises EncoderError when the model or its process fails, and whatever else it raises.
+        """
+        settings = Settings.of(encoder, trial.parameters)
+        keys = embedding_keys(settings, self._dataset, fetch=True)
+        asked = tuple(entry_name(KIND, keys[role]) for role in _ROLES)
+        with self._one_at_a_time:  # a model fills the machine: two at once are no faster
+            if asked in self._failed:
+                raise self._failed[asked]
+            if asked not in self._found:
+                try:
+                    self._found[asked] = self._entries(settings, trial, keys)
+                except HarnessError as error:
+                    self._failed[asked] = error
+                    raise
+        return _vectors(settings, self._found[asked])
+
+    def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
+        with ExitStack() as stack:
+            entries: dict[Role, Continued] = {
+                role: stack.enter_context(
+                    self._cache.continued(
+                        KIND, keys[role], shelf=(model, dataset, role), about=f"{model} {dataset} {role}"
+                    )
+                )
+                for role in _ROLES
+            }
+            # queries first: they are few, and tell soon that a model is no good
+            missing = [role for role in reversed(_ROLES) if not entries[role].finished]
+            if missing:
+                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts)
+        found = _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing))
+        self._display.done(model, self._in_words(found))
+        cached = {role: entries[role].entry for role in _ROLES if role not in missing}
+        if not cached or not self._check.share:
+            return found
+        note = self._verify(settings, trial, cached)
+        self._display.done(model, note)
+        return found._replace(note=note)
+
+    def _verify(self, settings: Settings, trial: Trial, cached: Mapping[Role, Path]) -> str:
+        """Encode a sample of the cached vectors again; raises CacheError where they differ."""
+        folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
+        share, seed = self._check
+        samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
+        again = {role: folder / role for role in cached}
+        for role in cached:
+            again[role].mkdir()
+        self._encode(settings, trial, again, {role: sample.texts for role, sample in samples.items()})
+        worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
+        counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
+        return (
+            f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
+            f"{TOLERANCES[settings.dtype]:g} is allowed"
+        )
+
+    def _encode(
+        self, settings: Settings, trial: Trial, targets: Mapping[Role, Path], texts: Mapping[Role, Path]
+    ) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
+        parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
+        write_job(folder, EncodeJob(settings.encoder, dict(trial.parameters), parts))
+        try:
+            self._executor.run(folder, self._display.section(settings.source.shown))
+        except HarnessError as error:
+            if failure_of(error).type != EngineFailureError.__name__:
+                raise
+            raise EncoderError(
+                f"encoding with model '{settings.source.name}' failed: {error.what}",
+                fix=error.fix or "what was encoded is kept: the next run goes on from there",
+                log=error.log,
+            ) from error
+
+    def _in_words(self, found: _Entries) -> str:
+        parts = []
+        for role, folder in zip(_ROLES, found.folders, strict=True):
+            made = read_made(folder)
+            if role in found.made_now:
+                seconds = made.took_ns / _NS_PER_S
+                parts.append(f"{made.rows:,} {role} encoded, {made.rows / max(seconds, 1e-9):,.0f}/s")
+            else:
+                parts.append(f"vectors of {made.rows:,} {role} re-used")
+        return ", ".join(parts) + ("" if found.made_now else ": nothing was encoded")
+
+
+def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
+    """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.identity.encoding_key`."""
+    digests: dict[Role, str] = {"documents": dataset.corpus.digest, "queries": dataset.queries.digest}
+    return {role: encoding_key(settings, role, digest, fetch=fetch) for role, digest in digests.items()}
+
+
+def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
+    """What a trial with a model behind an endpoint would ask of it now, in words; None for any other trial.
+
+    What is in the cache is not asked for again. Raises as :func:`embedding_keys`.
+    """
+    spec = trial.spec
+    if spec.kind != "rerank" and (spec.card is None or spec.card.encoder != "dense"):
+        return None
+    if spec.kind == "rerank" and spec.name != "dense":
+        return _calls_of_second_stage(trial, dataset)
+    settings = Settings.of("dense", trial.parameters)
+    if settings.source.kind != "http":
+        return None
+    texts: dict[Role, pa.ChunkedArray] = {"documents": dataset.corpus.texts, "queries": dataset.queries.texts}
+    calls, tokens = 0, 0
+    for role, key in embedding_keys(settings, dataset, fetch=False).items():
+        if not cache.holds(KIND, key):
+            prompt = len(settings.prompt(role, {}))
+            characters = int(pc.sum(pc.utf8_length(texts[role])).as_py() or 0) + prompt * len(texts[role])
+            calls, tokens = calls + calls_for(len(texts[role]), settings), tokens + characters // CHARACTERS_A_TOKEN
+    asked = f"{calls:,} calls of '{settings.endpoint}', about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
+    return asked if calls else f"0 calls of '{settings.endpoint}': all vectors are in the cache"
+
+
+def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
+    """At most one call a candidate; which ones they are, and so what is cached, the first stage has yet to say."""
+    if "endpoint" not in trial.parameters:
+        return None
+    calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
+    return f"at most {calls:,} calls of '{trial.parameters['endpoint']}': what is in the cache is not asked again"
+
+
+def _vectors(settings: Settings, entries: _Entries) -> Vectors:
+    folders = entries.folders
+    documents, queries = (load_vectors(folder, role) for folder, role in zip(folders, _ROLES, strict=True))
+    made = {role: read_made(folder) for role, folder in zip(_ROLES, folders, strict=True)}
+    sparse, dense = None, None
+    if isinstance(documents, SparseVectors) and isinstance(queries, SparseVectors):
+        sparse = SparsePair(widen(documents, queries.dimensions), widen(queries, documents.dimensions))
+    elif not isinstance(documents, SparseVectors) and not isinstance(queries, SparseVectors):
+        dense = DensePair(documents, queries)
+        if documents.shape[1] != queries.shape[1]:
+            problem = f"{documents.shape[1]} dimensions of documents, {queries.shape[1]} of queries"
+            raise DataError(f"model '{settings.source.name}'", [problem], fix="both must come from one model")
+    return Vectors(
+        encoder=settings.encoder,
+        sparse=sparse,
+        dense=dense,
+        folders=folders,
+        steps_ns=tuple(made[role].took_ns if role in entries.made_now else None for role in _ROLES),
+        facts=_facts(settings, made, entries.made_now, sparse),
+        notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ())),
+    )
+
+
+def _facts(
+    settings: Settings, made: Mapping[Role, Made], made_now: frozenset[Role], sparse: SparsePair | None
+) -> dict[str, ParameterValue | None]:
+    """What the report says of the encoder: the model, the prompts that were applied, and how it was run."""
+    documents, queries = made["documents"], made["queries"]
+    statistics = None
+    if sparse is not None and sparse.documents is not None:
+        statistics = sparsity(sparse.documents, sparse.queries)
+    return {
+        "encoder": settings.encoder,
+        "model": settings.source.name,
+        "source": settings.source.kind,
+        "dimensions": documents.dimensions,
+        "document_prompt": documents.prompt,
+        "query_prompt": queries.prompt,
+        "documents_encoded": documents.rows if "documents" in made_now else 0,
+        "queries_encoded": queries.rows if "queries" in made_now else 0,
+        "encode_seconds": documents.took_ns / _NS_PER_S,
+        "documents_per_second": documents.rows / (documents.took_ns / _NS_PER_S) if documents.took_ns else None,
+        "batch_size": documents.batch_size,
+        **({name: float(value) for name, value in statistics._asdict().items()} if statistics is not None else {}),
+        **documents.facts,
+    }
+
+
+def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
+    declared = declared_prompts(settings)
+    if not declared or any(one.prompt for one in made.values()):
+        return ()
+    listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())
+    said = f"the model declares prompts ({listed}) and none was applied"
+    return (f"{said}: query_prompt_name= and document_prompt_name= choose them",)

@@ -1,0 +1,34 @@
+"""Texts to vectors by a model. Runs in a worker: the model may need torch, and may die of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.encoders.identity import declared_prompts
+from harness.encoders.model import create_model
+from harness.encoders.settings import Settings
+from harness.encoders.stream import encode_into
+from harness.execution.jobs import EncodeJob
+from harness.execution.trial import load_inputs
+from harness.protocols import Clock, Progress
+
+__all__ = ["encode"]
+
+
+def encode(job: EncodeJob, progress: Progress, clock: Clock) -> None:
+    """Encode every part with one model, into its target."""
+    settings = Settings.of(job.encoder, job.parameters)
+    prompts = declared_prompts(settings)
+    progress.start("load model", None)
+    model = create_model(settings)
+    for part in job.parts:
+        encode_into(
+            Path(part.target),
+            load_inputs(Path(part.texts), None, part.role),
+            part.role,
+            settings,
+            model,
+            prompt=settings.prompt(part.role, prompts),
+            progress=progress,
+            clock=clock,
+        )

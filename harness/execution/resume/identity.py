@@ -1,0 +1,54 @@
+"""What engines say of themselves, asked where a mistake or a wait of theirs harms nobody else: in a worker."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+from harness.cache import file_digest
+from harness.cards import BackendCard
+from harness.execution.executor import Executor
+from harness.execution.jobs import IdentityJob, read_identity, write_job
+from harness.protocols import Display, Identified, ParameterValue
+from harness.registry import load_engine
+
+__all__ = ["Identities"]
+
+_OWN = "harness"
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Asks engines through ``executor``, under its deadline; job folders are made in ``work``.
+
+    ``fetch`` lets a model of the hub be downloaded, whose files are part of its key.
+    """
+
+    executor: Executor
+    work: Path
+    display: Display
+    fetch: bool = True
+
+    def of(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
+        """What the engine says decides its hits, and for an adapter that is not ours the version and file it lies in.
+
+        Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
+        """
+        engine = load_engine(card)
+        said: dict[str, str] = self._ask(card, parameters) if isinstance(engine, Identified) else {}
+        package = engine.__module__.partition(".")[0]
+        if package == _OWN:
+            return said
+        file = getattr(sys.modules.get(engine.__module__), "__file__", None)
+        code = {"module_sha256": file_digest(Path(file))} if file is not None else {}
+        return said | code | {name: version(name) for name in packages_distributions().get(package, ())}
+
+    def _ask(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
+        folder = Path(tempfile.mkdtemp(prefix="identity-", dir=self.work))
+        write_job(folder, IdentityJob(card.engine, dict(parameters)))
+        self.executor.run(folder, self.display.section(card.name))
+        return read_identity(folder)

@@ -1,0 +1,53 @@
+"""What a stored trial is found under: everything about it that changes its hits, and parameters that change its times.
+
+A key holds the scheme, the engine with what it says of itself (versions), the content of documents and queries, the
+analyzer with what decides its terms or the model with what decides its vectors, k, and the backend's parameters but
+those whose card says that they affect nothing. Measures, rules of scoring, the dataset's name, where results go, seeds
+of statistics and limits are not in it, nor is the machine: times are judged by
+:mod:`harness.execution.resume.conditions`.
+"""
+
+from __future__ import annotations
+
+from harness.cache import JSON
+from harness.cards import BackendCard
+from harness.encoders.settings import MODEL_ENCODERS
+from harness.execution.encodings import encoder_key
+from harness.execution.resume.identity import Identities
+from harness.parameters import encoder_parameters
+from harness.plan import Trial
+from harness.types import Dataset
+
+__all__ = ["SCHEME", "is_kept", "trial_key"]
+
+SCHEME = 3
+"""To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
+
+
+def is_kept(trial: Trial) -> bool:
+    """Whether the trial's outcome is stored: not for runs that somebody else made, nor for indexes built elsewhere."""
+    return trial.spec.card is not None and not trial.existing
+
+
+def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identities: Identities) -> dict[str, JSON]:
+    """The key of one trial; nothing is analysed for it.
+
+    Raises HarnessError where the engine, analyzer or model is missing, or the engine cannot say what it is.
+    """
+    encoder = encoder_key(trial, dataset, fetch=identities.fetch)
+    identity = identities.of(card, trial.parameters)
+    left_out = {*identity, *(("jar",) if encoder is not None else ())}  # the terms' key holds the jar's digest
+    if card.encoder in MODEL_ENCODERS:  # its key holds what they come to: a model's files, not its name
+        left_out |= set(encoder_parameters(card.encoder))
+    left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
+    parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
+    return {
+        "scheme": SCHEME,
+        "engine": card.engine,
+        "identity": {**identity},
+        "parameters": parameters,
+        "encoder": encoder,
+        "documents": dataset.corpus.digest,
+        "queries": dataset.queries.digest,
+        "k": k,
+    }

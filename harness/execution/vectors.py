@@ -1,0 +1,74 @@
+"""What an encoder made of one dataset, wherever its backends need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.analysis import TermCounts
+from harness.protocols import ParameterValue
+from harness.types import Float32Array, SparseVectors
+
+__all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors"]
+
+
+class Terms(NamedTuple):
+    """The analyzer's term counts, stored in ``folder``."""
+
+    analyzer: str
+    counts: TermCounts
+    folder: Path
+
+
+class SparsePair(NamedTuple):
+    """Sparse vectors of a dataset; ``documents`` is None where only term counts were needed."""
+
+    documents: SparseVectors | None
+    queries: SparseVectors
+
+
+class DensePair(NamedTuple):
+    """Dense vectors of a dataset: two C-contiguous float32 arrays (n, d), memory-mapped."""
+
+    documents: Float32Array
+    queries: Float32Array
+
+
+class Folders(NamedTuple):
+    """Where vectors lie, for :func:`harness.columns.load_vectors`: ``documents`` in one, ``queries`` in the other."""
+
+    documents: Path
+    queries: Path
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Vectors:
+    """Vectors of documents and queries by one encoder, either ``sparse`` or ``dense``.
+
+    ``folders`` is None when there are none of documents. ``terms`` are what BM25 weights are made of, None for a model.
+    ``steps_ns`` is what each step of making them took now, None for a step whose result was there before. ``facts`` and
+    ``notes`` are for the report.
+    """
+
+    encoder: str
+    sparse: SparsePair | None = None
+    dense: DensePair | None = None
+    folders: Folders | None = None
+    terms: Terms | None = None
+    steps_ns: tuple[int | None, ...] = ()
+    facts: Mapping[str, ParameterValue | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dimensions(self) -> int:
+        """Columns that documents and queries have together."""
+        if self.dense is not None:
+            return int(self.dense.documents.shape[1])
+        return max((one.dimensions for one in self.sparse or () if one is not None), default=0)
+
+    @property
+    def places(self) -> tuple[Path | None, ...]:
+        """The folders that they lie in: the same ones for the same vectors."""
+        return (self.terms.folder if self.terms is not None else None, *(self.folders or ()))

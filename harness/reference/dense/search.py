@@ -1,0 +1,173 @@
+"""Blocks of queries and documents, threads, and the merging of what they find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.reference.dense.blas import single_threaded_blas
+from harness.reference.dense.candidates import STEP, Estimates, Lists, choose, filter_block, guess_floors
+from harness.reference.dense.estimates import Scaling, directions
+from harness.reference.dense.scores import Pair
+from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
+
+__all__ = ["Blocks", "Job", "best_keys", "best_keys_of_query"]
+
+_LIST_BYTES = 1 << 24
+_BYTES_A_CANDIDATE = 24
+_SPARE = 256
+_SAMPLED = 1024
+_FEW_DOCUMENTS = 16 * _SAMPLED
+_FEW_QUERIES = 32
+
+
+class Blocks(NamedTuple):
+    """How much is multiplied at once: at most ``queries`` by ``documents``."""
+
+    queries: int = 256
+    documents: int = 1024
+
+
+class Job(NamedTuple):
+    """One search: for each similarity what its scores and their estimates are computed from."""
+
+    pairs: Mapping[Similarity, Pair]
+    estimates: Mapping[Similarity, Estimates]
+    scaling: Scaling
+    k: int
+
+    def block(self, first: int, end: int) -> Float32Array:
+        """Documents ``first`` to ``end`` as BLAS gets them."""
+        return self.scaling.block(self.any_pair.documents, first, end, int(self.any_pair.dimensions))
+
+    @property
+    def any_pair(self) -> Pair:
+        """One of the pairs: documents, queries and their lengths are the same in all."""
+        return next(iter(self.pairs.values()))
+
+
+class _Part(NamedTuple):
+    queries: slice
+    documents: slice
+
+
+class _Sample(NamedTuple):
+    """Documents by which floors are guessed, drawn evenly, and which of them counts; ``vectors`` as BLAS gets them."""
+
+    rows: Int64Array
+    vectors: Float32Array
+    rank: int
+
+    @classmethod
+    def of(cls, job: Job) -> _Sample | None:
+        """None where there are too few documents or queries for a guess to pay.
+
+        The rank is that of the k-th best of all documents in a sample of so many, and three standard deviations more.
+        """
+        documents, queries = len(job.any_pair.documents), len(job.any_pair.queries)
+        expected = job.k * _SAMPLED / documents if documents else 0.0
+        rank = math.ceil(expected + 3.0 * math.sqrt(expected) + 2.0)
+        if documents < _FEW_DOCUMENTS or queries < _FEW_QUERIES or rank > _SAMPLED // 4:
+            return None
+        rows = np.linspace(0, documents - 1, _SAMPLED).astype(np.int64)
+        vectors = np.concatenate([job.block(int(row), int(row) + 1) for row in rows])
+        return cls(rows, vectors, rank)
+
+
+def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64Array]:
+    """The keys of every query's best documents, best first: uint64 (Q, min(k, n)) for each similarity."""
+    pair = job.any_pair
+    documents, queries = len(pair.documents), len(pair.queries)
+    width = min(job.k, documents)
+    most = max(1, _LIST_BYTES // (_BYTES_A_CANDIDATE * len(job.pairs) * _list_width(width, documents)))
+    size = min(blocks.queries, most)
+    starts = range(0, queries, size)
+    pieces = 1 if len(starts) >= threads else threads
+    parts = list(_parts(starts, size, queries, documents, pieces))
+    found: dict[Similarity, UInt64Array] = {name: np.empty((queries, width), dtype=np.uint64) for name in job.pairs}
+    if not documents:
+        return found
+    unit = directions(pair.queries, pair.query_lengths)
+
+    with single_threaded_blas():
+        sample = _Sample.of(job) if pieces == 1 else None
+
+        def search(part: _Part) -> dict[Similarity, UInt64Array]:
+            return _search(job, unit, part, blocks.documents, sample)
+
+        results = _mapped(search, parts, threads)
+        for start in starts:
+            own = [next(results) for _ in range(len(parts) // len(starts))]
+            for name, keys in found.items():
+                merged = own[0][name] if len(own) == 1 else np.concatenate([one[name] for one in own], axis=1)
+                merged.sort(axis=1)
+                keys[start : start + size] = merged[:, ::-1][:, :width]
+    return found
+
+
+def best_keys_of_query(job: Job, name: Similarity, query: int) -> UInt64Array:
+    """The keys of one query's best documents, best first: uint64 (min(k, n),)."""
+    pair = job.pairs[name]
+    part = _Part(slice(query, query + 1), slice(0, len(pair.documents)))
+    unit = directions(pair.queries, pair.query_lengths)
+    found = _search(job._replace(pairs={name: pair}), unit, part, Blocks().documents, None)[name][0]
+    return np.sort(found)[::-1]
+
+
+def _mapped(
+    search: Callable[[_Part], dict[Similarity, UInt64Array]], parts: list[_Part], threads: int
+) -> Iterator[dict[Similarity, UInt64Array]]:
+    """Results in order, so that finished ones are merged while others run."""
+    if threads == 1 or len(parts) == 1:
+        yield from map(search, parts)
+        return
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        yield from pool.map(search, parts)
+
+
+def _parts(starts: range, size: int, queries: int, documents: int, pieces: int) -> Iterator[_Part]:
+    """Blocks of queries over all documents; over pieces of them where there are fewer blocks than threads."""
+    step = max(1, -(-documents // pieces))
+    for start in starts:
+        for first in range(0, documents, step):
+            yield _Part(slice(start, min(start + size, queries)), slice(first, min(first + step, documents)))
+
+
+def _list_width(width: int, documents: int) -> int:
+    """Room for the candidates of one query: twice k, so that a list is shortened seldom, or all documents."""
+    return min(documents, 2 * width + _SPARE) + 2 * STEP
+
+
+def _search(
+    job: Job, unit: Float32Array, part: _Part, block: int, sample: _Sample | None
+) -> dict[Similarity, UInt64Array]:
+    first_query, count = part.queries.start, part.queries.stop - part.queries.start
+    documents = part.documents.stop - part.documents.start
+    k = min(job.k, documents)
+    lists = {name: Lists.empty(count, _list_width(k, documents)) for name in job.pairs}
+    products = np.empty((count, min(block, documents)), dtype=np.float32)
+    asked = unit[part.queries]
+    if sample is not None:
+        sampled = asked @ sample.vectors.T
+        for name in job.pairs:
+            guess_floors(sampled, sample.rows, first_query, job.estimates[name], sample.rank, lists[name])
+    for first in range(part.documents.start, part.documents.stop, block):
+        end = min(first + block, part.documents.stop)
+        out = products[:, : end - first]
+        np.matmul(asked, job.block(first, end).T, out=out)
+        for name, one in job.pairs.items():
+            filter_block(out, np.uint64(first), first_query, job.estimates[name], one, k, lists[name])
+    best = {}
+    for name, one in job.pairs.items():
+        best[name] = np.empty((count, k), dtype=np.uint64)
+        keys = np.empty(lists[name].rows.shape, dtype=np.uint64)
+        choose(first_query, job.estimates[name], one, k, lists[name], keys, best[name])
+        for place in np.flatnonzero(best[name][:, 0] == 0):  # a guess that was too high
+            again = _Part(slice(first_query + int(place), first_query + int(place) + 1), part.documents)
+            single = job._replace(pairs={name: one})
+            best[name][place] = _search(single, unit, again, block, None)[name][0]
+    return best

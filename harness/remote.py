@@ -1,0 +1,170 @@
+"""Calls of a JSON endpoint that somebody may pay for: counted, limited, repeated with patience, the key never shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from harness.errors import EngineUnavailableError, UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url
+
+__all__ = ["Limits", "RemoteCalls"]
+
+Answer = TypeVar("Answer")
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""What may be otherwise a moment later."""
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``timeout_s`` for one call, ``retry_s`` from its first failure until it is given up.
+
+    ``per_minute`` and ``max_calls`` are of calls, repeated ones included; 0 sets no limit.
+    """
+
+    timeout_s: float = 60.0
+    retry_s: float = 120.0
+    per_minute: float = 0.0
+    max_calls: int = 0
+
+
+class RemoteCalls:
+    """A client of the endpoint ``url``. Use it as a context manager, or call :meth:`close`.
+
+    ``calls`` counts the requests that were sent, ``repeated`` those among them that repeat another.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key_env: str,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """The key is the environment variable ``key_env``, sent as a bearer token where it is set.
+
+        Raises UsageError for a URL that holds more than an address.
+        """
+        if not is_plain_url(url):
+            raise UsageError(
+                f"the endpoint is not of the form {PLAIN_FORM}", fix=f"a key goes into the environment: {key_env}"
+            )
+        import httpx
+
+        key = os.environ.get(key_env, "") if key_env else ""
+        self._url, self._key, self._key_env, self._limits = url.rstrip("/"), key, key_env, limits
+        self._clock, self._sleep = clock, sleep
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx.Client(timeout=limits.timeout_s, headers=headers)
+        self._next_call = 0.0
+        self.calls = self.repeated = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def post(self, path: str, body: dict[str, Any], read: Callable[[Any], Answer]) -> Answer:
+        """What ``read`` makes of the JSON that answers ``body``; it raises ValueError for an answer that cannot be one.
+
+        What may pass (a busy or failing server, a broken connection, a malformed answer) is waited for: as long as the
+        server says in ``Retry-After``, else twice as long each time. Raises EngineUnavailableError when it does not
+        pass, for every other refusal, and when no more calls are allowed.
+        """
+        gave_up = self._clock() + self._limits.retry_s
+        wait = _FIRST_WAIT_S
+        while True:
+            fault, told = self._try(path, body)
+            if fault is None:
+                try:
+                    return read(told)
+                except (ValueError, TypeError, KeyError, IndexError) as error:
+                    fault, told = f"answered with what cannot be used: {error}", None
+            pause = told if isinstance(told, float) else wait
+            if self._clock() + pause > gave_up:
+                raise EngineUnavailableError(
+                    f"the endpoint '{self._url}' {self._safe(fault)}; {self.repeated} calls were repeated",
+                    fix="start the server, or give it more time; what was finished is kept for the next run",
+                )
+            self._sleep(pause)
+            self.repeated += 1
+            wait = min(2 * wait, _LONGEST_WAIT_S)
+
+    def _try(self, path: str, body: dict[str, Any]) -> tuple[str | None, Any]:
+        """(None, the decoded answer), or what went wrong and passes, with the seconds that the server asks to wait."""
+        import httpx
+
+        self._take_turn()
+        try:
+            answer = self._client.post(f"{self._url}{path}", json=body)
+        except httpx.TransportError as error:
+            return f"cannot be reached: {type(error).__name__}: {error}", None
+        if answer.status_code in _PASSING:
+            return f"answered {answer.status_code}: {answer.text[:_SHOWN]}", _retry_after(answer.headers)
+        if answer.status_code != 200:
+            raise self._refused(answer.status_code, answer.text)
+        try:
+            return None, answer.json()
+        except ValueError:
+            return f"answered with what is not JSON: {answer.text[:_SHOWN]!r}", None
+
+    def _take_turn(self) -> None:
+        if self._limits.max_calls and self.calls >= self._limits.max_calls:
+            raise EngineUnavailableError(
+                f"{self.calls} calls of '{self._url}' were made, and --max-calls allows no more",
+                fix="allow more; what was finished is kept, and the next run goes on there",
+            )
+        now = self._clock()
+        if now < self._next_call:
+            self._sleep(self._next_call - now)
+        if self._limits.per_minute:
+            self._next_call = max(now, self._next_call) + 60.0 / self._limits.per_minute
+        self.calls += 1
+
+    def _refused(self, status: int, text: str) -> EngineUnavailableError:
+        if status in (401, 403):
+            fix = f"put a key that it accepts into the environment variable {self._key_env}"
+        else:
+            fix = "look at its answer: the path of the endpoint, the name of the model, or a text that is too long"
+        return EngineUnavailableError(
+            f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text[:_SHOWN])}", fix=fix
+        )
+
+    def _safe(self, text: str) -> str:
+        return text.replace(self._key, "(key)") if self._key else text
+
+
+def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own class
+    """Seconds that the server asks to wait, as a number or as a date; None where it does not say."""
+    said = headers.get("Retry-After")
+    if said is None:
+        return None
+    if said.strip().isdigit():
+        return float(said)
+    until = _date(said)
+    return None if until is None else max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
+
+
+def _date(text: str) -> dt.datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)

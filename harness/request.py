@@ -1,0 +1,104 @@
+"""The arguments of a comparison, as they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypedDict
+
+from harness.execution_options import Isolation
+from harness.load_options import ARRIVALS, ClientKind
+from harness.metrics import QuerySet
+from harness.ranking import TieRule
+
+__all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Resume"]
+
+DEFAULT_MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
+
+
+class Resume(StrEnum):
+    """Which stored outcomes of trials are used instead of running them."""
+
+    NEVER = "never"
+    """None: every trial runs, and its outcome replaces the stored one."""
+    MISSING = "missing"
+    """Every one whose times stand for this run, failures too."""
+    FAILED = "failed"
+    """As ``missing``, but what failed runs again, be it one client of one measurement under load."""
+    ALWAYS = "always"
+    """As ``failed``, and also where times were taken on another machine, with other versions or other options.
+
+    Not where something that is asked for was never measured.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """The arguments of ``harness compare``, as given. See ``docs/reference/cli.md`` for each."""
+
+    backends: str | Sequence[str]
+    dataset: str = "cacm"
+    split: str | None = None
+    k: int = 1000
+    metrics: str | Sequence[str] = DEFAULT_MEASURES
+    ties: str = TieRule.TREC_EVAL.value
+    queries: str = QuerySet.RELEVANT.value
+    relevance: int = 1
+    sample_queries: int | None = None
+    seed: int = 42
+    threads: int = 1
+    repeat: int = 1
+    cold: bool = False
+    concurrency: str | int | Sequence[int] | None = None
+    clients: str = ClientKind.PROCESSES.value
+    rate: str | float | Sequence[float] | None = None
+    arrivals: str = ARRIVALS[0]
+    load_seconds: float = 5.0
+    timing: bool = True
+    jobs: int = 1
+    isolation: str = Isolation.PROCESS.value
+    deadline_s: float | None = None
+    memory_limit: int | str | None = None
+    max_calls: int | None = None
+    verify_cache: str | float | None = None
+    resume: str = "never"
+    cards: Path | None = None
+    sweep: str | Sequence[str] = ()
+
+    @property
+    def sweeps(self) -> tuple[str, ...]:
+        """Every sweep, each an expression of its own."""
+        return (self.sweep,) if isinstance(self.sweep, str) else tuple(self.sweep)
+
+
+class CompareOptions(TypedDict, total=False):
+    """The optional fields of :class:`CompareRequest`, for callers in Python."""
+
+    sweep: str | Sequence[str]
+    split: str | None
+    k: int
+    metrics: str | Sequence[str]
+    ties: str
+    queries: str
+    relevance: int
+    sample_queries: int | None
+    seed: int
+    threads: int
+    repeat: int
+    cold: bool
+    concurrency: str | int | Sequence[int] | None
+    clients: str
+    rate: str | float | Sequence[float] | None
+    arrivals: str
+    load_seconds: float
+    timing: bool
+    jobs: int
+    isolation: str
+    deadline_s: float | None
+    memory_limit: int | str | None
+    max_calls: int | None
+    verify_cache: str | float | None
+    resume: str
+    cards: Path | None

@@ -1,0 +1,125 @@
+"""An LLM as judge: any OpenAI-compatible chat endpoint grades each candidate from 0 to 3."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from harness.cache import JSON
+from harness.errors import UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.protocols import ParameterValue, Progress
+from harness.remote import Limits, RemoteCalls
+from harness.rerank.reranker import Facts
+from harness.types import Float32Array
+
+__all__ = ["GRADES", "Judge", "read_grade"]
+
+GRADES = (0, 1, 2, 3)
+_SYSTEM = (
+    "You judge how well a passage answers a search query. Grade it with one whole number:\n"
+    "0: it has nothing to do with the query\n"
+    "1: it is about the subject, and does not answer the query\n"
+    "2: it answers the query in part, or among other things\n"
+    "3: it is about the query and answers it\n"
+    'Answer with JSON and nothing else: {"grade": 0}, {"grade": 1}, {"grade": 2} or {"grade": 3}.'
+)
+_SHOWN = 120
+_THOUGHTS = re.compile(r".*</think>", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
+
+
+class Judge:
+    """One call a pair, at temperature 0 with a fixed seed; a grade is stored as soon as it is there."""
+
+    whole_numbers: ClassVar[bool] = True
+    group: ClassVar[int] = 8
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        """Raises UsageError for an endpoint that is no plain URL, and without a model."""
+        self._parameters = parameters
+        if not parameters["model"]:
+            raise UsageError("it has no model", fix="name one that the endpoint knows with model=")
+        if not is_plain_url(str(parameters["endpoint"])):
+            raise UsageError(
+                f"it needs endpoint={PLAIN_FORM}; reports would store any key or password in it",
+                fix=f"a key goes into the environment variable {parameters['api_key_env']}",
+            )
+        self._calls: RemoteCalls | None = None
+
+    def identity(self) -> dict[str, JSON]:
+        """Model and settings; the prompt is in each pair's content. The endpoint's address changes nothing."""
+        return {name: self._parameters[name] for name in ("model", "revision", "max_tokens", "seed", "json_mode")}
+
+    def content(self, query: str, document: str) -> str:
+        """The whole prompt."""
+        return json.dumps(self._messages(query, document), ensure_ascii=False)
+
+    def load(self) -> None:
+        """Open the client."""
+        given = self._parameters
+        limits = Limits(
+            timeout_s=float(given["request_timeout_s"]),
+            retry_s=float(given["request_retry_s"]),
+            per_minute=float(given["requests_per_minute"]),
+            max_calls=int(given["max_calls"]),
+        )
+        self._calls = RemoteCalls(str(given["endpoint"]), key_env=str(given["api_key_env"]), limits=limits)
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
+        """One call after another; raises EngineUnavailableError as :class:`harness.remote.RemoteCalls` does."""
+        if self._calls is None:
+            raise AssertionError("the judge is asked before it was loaded")
+        for place, (query, document) in enumerate(zip(queries, documents, strict=True)):
+            body = {
+                "model": self._parameters["model"],
+                "messages": self._messages(query, document),
+                "temperature": 0,
+                "seed": self._parameters["seed"],
+                "max_tokens": self._parameters["max_tokens"],
+                **({"response_format": {"type": "json_object"}} if self._parameters["json_mode"] else {}),
+            }
+            out[place] = self._calls.post("/chat/completions", body, read_grade)
+            progress.advance(1)
+
+    @property
+    def facts(self) -> Facts:
+        """The endpoint, and how often it was called."""
+        counted = (
+            {"calls": self._calls.calls, "repeated_calls": self._calls.repeated} if self._calls is not None else {}
+        )
+        return {"endpoint": self._parameters["endpoint"], **counted}
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._calls is not None:
+            self._calls.close()
+
+    def _messages(self, query: str, document: str) -> list[dict[str, str]]:
+        cut = document[: int(self._parameters["max_characters"])]
+        return [
+            {"role": "system", "content": _SYSTEM},
+            {"role": "user", "content": f"Query: {query}\n\nPassage: {cut}"},
+        ]
+
+
+def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
+    """The grade in a chat completion; raises ValueError, TypeError or KeyError for what is none.
+
+    A chain of thought before it, and a fence around it, are left aside.
+    """
+    content = answer["choices"][0]["message"]["content"]
+    if not isinstance(content, str):
+        raise TypeError(f"a message whose content is {content!r}")
+    text = _THOUGHTS.sub("", content).strip()
+    fenced = _FENCED.fullmatch(text)
+    try:
+        found = json.loads(fenced[1] if fenced else text)
+    except ValueError as error:
+        raise ValueError(f"a message that is not JSON: {content[:_SHOWN]!r}") from error
+    grade = found.get("grade") if isinstance(found, dict) else None
+    if type(grade) is not int or grade not in GRADES:
+        raise ValueError(f"a message without a grade from 0 to 3: {content[:_SHOWN]!r}")
+    return grade

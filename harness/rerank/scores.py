@@ -1,0 +1,66 @@
+"""Scores of pairs that were scored before: one cache entry for each reranker and query, by the text of the document."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.cache import JSON, Cache
+from harness.columns import load_table, save_table
+
+__all__ = ["KIND", "ScoreCache", "digest"]
+
+KIND = "rerank"
+_SCHEME = 1
+_FILE = "scores.arrow"
+
+
+class ScoreCache:
+    """The stored scores of one reranker. ``identity`` is everything beside the texts that changes a score."""
+
+    def __init__(self, cache: Cache, reranker: str, identity: Mapping[str, JSON]) -> None:
+        self._cache, self._reranker, self._identity = cache, reranker, identity
+
+    def read(self, query: str) -> dict[bytes, np.float32]:
+        """Every stored score under a query, by the digest of what it depends on (:func:`digest`)."""
+        stored = self._cache.read(KIND, self._key(query), _read)
+        return {} if stored is None else stored
+
+    def add(self, query: str, contents: Sequence[bytes], scores: Sequence[np.float32]) -> None:
+        """Store further scores under a query, beside those that are there; raises CacheError."""
+        known = self.read(query) | dict(zip(contents, scores, strict=True))
+        table = pa.table(
+            {
+                "content": pa.array(list(known), pa.binary(32)),
+                "score": pa.array(np.array(list(known.values()), dtype=np.float32)),
+            }
+        )
+        self._cache.put(
+            KIND,
+            self._key(query),
+            lambda folder: save_table(folder / _FILE, table),
+            about=f"{self._reranker}, {len(known)} documents of a query",
+            state="complete",
+        )
+
+    def _key(self, query: str) -> dict[str, JSON]:
+        return {
+            "scheme": _SCHEME,
+            "reranker": self._reranker,
+            "identity": dict(self._identity),
+            "query": hashlib.sha256(query.encode()).hexdigest(),
+        }
+
+
+def digest(content: str) -> bytes:
+    """SHA-256 of what a score depends on."""
+    return hashlib.sha256(content.encode()).digest()
+
+
+def _read(folder: Path) -> dict[bytes, np.float32]:
+    table = load_table(folder / _FILE)
+    return dict(zip(table["content"].to_pylist(), table["score"].to_numpy(), strict=True))

@@ -1,0 +1,55 @@
+"""What the report says of an index that was there before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.execution.jobs import ExistingRecord, TrialRecord
+from harness.results import schema
+from harness.types import Dataset
+
+__all__ = ["existing_notes", "existing_stats"]
+
+_NAMED = 20
+
+
+def existing_stats(held: ExistingRecord) -> schema.ExistingStats:
+    """The report's fields of an existing index."""
+    strange = np.flatnonzero(held.rows < 0)
+    return schema.ExistingStats(
+        in_collection=len(held.rows) - len(strange),
+        not_in_collection=len(strange),
+        examples=held.ids.take(strange[:_NAMED]),
+        no_oracle=held.no_oracle,
+        files=held.files,
+        file_bytes=held.file_bytes,
+        sha256=held.sha256,
+    )
+
+
+def existing_notes(record: TrialRecord, held: ExistingRecord, dataset: Dataset, *, has_oracle: bool) -> list[str]:
+    """What a reader must know: which documents differ, that nothing was changed, and why there is no parity.
+
+    ``has_oracle`` is False where the backend would have no oracle with an index of its own either.
+    """
+    stats = existing_stats(held)
+    notes = [f"an existing index of {len(held.rows):,} documents, searched as it is"]
+    if stats.files is not None and stats.file_bytes is not None:
+        notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")
+    if stats.not_in_collection:
+        found = _listed(stats.examples, stats.not_in_collection)
+        notes.append(f"{stats.not_in_collection:,} of its documents are not in the collection: {found}")
+    absent = record.index.missing_rows
+    if len(absent):
+        empty = set(dataset.corpus.empty_rows.tolist())
+        because = ", because they are empty" if set(absent.tolist()) <= empty else ""
+        found = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
+        notes.append(f"{len(absent):,} documents of the collection are not in it{because}: {found}")
+    if has_oracle and held.no_oracle is not None:
+        notes.append(f"not held against an oracle: {held.no_oracle}")
+    return notes
+
+
+def _listed(ids: list[str], count: int) -> str:
+    more = f" and {count - len(ids):,} more" if count > len(ids) else ""
+    return ", ".join(ids) + more

@@ -1,0 +1,196 @@
+"""What a backend cost: the parts of the stored result that are about time, memory, disk and load."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "ClosedLoopStats",
+    "ColdStats",
+    "Count",
+    "ExistingStats",
+    "IndexStats",
+    "Json",
+    "LatencyStats",
+    "OpenLoopStats",
+    "PhaseTimes",
+    "Record",
+    "SearchStats",
+]
+
+Json = str | int | float | bool | None
+Count = Annotated[int, Field(ge=0)]
+
+
+class Record(BaseModel):
+    """A part of the stored result: fixed once made, and without any field that is not described."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class PhaseTimes(Record):
+    """Seconds of each phase of one backend, in the order in which they happen; null when the plan took none."""
+
+    encode_seconds: float | None = Field(
+        description="analysis and weighting of documents and queries, as far as they were done now; null otherwise"
+    )
+    encode_source: Literal["computed", "partly cached", "cached", "engine"] = Field(
+        description="`computed`: now, for all backends that share it; `cached`: by an earlier comparison; "
+        "`engine`: the engine analyses while it indexes"
+    )
+    open_seconds: float = Field(description="starting the engine on an empty folder, or on an existing index")
+    index_seconds: float | None = Field(description="null where nothing was built")
+    ready_seconds: float | None
+    first_query_seconds: float
+    warm_up_seconds: float
+    search_seconds: float = Field(description="all timed queries, the engine's work")
+    transfer_seconds: float = Field(description="all timed queries, bringing their hits into arrays")
+
+
+class ExistingStats(Record):
+    """An index that was there before, and was searched as it is."""
+
+    in_collection: Count = Field(description="documents of the index that the collection has")
+    not_in_collection: Count
+    examples: list[str] = Field(description="ids of documents that the collection lacks (the first 20)")
+    no_oracle: str | None = Field(
+        description="why results are not held against an oracle; null where the index is proven to hold the same"
+    )
+    files: int | None = Field(description="files hashed before and after, and found the same; null for a server")
+    file_bytes: int | None
+    sha256: str | None = Field(description="of all files: names the content of the index")
+
+
+class IndexStats(Record):
+    """What became of the documents. Times in seconds, sizes in bytes.
+
+    Times are null when the plan took none, or nothing was built.
+    """
+
+    built_by: str | None = Field(
+        default=None, description="label of the backend that built the index that this one searched too; null: its own"
+    )
+    documents_sent: int | None
+    documents_indexed: Count = Field(description="documents that the engine holds")
+    missing: list[str] = Field(description="ids of documents that the engine does not hold (the first 100)")
+    missing_count: Count
+    seconds: float | None = Field(description="ingestion, without encoding and without waiting")
+    ready_seconds: float | None = Field(description="from the last document to an idle optimiser")
+    searchable_seconds: float | None = Field(
+        description="from the first document until all can be searched: both together"
+    )
+    documents_per_second: float | None = Field(description="of ingestion: documents indexed / seconds")
+    bytes: Count | None = Field(
+        description="allocated blocks of the index, without its write-ahead log; null where a server does not tell"
+    )
+    log_bytes: Count
+    peak_rss_bytes: int | None = Field(
+        description="highest resident memory of the worker, indexing and search; null without one"
+    )
+    peak_anonymous_bytes: int | None = Field(
+        description="highest anonymous memory above the worker's state before the engine opened; null without one"
+    )
+    state: dict[str, Json] = Field(description="the engine's own account of its index")
+    existing: ExistingStats | None = Field(default=None, description="null for an index that was built for this result")
+
+
+class LatencyStats(Record):
+    """Milliseconds per query, from raw samples of all repeats."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    mean: float
+    n: Count
+
+
+class SearchStats(Record):
+    """Searching: the engine's work, and the transfer of its hits apart. Times are null when the plan took none."""
+
+    queries: Count
+    queries_without_terms: Count = Field(
+        description="queries without a term that a document has; no percentile and no rate counts them, nor under load"
+    )
+    k: Count
+    repeats: Count = Field(description="passes over all queries")
+    concurrency: Count
+    milliseconds: LatencyStats | None
+    transfer_ms: LatencyStats | None
+    qps: float | None = Field(description="queries per second of search and transfer together, one client")
+    first_query_ms: float | None = Field(
+        description="the first query on the fresh index, before any warm-up; null when it has no terms"
+    )
+    warm_up_queries: Count
+    hits: Count
+    queries_without_hits: Count
+    repeated_calls: Count = Field(
+        description="calls made again after an error that passed; the milliseconds of their queries include it"
+    )
+    queries_per_call: Count = Field(
+        description="queries sent together; above 1 milliseconds are equal shares of the calls' times, not latencies"
+    )
+
+
+class ColdStats(Record):
+    """One pass over the queries on the index opened again in a new process, its files out of the page cache."""
+
+    open_seconds: float | None = Field(description="opening the index; null when the process failed")
+    first_query_ms: float | None
+    milliseconds: LatencyStats | None
+    transfer_ms: LatencyStats | None
+    resident_share: float | None = Field(
+        description="share of the index's pages that the system kept in memory all the same; null where it does not say"
+    )
+    errors: Count = Field(description="queries that failed")
+    error: str | None = Field(description="the first failure")
+
+
+class ClosedLoopStats(Record):
+    """So many clients at once, each asking its next query when the last one was answered."""
+
+    clients: Count
+    kind: Literal["processes", "threads"]
+    seconds: float | None = Field(description="the window in which all clients were asking; null when there was none")
+    qps: float | None = Field(description="queries per second of all clients in that window, by the wall clock")
+    milliseconds: LatencyStats | None = Field(description="the engine's work, all samples of all clients")
+    transfer_ms: LatencyStats | None
+    busy_share: float | None = Field(
+        description="share of the clients' time inside search and transfer; the rest is the harness's own"
+    )
+    errors: Count = Field(description="queries that failed")
+    clients_failed: Count = Field(
+        description="client processes that died, whose samples are lost, or gave up after calls that failed in a row"
+    )
+    error: str | None = Field(description="the first failure of a client or a query")
+    different_queries: Count = Field(description="queries that some client answered otherwise than the single client")
+    peak_rss_bytes: int | None = Field(description="sum over the client processes")
+    peak_anonymous_bytes: int | None = Field(description="sum over the client processes, above their state before open")
+    index_copies: Count = Field(description="copies of the index made for engines that lock theirs")
+
+
+class OpenLoopStats(Record):
+    """Queries that were due at a fixed rate, whether the server kept up or not."""
+
+    rate: float = Field(description="queries per second that were asked for")
+    arrivals: Literal["constant", "poisson"]
+    queries: Count = Field(description="how many with terms were due")
+    due_qps: float = Field(description="queries per second that were due; random arrivals miss the rate by chance")
+    clients: Count = Field(description="at most so many were on their way at once")
+    kind: Literal["processes", "threads"]
+    qps: float | None = Field(description="queries per second that were answered")
+    milliseconds: LatencyStats | None = Field(
+        description="from the time at which a query was due; one that nobody asked counts with its wait, a lower bound"
+    )
+    service_ms: LatencyStats | None = Field(description="search and transfer alone, of the answered queries")
+    backlog: Count = Field(description="queries that were due and not yet asked when the schedule ended")
+    unserved: Count = Field(description="queries that were never asked: the clients gave up")
+    overloaded: bool = Field(description="the backlog was above the number of clients and above 1 % of the queries")
+    errors: Count = Field(description="queries that failed")
+    clients_failed: Count
+    error: str | None
+    different_queries: Count
+    peak_rss_bytes: int | None
+    peak_anonymous_bytes: int | None

@@ -1,0 +1,61 @@
+"""Folders that live as long as one process: locked while it runs, and removed by the next one when it was killed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["in_use", "scratch_folder", "sweep_scratch"]
+
+
+@contextmanager
+def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:
+    """A new folder ``parent/<prefix>…`` for this process alone, gone at the end.
+
+    What killed processes left under the same prefix is removed first, see :func:`sweep_scratch`.
+    """
+    from filelock import FileLock
+
+    sweep_scratch(parent, prefix, rescue)
+    folder = parent / f"{prefix}{secrets.token_hex(8)}"
+    # the lock comes first: a folder whose lock nobody holds may be removed by another process at any moment
+    lock = FileLock(folder.with_suffix(".lock"))
+    with lock:
+        try:
+            folder.mkdir()
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def sweep_scratch(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> None:
+    """Remove the folders under ``prefix`` whose process was killed; ``rescue(folder)`` may save something first."""
+    from filelock import FileLock, Timeout
+
+    for path in parent.glob(f"{prefix}*.lock"):
+        try:
+            with FileLock(path, timeout=0):
+                folder = path.with_suffix("")
+                if rescue is not None and folder.is_dir():
+                    rescue(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                path.unlink(missing_ok=True)
+        except Timeout:  # its process is alive
+            continue
+
+
+def in_use(parent: Path, prefix: str) -> bool:
+    """Whether some process has a folder under ``prefix`` now."""
+    from filelock import FileLock, Timeout
+
+    for path in parent.glob(f"{prefix}*.lock"):
+        try:
+            with FileLock(path, timeout=0):
+                continue
+        except Timeout:
+            return True
+    return False

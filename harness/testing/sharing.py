@@ -1,0 +1,101 @@
+"""What an engine declares of several clients: one index in several processes, copies of it, one engine in threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.protocols import Engine, Inputs, ParameterValue, SearchResult
+from harness.testing.base import Base, only_where, select
+from harness.testing.drive import StepClock
+from harness.testing.samples import random_texts, word
+from harness.types import Ids
+
+__all__ = ["SharingContract"]
+
+_DOCUMENTS = 120
+_K = 30
+_PATIENCE_S = 120.0
+_THREADS = 4
+_TURNS = 25
+
+
+class SharingContract(Base):
+    """Clients of one finished index: each is a process with its own engine, or a thread on a shared one."""
+
+    @only_where(lambda capabilities: capabilities.shares_index)
+    def test_shares_its_index_where_declared(self, tmp_path: Path) -> None:
+        """While one process has the index open and searches, another opens it too, and both get the same answers."""
+        sample = self.collection(random_texts(21, _DOCUMENTS), [word(n) for n in range(4)])
+        with self.built(tmp_path, sample.documents):
+            pass
+        with self.opened(tmp_path, sample.documents.ids) as engine:
+            before = self.search(engine, sample.queries, _DOCUMENTS, _K)
+            elsewhere = _in_another_process(
+                self.engine, self.parameters, tmp_path, sample.documents.ids, sample.queries
+            )
+            self.assert_repeated(before, elsewhere, "in another process")
+            self.assert_repeated(before, self.search(engine, sample.queries, _DOCUMENTS, _K), "after that")
+
+    @only_where(lambda capabilities: capabilities.reopens and not capabilities.shares_index)
+    def test_a_copy_answers_the_same(self, tmp_path: Path) -> None:
+        """A copy of a closed index opens beside the original: clients of an index that is not shared get copies."""
+        sample = self.collection(random_texts(22, _DOCUMENTS), [word(n) for n in range(4)])
+        with self.built(tmp_path / "index", sample.documents):
+            pass
+        (tmp_path / "elsewhere").mkdir()
+        copy = shutil.copytree(tmp_path / "index", tmp_path / "elsewhere" / "index")
+        with (
+            self.opened(tmp_path / "index", sample.documents.ids) as original,
+            self.opened(copy, sample.documents.ids) as copied,
+        ):
+            before = self.search(original, sample.queries, _DOCUMENTS, _K)
+            self.assert_repeated(before, self.search(copied, sample.queries, _DOCUMENTS, _K), "from the copy")
+
+    @only_where(lambda capabilities: capabilities.threads)
+    def test_threads_get_the_same_answers_where_declared(self, tmp_path: Path) -> None:
+        """Several threads that search one engine at once get what one thread gets, again and again."""
+        count = 2 * _THREADS
+        sample = self.collection(random_texts(23, _DOCUMENTS), [word(n) for n in range(count)])
+        asked = [select(sample.queries, [(place + turn) % count for place in range(count)]) for turn in range(_THREADS)]
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            alone = [self.search(engine, queries, _DOCUMENTS, _K) for queries in asked]
+
+            def ask(queries: Inputs) -> list[SearchResult]:
+                return [engine.search(queries, _K, StepClock()) for _ in range(_TURNS)]
+
+            with ThreadPoolExecutor(_THREADS) as pool:
+                together = list(pool.map(ask, asked))
+        for before, results in zip(alone, together, strict=True):
+            for result in results:
+                self.assert_repeated(before, result, "in threads")
+
+
+def _in_another_process(
+    engine: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
+) -> SearchResult:
+    """Spawned, as clients are: a forked process would hold what this one holds."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
+    if isinstance(found, str):
+        pytest.fail(f"another process cannot search the index while this one has it open: {found}")
+    return found
+
+
+def _search(
+    kind: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
+) -> SearchResult | str:
+    engine = kind(parameters)
+    try:
+        engine.open(folder, ids)
+        return engine.search(queries, _K, StepClock())
+    except HarnessError as error:  # as text, because not every exception survives the way between processes
+        return str(error)
+    finally:
+        engine.close()

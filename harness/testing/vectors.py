@@ -1,0 +1,97 @@
+"""What holds for engines of dense vectors only: dimensions, zero vectors, and whether a graph was searched at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import RejectedInputError
+from harness.protocols import Capabilities, Inputs
+from harness.testing.base import Base, Collection, only_where
+from harness.testing.dense import DenseSample, dense_scores, random_unit_vectors
+from harness.testing.drive import RecordingProgress, StepClock
+from harness.testing.samples import plain_ids
+from harness.testing.verdicts import assert_scores, recall
+from harness.types import Float32Array, Ids
+
+__all__ = ["DenseContract"]
+
+_IN_GRAPH = 3_000
+_ASKED = 50
+_K = 10
+_LEAST_RECALL = 0.05
+
+
+def _dense(capabilities: Capabilities) -> bool:
+    return capabilities.input == "dense"
+
+
+def _approximate(capabilities: Capabilities) -> bool:
+    return _dense(capabilities) and not capabilities.exact
+
+
+class DenseContract(Base):
+    """Only for engines whose input is dense."""
+
+    @only_where(_dense)
+    def test_refuses_another_dimension(self, tmp_path: Path) -> None:
+        """Queries of more or fewer dimensions than the documents are refused, and the message has both numbers."""
+        documents, queries = self._vectors(np.eye(3, 8)), [self._vectors(np.eye(3, n)) for n in (7, 9)]
+        with self.built(tmp_path, documents) as (engine, _):
+            for other in queries:
+                with pytest.raises(RejectedInputError, match=r"\b[79]\b.*\b8\b|\b8\b.*\b[79]\b"):
+                    engine.search(other, 3, StepClock())
+
+    @only_where(_dense)
+    def test_zero_vectors(self, tmp_path: Path) -> None:
+        """Under cosine, where they have no direction, they are refused and named; else they score like any other."""
+        good, bad = np.eye(3, 8), np.eye(3, 8) * [[1], [0], [1]]
+        if self.similarity != "cosine":
+            documents, queries = self._vectors(bad), self._vectors(bad)
+            expected = dense_scores(_sample(documents, queries), self.similarity)
+            with self.built(tmp_path, documents) as (engine, _):
+                self.search_rightly(engine, Collection(documents, queries, expected), 3)
+            return
+        refused = self._vectors(bad)
+        with (
+            self.opened(tmp_path / "documents", refused.ids) as engine,
+            pytest.raises(RejectedInputError, match=refused.ids[1]),
+        ):
+            engine.index(refused, RecordingProgress(), StepClock())
+        with (
+            self.built(tmp_path / "queries", self._vectors(good)) as (engine, _),
+            pytest.raises(RejectedInputError, match=refused.ids[1]),
+        ):
+            engine.search(refused, 3, StepClock())
+
+    @only_where(_approximate)
+    def test_a_graph_is_searched(self, tmp_path: Path) -> None:
+        """``graph_parameters`` force a graph: the state counts the vectors in it, and the smallest ef misses some.
+
+        A recall of 1.0 on directions drawn evenly is a full scan that passes for a graph.
+        """
+        assert self.graph_parameters is not None, "'graph_parameters' do not say how this engine is made to use a graph"
+        documents = Inputs(Ids.of(plain_ids(_IN_GRAPH)), dense=random_unit_vectors(41, _IN_GRAPH))
+        queries = Inputs(Ids.of(f"q{n}" for n in range(_ASKED)), dense=random_unit_vectors(42, _ASKED))
+        expected = dense_scores(_sample(documents, queries), self.similarity)
+        with self.built(tmp_path, documents, self.graph_parameters) as (engine, report):
+            found = self.search(engine, queries, _IN_GRAPH, _K)
+        in_graph = report.state.get("vectors_in_graph")
+        assert type(in_graph) is int, f"the state does not say how many 'vectors_in_graph' there are: {report.state}"
+        assert 0 < in_graph <= _IN_GRAPH, f"{in_graph} vectors in the graph: it was not made"
+        assert_scores(found, expected, self.tolerance)
+        reached = recall(found, expected, _K)
+        assert reached < 1.0, f"recall@{_K} is 1.0 at the smallest ef: no graph was searched"
+        assert reached >= _LEAST_RECALL, f"recall@{_K} is {reached:.3f}: chance would not do worse"
+
+    def _vectors(self, values: np.ndarray) -> Inputs:
+        vectors: Float32Array = np.ascontiguousarray(values, dtype=np.float32)
+        return Inputs(Ids.of(f"named{row}" for row in range(len(vectors))), dense=vectors)
+
+
+def _sample(documents: Inputs, queries: Inputs) -> DenseSample:
+    assert documents.dense is not None
+    assert queries.dense is not None
+    return DenseSample(documents.dense, queries.dense)

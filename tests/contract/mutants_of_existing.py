@@ -1,0 +1,103 @@
+"""An engine that searches existing indexes as it should, and engines that break that part of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from contract_fakes import FakeSparse
+from contract_kills import breaks, sparse_of
+
+from harness.columns import load_ids, load_sparse, save_ids
+from harness.errors import EngineUnavailableError, HarnessError
+from harness.protocols import Attached, Clock, Content, EngineInfo, Inputs, Progress, SearchResult
+from harness.types import Ids
+
+
+class FakeExisting(FakeSparse):
+    """A folder with vectors and ids, made by itself or by somebody else."""
+
+    capabilities = replace(FakeSparse.capabilities, existing=True)
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        save_ids(folder / "ids.arrow", self.ids)
+
+    def theirs(self) -> Path:
+        return Path(str(self.parameters.get("path", "")))
+
+    @property
+    def source(self) -> Path | None:
+        return self.theirs()
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        source = self.theirs()
+        try:
+            self.documents, self.ids = load_sparse(source, "documents"), load_ids(source / "ids.arrow")
+        except HarnessError as error:
+            raise EngineUnavailableError(f"the index in '{source}' is damaged", fix="name another") from error
+        self.folder, self.ready = source, True
+        return Attached(EngineInfo(self.name, "1.0", "embedded, existing index"), self.ids)
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        held, expected = self.documents.take(content.rows), sparse_of(content.documents)
+        same = np.array_equal(held.indptr, expected.indptr) and np.array_equal(held.values, expected.values)
+        return None if same else "other vectors"
+
+
+@breaks("test_existing_is_what_the_class_is")
+class HidesThatItCan(FakeExisting):
+    capabilities = FakeSparse.capabilities
+
+
+@breaks("test_existing_is_what_the_class_is")
+class OnlySaysThatItCan(FakeSparse):
+    capabilities = FakeExisting.capabilities
+
+
+@breaks("test_existing_index_answers_like_a_new_one")
+class NamesDocumentsInAnotherOrder(FakeExisting):
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        attached = super().attach(folder, progress)
+        return replace(attached, ids=Ids.of(reversed(attached.ids.to_list())))
+
+
+@breaks("test_existing_index_answers_like_a_new_one")
+class ForgetsADocument(FakeExisting):
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        attached = super().attach(folder, progress)
+        return replace(attached, ids=Ids(attached.ids.values[:-1]))
+
+
+@breaks("test_existing_index_is_left_as_it_was")
+class LeavesALockFile(FakeExisting):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        assert self.folder is not None
+        (self.folder / "lock").touch()
+        return super().search(queries, k, clock)
+
+
+@breaks("test_existing_index_is_left_as_it_was")
+class NamesNoSource(FakeExisting):
+    @property
+    def source(self) -> Path | None:
+        return None
+
+
+@breaks("test_existing_index_of_the_collection_is_proven")
+class ProvesNothing(FakeExisting):
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        return "not compared"
+
+
+@breaks("test_existing_index_of_other_texts_is_not_proven")
+class BelievesEverything(FakeExisting):
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        return None
+
+
+@breaks("test_existing_index_that_is_damaged_is_refused")
+class OpensAnything(FakeExisting):
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        return Attached(EngineInfo(self.name, "1.0", "embedded"), Ids.of(["a"]))

@@ -1,0 +1,120 @@
+"""Engines of dense vectors that break the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from contract_fakes import FakeDense, FakeGraph
+from contract_kills import breaks
+
+from harness.errors import RejectedInputError
+from harness.protocols import Clock, IndexReport, Inputs, ParameterValue, Progress
+from harness.testing import Expected
+from harness.types import Float32Array
+
+GRAPH = "test_a_graph_is_searched"
+FINDS = "test_finds_the_right_documents"
+
+
+def dense_of(inputs: Inputs) -> Float32Array:
+    assert inputs.dense is not None
+    return inputs.dense
+
+
+@breaks("test_refuses_another_dimension")
+class CutsLongQueries(FakeDense):
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        cut = np.zeros((len(queries), self.documents.shape[1]), dtype=np.float32)
+        given = dense_of(queries)[:, : cut.shape[1]]
+        cut[:, : given.shape[1]] = given
+        return cut
+
+
+@breaks("test_refuses_another_dimension")
+class SaysNotWhichDimensions(FakeDense):
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        if dense_of(queries).shape[1] != self.documents.shape[1]:
+            raise RejectedInputError("wrong dimension")
+        return super().take_queries(queries)
+
+
+@breaks("test_zero_vectors")
+class TakesZeroVectors(FakeDense):
+    def take(self, documents: Inputs) -> None:
+        self.documents = dense_of(documents)
+
+
+@breaks("test_zero_vectors")
+class TakesZeroQueries(FakeDense):
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        return np.maximum(dense_of(queries), np.float32(1e-6))
+
+
+@breaks("test_refuses_bad_values_in_documents", "test_refuses_bad_values_in_queries")
+class TakesAnyVector(FakeDense):
+    def take(self, documents: Inputs) -> None:
+        self.documents = np.nan_to_num(dense_of(documents))
+
+    def take_queries(self, queries: Inputs) -> Float32Array:
+        return np.nan_to_num(dense_of(queries))
+
+
+@breaks(FINDS, "test_repeated_query_terms")
+class ReturnsDistances(FakeDense):
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        return right._replace(scores=1 - right.scores)
+
+
+@breaks(FINDS)
+class ScoresByDotProduct(FakeDense):
+    similarity = "dot"
+
+
+@breaks("test_empty_documents", "test_counts_what_it_holds")
+class LosesTheLastVector(FakeDense):
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        report = super().index(documents, progress, clock)
+        lost = np.array([len(documents) - 1], dtype=np.int32)
+        return replace(report, indexed=report.sent - 1, missing_rows=lost)
+
+
+@breaks(GRAPH)
+class ScansEverything(FakeGraph):
+    """Claims a graph, and answers without one."""
+
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
+
+    def score(self, queries: Inputs) -> Expected:
+        return FakeDense.score(self, queries)
+
+
+@breaks(GRAPH)
+class MakesNoGraph(FakeGraph):
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": False}
+
+
+@breaks(GRAPH)
+class SaysNothingOfItsGraph(FakeGraph):
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        return replace(super().index(documents, progress, clock), state={"kind": "graph"})
+
+
+@breaks(GRAPH)
+class GuessesDocuments(FakeGraph):
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {"graph": True}
+
+    def score(self, queries: Inputs) -> Expected:
+        right = super().score(queries)
+        right.matches[:, 20:] = False
+        return right
+
+
+@breaks(GRAPH)
+class HasNoWayToForceAGraph(FakeGraph):
+    pass

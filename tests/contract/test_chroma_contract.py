@@ -1,0 +1,72 @@
+"""The contract suite on Chroma: in the process for each space, and on the server that Chroma itself starts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+
+from chroma_indexes import COLLECTION, served, write_collection, write_folder
+
+from harness.adapters.chroma import ChromaEngine
+from harness.adapters.chroma_address import URL_VARIABLE
+from harness.protocols import Inputs, ParameterValue
+from harness.registry import find_cards
+from harness.testing import EngineContract
+from harness.testing.base import Base
+from harness.testing.vectors import DenseContract
+
+pytestmark = [pytest.mark.contract, pytest.mark.integration]
+DEFAULTS = find_cards("backends")["chroma"].defaults
+
+
+class Chroma(Base):
+    """What all of the classes below share."""
+
+    engine = ChromaEngine
+    parameters = DEFAULTS
+    tolerance = 1e-6
+    graph_parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        "max_neighbors": 4,
+        "ef_search": 1,
+        "ef_construction": 10,
+    }
+
+
+class TestChroma(Chroma, EngineContract):
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        write_folder(folder, documents)
+        return {"existing": True, "path": str(folder), "collection": COLLECTION}
+
+
+class TestChromaL2(Chroma, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    similarity = "l2"
+
+
+class TestChromaInnerProduct(Chroma, DenseContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
+    similarity = "dot"
+
+
+class TestChromaServer(Chroma, EngineContract):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "retry_s": 5.0, "keep": True}
+
+    @pytest.fixture(autouse=True)
+    def _named(self, chroma_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv(URL_VARIABLE, chroma_url)
+        self.url = chroma_url
+        yield
+        with served(chroma_url) as client:
+            for one in client.list_collections():
+                client.delete_collection(one.name)
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        name = f"{COLLECTION}-{secrets.token_hex(4)}"
+        write_collection(self.url, documents, name=name)
+        return {"existing": True, "collection": name, "keep": False}

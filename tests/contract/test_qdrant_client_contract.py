@@ -1,0 +1,97 @@
+"""The client's code path keeps the contract: on its re-implementation in Python, on the stub, and on a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from test_qdrant_contract import DEFAULTS, QdrantContract
+
+pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+
+from qdrant_indexes import write_collection
+from qdrant_stub import serve
+
+from harness.adapters.qdrant import QdrantEngine
+from harness.adapters.qdrant_address import URL_VARIABLE
+from harness.adapters.qdrant_client_store import COLLECTION_FILE
+from harness.protocols import Capabilities, Inputs, ParameterValue
+from harness.testing import Expected
+from harness.testing.oracle import bm25_idf, encode_words, sparse_scores
+
+pytestmark = pytest.mark.contract
+
+
+class LocalMode(QdrantEngine):
+    """What is known to differ from Qdrant; the idf is computed in float64, too."""
+
+    capabilities: ClassVar[Capabilities] = replace(
+        QdrantEngine.capabilities,
+        gaps={
+            "test_empty_documents": "N of the idf counts documents without terms, which Qdrant's own does not",
+            "test_existing_index_answers_like_a_new_one": "an index of Qdrant's own engine: its sums end in other bits",
+        },
+    )
+
+
+class TestLocal(QdrantContract):
+    """The same calls as for a server, answered by qdrant-client itself."""
+
+    engine = LocalMode
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "local"}
+
+    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
+        """With the idf as it is written down."""
+        return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf)
+
+
+@pytest.fixture(scope="class")
+def serving(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A stub for all tests of a class; collections are kept, because the suite opens indexes again."""
+    with serve() as stub:
+        request.cls.parameters = {**DEFAULTS, "url": stub.url, "transport": "rest", "keep": True}
+        yield
+
+
+@pytest.mark.usefixtures("serving")
+class TestStub(QdrantContract):
+    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's collection."""
+        name = f"theirs-{folder.parent.name}"
+        write_collection(str(self.parameters["url"]), name, documents, idf=self.bm25.idf)
+        return {"existing": True, "collection": name, "id_key": "docno"}
+
+
+@pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
+class TestServer(QdrantContract):
+    """A real server; the collections that a test made are removed after it."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "keep": True}
+
+    @pytest.fixture(autouse=True)
+    def removed(self, tmp_path: Path) -> Iterator[None]:
+        yield
+        from harness.adapters.qdrant_address import address_of
+        from harness.adapters.qdrant_connect import connect
+        from harness.adapters.qdrant_settings import ServerSettings
+
+        settings = ServerSettings.of(self.parameters)
+        client = connect(address_of(settings), settings).client
+        left = {
+            json.loads(file.read_text())["collection"]
+            for file in tmp_path.rglob(COLLECTION_FILE)
+            if file.stat().st_size  # the suite empties files
+        }
+        left |= {
+            one.name for one in client.get_collections().collections if one.name.startswith(f"harness-{tmp_path.name}-")
+        }
+        for name in left:
+            client.delete_collection(name)
+        client.close()

@@ -1,0 +1,100 @@
+"""Qdrant keeps the contract of dense vectors: scanned, with a graph, quantised, under each similarity, in each mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from harness.adapters.qdrant_dense import QdrantDenseEngine
+from harness.protocols import Capabilities, ParameterValue, SearchResult
+from harness.registry import find_cards
+from harness.testing import EngineContract
+
+pytest.importorskip("qdrant_edge")
+pytestmark = pytest.mark.contract
+
+DEFAULTS = find_cards("backends")["qdrant-dense"].defaults
+GRAPH: Mapping[str, ParameterValue] = {
+    "indexing_threshold_kb": 1,
+    "full_scan_threshold_kb": 1,
+    "m": 4,
+    "ef_construct": 8,
+    "hnsw_ef": 1,
+}
+
+
+class DenseQdrant(EngineContract):
+    engine = QdrantDenseEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = GRAPH
+    tolerance = 2e-6
+
+
+class TestQdrantDense(DenseQdrant):
+    """As the card sets it up: a collection this small is scanned."""
+
+
+class TestQdrantDenseWithGraph(DenseQdrant):
+    """Several optimised segments on disk, the graph too."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        **DEFAULTS,
+        "indexing_threshold_kb": 1,
+        "full_scan_threshold_kb": 1,
+        "default_segment_number": 2,
+        "optimize_every": 50,
+        "on_disk": True,
+        "graph_on_disk": True,
+        "wal": False,
+        "upsert_batch": 20,
+    }
+
+
+class TestQdrantDot(DenseQdrant):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "dot"}
+    similarity = "dot"
+
+
+class TestQdrantL2(DenseQdrant):
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
+    similarity = "l2"
+
+
+class LocalMode(QdrantDenseEngine):
+    """What the client answers by itself."""
+
+    capabilities: ClassVar[Capabilities] = replace(
+        QdrantDenseEngine.capabilities, gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"}
+    )
+
+
+class TestLocal(DenseQdrant):
+    """The same calls as for a server, answered by qdrant-client itself."""
+
+    engine = LocalMode
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "local"}
+
+    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
+        """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
+        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=self.tolerance, err_msg=what)
+
+
+@pytest.fixture(scope="class")
+def serving(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A stub for all tests of a class; collections are kept, because the suite opens indexes again."""
+    from qdrant_stub import serve
+
+    with serve() as stub:
+        request.cls.parameters = {**DEFAULTS, "url": stub.url, "transport": "rest", "keep": True, "similarity": "l2"}
+        yield
+
+
+@pytest.mark.usefixtures("serving")
+class TestStub(DenseQdrant):
+    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+
+    similarity = "l2"

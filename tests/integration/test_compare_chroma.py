@@ -1,0 +1,57 @@
+"""Chroma in whole comparisons: one build for several searches, and a server beside the engine in the process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_world import DOCUMENTS, QUERIES, write_collection
+
+pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+
+import harness
+from harness.testing.samples import random_texts
+
+pytestmark = pytest.mark.integration
+HITS = len(DOCUMENTS) * len(QUERIES)
+
+
+def test_ef_search_is_swept_on_one_build(tmp_path: Path) -> None:
+    swept = harness.compare(
+        "chroma:model=random",
+        str(write_collection(tmp_path / "small")),
+        k=10,
+        sweep="chroma:model=random;ef_search=10,400",
+        timing=False,
+    )
+    assert [backend.status for backend in swept.report.backends] == ["ok", "ok"]
+    built_by = [backend.index.built_by for backend in swept.report.backends if backend.index is not None]
+    assert built_by == [None, "chroma:model=random;ef_search=10"]
+    assert [backend.search.hits for backend in swept.report.backends if backend.search is not None] == [HITS, HITS]
+
+
+def test_a_server_answers_like_the_engine_in_the_process(chroma_url: str, tmp_path: Path) -> None:
+    collection = str(write_collection(tmp_path / "small"))
+    both = [f"chroma:url={chroma_url};model=random", "chroma:model=random"]
+    compared = harness.compare(both, collection, k=10, timing=False)
+    served, embedded = (compared.run(label) for label in both)
+    assert served.rows.tolist() == embedded.rows.tolist()
+    engines = [backend.engine for backend in compared.report.backends if backend.engine is not None]
+    assert [(one.name, one.mode) for one in engines] == [("Chroma", "server"), ("Chroma", "embedded")]
+    states = [backend.index.state for backend in compared.report.backends if backend.index is not None]
+    assert [state["vectors_in_graph"] for state in states] == [len(DOCUMENTS)] * 2
+
+
+def test_fewer_hits_than_asked_for_are_reported(tmp_path: Path) -> None:
+    """Where lengths differ, a graph by the dot product leaves documents out of reach."""
+    collection = write_collection(tmp_path / "small")
+    records = ({"_id": f"d{row}", "text": text} for row, text in enumerate(random_texts(11, 300)))
+    (collection / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    compared = harness.compare(
+        "chroma:model=python:word_vectors:Words;similarity=dot", str(collection), k=300, timing=False
+    )
+    (backend,) = compared.report.backends
+    assert any("of 4 queries got fewer than the 300 hits that they asked for" in note for note in backend.notes)
+    assert np.diff(compared.run(backend.label).indptr).max() <= 300

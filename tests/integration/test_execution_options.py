@@ -1,0 +1,123 @@
+"""Where, how many at a time and whether timed: none of it changes what comes out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_world import write_cards, write_collection
+
+import harness
+from harness.results.comparison import Comparison
+
+VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
+BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is encoded here leaves other tests' phases as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_collection(tmp_path_factory.mktemp("data") / "small")
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    engines = {"good": "BruteForce", "losing": "LosesDocuments", "crashing": "Segfaults", "exiting": "Exits"}
+    engines |= {"stumbling": "Stumbles", "garbage": "PrintsGarbage"}
+    return write_cards(tmp_path_factory.mktemp("cards"), **engines)
+
+
+@pytest.fixture(scope="module")
+def untimed(collection: Path, cards: Path) -> Comparison:
+    return harness.compare(BACKENDS, collection, k=3, cards=cards, timing=False)
+
+
+def figures(comparison: Comparison) -> list[dict[str, Any]]:
+    """Everything that the report says about backends, but for what the machine's state of the moment decides."""
+    backends = [backend.model_dump() for backend in comparison.report.backends]
+    for backend in backends:
+        assert backend.pop("measured")
+        for name in VARIES if backend["index"] is not None else ():
+            assert backend["index"].pop(name) > 0
+        if backend["error"] is not None:  # tracebacks hold addresses
+            backend["error"].pop("log")
+    return backends
+
+
+def test_side_by_side_nothing_changes(untimed: Comparison, collection: Path, cards: Path) -> None:
+    together = harness.compare(BACKENDS, collection, k=3, cards=cards, timing=False, jobs=3)
+    assert figures(together) == figures(untimed)
+    assert [backend.label for backend in together.report.backends] == BACKENDS.split(",")
+    assert together.report.comparisons == untimed.report.comparisons
+    assert together.values.equals(untimed.values)
+    assert together.agreement.equals(untimed.agreement)
+    assert together.report.plan.given["jobs"] == 3
+    assert "--jobs 3" in " ".join(together.report.command)
+
+
+def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path, cards: Path) -> None:
+    backend = untimed.backend("good")
+    assert backend.index is not None
+    assert backend.search is not None
+    assert backend.phases is None
+    index = backend.index
+    assert (index.seconds, index.ready_seconds, index.searchable_seconds, index.documents_per_second) == (None,) * 4
+    search = backend.search
+    assert (search.milliseconds, search.transfer_ms, search.qps, search.first_query_ms) == (None,) * 4
+    assert (search.warm_up_queries, search.repeats) == (0, 1)
+    assert untimed.timings().loc["good"].drop(["index_bytes", "peak_anonymous_bytes"]).isna().all()
+    text = untimed.render("markdown")
+    assert "no times were taken (--no-timing)" in text
+    assert "| good | – | – | – | – | – | – | – |" in text
+    timed = harness.compare("good", collection, k=3, cards=cards)
+    assert timed.metrics().loc["good"].equals(untimed.metrics().loc["good"])
+    assert timed.timings().loc["good"].notna().all()
+
+
+def test_in_the_harness_s_own_process_the_results_are_the_same(
+    untimed: Comparison, collection: Path, cards: Path
+) -> None:
+    alone = harness.compare("good,good:k1=2.0,losing", collection, k=3, cards=cards, isolation="none", timing=False)
+    for label in ("good", "good:k1=2.0"):
+        assert alone.backend(label).metrics == untimed.backend(label).metrics
+        assert alone.backend(label).parity == untimed.backend(label).parity
+        index = alone.backend(label).index
+        assert index is not None
+        assert (index.peak_rss_bytes, index.peak_anonymous_bytes) == (None, None)
+    assert alone.backend("losing").error == untimed.backend("losing").error
+    assert alone.report.plan.given["isolation"] == "none"
+    assert "memory was not measured" in alone.render()
+
+
+def test_in_the_harness_s_own_process_failures_stay_one_backend_s(collection: Path, cards: Path) -> None:
+    given = "stumbling,exiting,good"
+    comparison = harness.compare(given, collection, k=3, cards=cards, isolation="none")
+    errors = [backend.error for backend in comparison.report.backends]
+    assert errors[0] is not None
+    assert errors[0].type == "EngineFailureError"
+    assert "KeyError: 'inner detail'" in errors[0].message
+    assert errors[0].log[-1] == "KeyError: 'inner detail'"
+    assert errors[1] is not None
+    assert "the adapter asked Python to exit with 0" in errors[1].message
+    assert errors[2] is None
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_what_an_engine_prints_is_no_result(collection: Path, cards: Path, tmp_path: Path, isolation: str) -> None:
+    options = ["--dataset", collection, "--cards", cards, "--k", "3", "--out", tmp_path / "r", "--no-timing"]
+    command = [sys.executable, "-m", "harness", "compare", "--backends", "garbage", "--isolation", isolation]
+    done = subprocess.run([*command, *options, "--format", "json"], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (tmp_path / "r" / "report.json").read_bytes()
+    assert (b"no JSON at all" in done.stderr) == (isolation == "none")

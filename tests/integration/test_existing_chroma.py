@@ -1,0 +1,132 @@
+"""Collections that somebody else made, in a folder or on a server: ids, only reading calls, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import pytest
+
+pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+
+from chroma_indexes import COLLECTION, served, write_collection, write_folder
+from chroma_proxy import ChromaProxy
+from faulty_http import serve
+
+from harness.adapters.chroma import ChromaEngine
+from harness.errors import BackendError, IndexChangedError, RejectedInputError
+from harness.protocols import Attached, Content, Inputs, ParameterValue
+from harness.registry import find_cards
+from harness.testing import RecordingProgress
+from harness.testing.dense import random_unit_vectors
+from harness.types import Ids
+
+pytestmark = pytest.mark.integration
+DEFAULTS = find_cards("backends")["chroma"].defaults
+READING = {"version", "identity", "limits", "tenant", "database", "find", "count", "get", "query"}
+VECTORS = random_unit_vectors(1, 60, 16) * np.linspace(0.5, 3, 60, dtype=np.float32)[:, None]
+GIVEN = Inputs(Ids.of(f"d{row}" for row in range(60)), dense=VECTORS)
+ASKED = Inputs(Ids.of(f"q{row}" for row in range(5)), dense=random_unit_vectors(2, 5, 16))
+
+
+@contextmanager
+def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[ChromaEngine, Attached]]:
+    work.mkdir()
+    given = {**DEFAULTS, "existing": True, "collection": COLLECTION, **parameters}
+    with closing(ChromaEngine(given)) as engine:
+        yield engine, engine.attach(work, RecordingProgress())
+
+
+def refused(work: Path, **parameters: ParameterValue) -> str:
+    with pytest.raises(BackendError) as refusal, attached(work, **parameters):
+        pass
+    assert "delete" not in str(refusal.value), "the index is the user's"
+    return str(refusal.value)
+
+
+def content(found: Attached, vectors: np.ndarray = VECTORS) -> Content:
+    rows = GIVEN.ids.rows_of(found.ids)
+    known = np.flatnonzero(rows >= 0).astype(np.int32)
+    taken = Inputs(Ids.of(GIVEN.ids.take(rows[known])), dense=np.ascontiguousarray(vectors[rows[known]]))
+    return Content(known, taken, ASKED)
+
+
+@pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
+def test_a_folder_is_proven_to_hold_the_collection(space: str, tmp_path: Path) -> None:
+    write_folder(tmp_path / "theirs", GIVEN, space=space)
+    similarity = {"ip": "dot"}.get(space, space)
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity=similarity) as (engine, found):
+        assert engine.differs(content(found), RecordingProgress()) is None
+        assert found.info.mode == "embedded, a copy of an existing folder"
+        assert (found.state["vectors_in_graph"], found.state["space"]) == (60, space)
+        other = VECTORS.copy()
+        other[7, 3] += 1e-4
+        reason = engine.differs(content(found, other), RecordingProgress())
+    assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
+
+
+def test_ids_come_from_the_metadata_where_a_key_is_named(tmp_path: Path) -> None:
+    write_folder(
+        tmp_path / "theirs", GIVEN, ids=[f"chunk-{row}" for row in range(60)], metadata=lambda one: {"docno": one}
+    )
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), id_key="docno") as (engine, found):
+        assert sorted(found.ids) == sorted(GIVEN.ids)
+        rows = engine.search(ASKED, 1, perf_counter_ns).rows
+    normal = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    assert found.ids.take(rows) == GIVEN.ids.take(np.argmax(ASKED.dense @ normal.T, axis=1))
+
+
+def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
+    theirs, path = tmp_path / "theirs", str(tmp_path / "theirs")
+    write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
+    assert "has the space 'l2', and similarity=cosine is Chroma's 'cosine'" in refused(tmp_path / "a", path=path)
+    same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
+    assert "[mine] does not exist" in refused(tmp_path / "b", **same, collection="mine")
+    assert "60 of 60 documents have no text or whole number" in refused(tmp_path / "c", **same, id_key="ratio")
+    assert "several documents have the same text or whole number" in refused(tmp_path / "d", **same, id_key="part")
+    (tmp_path / "nothing").mkdir()
+    assert "is not a folder of Chroma" in refused(tmp_path / "e", path=str(tmp_path / "nothing"))
+    with attached(tmp_path / "f", **same) as (engine, found):
+        known = content(found)
+        wide = Content(known.rows, known.documents, Inputs(ASKED.ids, dense=random_unit_vectors(3, 5, 17)))
+        with pytest.raises(RejectedInputError, match="vectors of 16 dimensions, the encoder gives 17"):
+            engine.differs(wide, RecordingProgress())
+
+
+@pytest.fixture
+def proxy(chroma_url: str) -> Iterator[ChromaProxy]:
+    with serve(ChromaProxy(behind=chroma_url)) as serving:
+        yield serving
+        with served(chroma_url) as client:
+            client.delete_collection("of-somebody")
+
+
+def test_a_collection_on_a_server_is_only_read(proxy: ChromaProxy, chroma_url: str, tmp_path: Path) -> None:
+    write_collection(chroma_url, GIVEN, name="of-somebody")
+    with attached(tmp_path / "work", url=proxy.url, collection="of-somebody") as (engine, found):
+        assert engine.differs(content(found), RecordingProgress()) is None
+        assert len(engine.search(ASKED, 10, perf_counter_ns).rows) == 50
+        assert found.changed is not None
+        assert found.changed() is None
+        assert found.info.mode == "server, an existing collection"
+        assert not {"kept", "repeated_calls"} & found.state.keys()
+    assert set(proxy.calls) <= READING
+    with served(chroma_url) as client:
+        assert client.get_collection("of-somebody", embedding_function=None).count() == 60
+
+
+def test_a_collection_that_changes_is_noticed(proxy: ChromaProxy, chroma_url: str, tmp_path: Path) -> None:
+    write_collection(chroma_url, GIVEN, name="of-somebody")
+    with (
+        attached(tmp_path / "work", url=proxy.url, collection="of-somebody") as (engine, found),
+        served(chroma_url) as client,
+    ):
+        theirs = client.get_collection("of-somebody", embedding_function=None)
+        theirs.add(ids=["new"], embeddings=ASKED.dense[:1])
+        assert found.changed is not None
+        assert found.changed() == "the collection 'of-somebody' held 60 records and now holds 61"
+        with pytest.raises(IndexChangedError, match="the record 'new' was added while the index was searched"):
+            engine.search(ASKED, 10, perf_counter_ns)

@@ -1,0 +1,260 @@
+"""Lucene indexes that somebody else made: Anserini's, those of other fields, and those that cannot be taken."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from small_world import DOCUMENTS, QUERIES, write_collection
+
+pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+
+from lucene_indexes import add, anserini_index, delete, writer
+
+import harness
+from harness.adapters.lucene import LuceneEngine
+from harness.analysis import count_terms
+from harness.analysis.lucene import LuceneAnalyzer
+from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
+from harness.loaders import load_dataset
+from harness.protocols import Attached, Content, Inputs, ParameterValue, SearchResult
+from harness.registry import find_cards
+from harness.results.schema import BackendResult
+from harness.testing import RecordingProgress
+from harness.types import Dataset, Ids
+
+pytestmark = pytest.mark.integration
+DEFAULTS = find_cards("backends")["lucene"].defaults
+BODY = {"field": "body", "id_field": "docid"}
+
+
+@pytest.fixture(scope="module")
+def cacm() -> Dataset:
+    return load_dataset("cacm")
+
+
+@pytest.fixture(scope="module")
+def anserini(cacm: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    documents = dict(zip(cacm.corpus.ids, cacm.corpus.texts.to_pylist(), strict=True))
+    return anserini_index(tmp_path_factory.mktemp("anserini"), documents, "-storeDocvectors", "-storeRaw")
+
+
+@contextmanager
+def attached(folder: Path, **parameters: ParameterValue) -> Iterator[tuple[LuceneEngine, Attached]]:
+    engine = LuceneEngine({**DEFAULTS, "existing": True, "path": str(folder), **parameters})
+    with closing(engine):
+        yield engine, engine.attach(folder / "not used", RecordingProgress())
+
+
+def refused(folder: Path, **parameters: ParameterValue) -> str:
+    with pytest.raises(BackendError) as refusal, attached(folder, **parameters):
+        pass
+    return str(refusal.value)
+
+
+def texts(ids: Sequence[str], values: Sequence[str]) -> Inputs:
+    return Inputs(Ids.of(ids), texts=pa.chunked_array([pa.array(list(values), pa.string())]))
+
+
+def content(ids: Sequence[str], documents: Sequence[str], queries: Sequence[str]) -> Content:
+    counts = count_terms(LuceneAnalyzer("english"), [list(documents)], list(queries))
+    rows = np.arange(len(ids), dtype=np.int32)
+    return Content(rows, texts(ids, documents), texts([f"q{n}" for n in range(len(queries))], queries), counts)
+
+
+def other_fields(folder: Path, documents: dict[str, str]) -> Path:
+    with writer(folder) as made:
+        add(made, [{"docid": one, "body": text} for one, text in documents.items()])
+    return folder
+
+
+def searched(engine: LuceneEngine, queries: Sequence[str], k: int = 10) -> SearchResult:
+    return engine.search(texts([f"q{n}" for n in range(len(queries))], queries), k, perf_counter_ns)
+
+
+def test_an_index_of_anserini_gives_the_published_figures_and_bit_equal_scores(anserini: Path) -> None:
+    expression = f"lucene:existing=true;path={anserini}"
+    comparison = harness.compare([expression], "cacm", k=1000, ties="engine", metrics="AP,P@30")
+    (backend,) = comparison.report.backends
+    assert backend.parity is not None
+    assert backend.parity.bit_equal == backend.parity.queries == 64
+    assert (round(backend.metrics["AP"].mean, 4), round(backend.metrics["P@30"].mean, 4)) == (0.3123, 0.1942)
+    assert backend.index is not None
+    assert backend.index.existing is not None
+    assert backend.index.existing.files == len(list(anserini.iterdir()))
+    assert (backend.index.documents_indexed, backend.index.seconds) == (3204, None)
+
+
+@pytest.fixture(scope="module")
+def own(cacm: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The harness's own index, with term vectors."""
+    folder = tmp_path_factory.mktemp("own")
+    with closing(LuceneEngine({**DEFAULTS, "rm3": True})) as engine:
+        engine.open(folder, cacm.corpus.ids)
+        engine.index(Inputs(cacm.corpus.ids, texts=cacm.corpus.texts), RecordingProgress(), perf_counter_ns)
+    return folder
+
+
+@pytest.mark.parametrize("model", [{"rm3": True}, {"axiom": True}, {"rm3": True, "model": "ql"}])
+def test_an_index_of_anserini_serves_feedback(
+    anserini: Path, own: Path, cacm: Dataset, model: dict[str, ParameterValue]
+) -> None:
+    """It reads the term vectors that -storeDocvectors left."""
+    queries = texts([f"q{n}" for n in range(5)], cacm.queries.texts[:5].to_pylist())
+    with closing(LuceneEngine({**DEFAULTS, **model})) as fresh:
+        fresh.open(own, cacm.corpus.ids)
+        expected = fresh.search(queries, 100, perf_counter_ns)
+    with attached(anserini, **model) as (engine, opened):
+        found = engine.search(queries, 100, perf_counter_ns)
+        rows = cacm.corpus.ids.rows_of(opened.ids)[found.rows]
+    assert np.array_equal(rows, expected.rows)
+    assert np.array_equal(found.scores, expected.scores)
+
+
+def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> None:
+    """Anserini drops them: the index holds a part of the collection, and its oracle is made of that part."""
+    collection = write_collection(tmp_path / "small")
+    index = anserini_index(tmp_path, DOCUMENTS)
+    backend = compared(f"lucene:existing=true;path={index}", collection)
+    assert backend.index is not None
+    assert (backend.index.documents_indexed, backend.index.missing) == (5, ["d5"])
+    assert "1 documents of the collection are not in it, because they are empty: d5" in backend.notes
+    assert backend.parity is not None
+    assert backend.parity.bit_equal == len(QUERIES)
+
+
+def compared(expression: str, collection: Path) -> BackendResult:
+    return harness.compare([expression], collection, k=5).report.backends[0]
+
+
+def test_fields_of_other_names_and_another_order_are_held_against_their_own_oracle(tmp_path: Path) -> None:
+    collection = write_collection(tmp_path / "small")
+    index = other_fields(tmp_path / "index", dict(reversed(DOCUMENTS.items())))
+    backend = compared(f"lucene:existing=true;path={index};field=body;id_field=docid", collection)
+    assert backend.parity is not None
+    assert backend.parity.bit_equal == len(QUERIES)
+
+
+def test_an_index_of_another_analyzer_is_searched_without_an_oracle(tmp_path: Path) -> None:
+    collection = write_collection(tmp_path / "small")
+    index = other_fields(tmp_path / "index", DOCUMENTS)
+    expression = f"lucene:existing=true;path={index};field=body;id_field=docid;analyzer=lucene-german"
+    backend = compared(expression, collection)
+    assert (backend.status, backend.parity) == ("ok", None)
+    (reason,) = [note for note in backend.notes if note.startswith("not held against an oracle: ")]
+    assert "terms, the collection's part of it" in reason
+
+
+def test_every_statistic_that_scores_depend_on_is_compared(tmp_path: Path) -> None:
+    held = {"a": "cat dog", "b": "cat bird"}
+    folder = other_fields(tmp_path / "index", held)
+    changes = {
+        "cat dog bird / cat bird": "the index has 4 terms",
+        "cat dog / cat bird bird": "the index has 4 terms",
+        "cat dog cat bird / ": "the index has 2 documents with terms",
+        "cat / dog cat bird": "other lengths than the analyzer gives them",
+        "cat dog / cat fish": "other terms than the analyzer makes",
+        "cat bird / cat dog": "the term 'bird' has other postings",
+        "dog dog / cat bird": "the term 'cat' has other postings",
+    }
+    with attached(folder, **BODY) as (engine, _):
+        assert engine.differs(content("ab", list(held.values()), ["cat", "bird dog"]), RecordingProgress()) is None
+        for change, reason in changes.items():
+            found = engine.differs(content("ab", change.split(" / "), ["cat", "bird dog"]), RecordingProgress())
+            assert found is not None
+            assert reason in found, change
+
+
+def test_deleted_documents_are_no_hits_and_leave_no_oracle(tmp_path: Path) -> None:
+    with writer(tmp_path / "index") as made:
+        add(made, [{"docid": one, "body": text} for one, text in (("a", "cat"), ("b", "cat dog"), ("c", "dog"))])
+        made.commit()
+        delete(made, "docid", "b")
+    with attached(tmp_path / "index", **BODY) as (engine, opened):
+        assert opened.ids.to_list() == ["a", "c"]
+        assert opened.state["deleted_documents"] == 1
+        found = searched(engine, ["cat dog"])
+        assert sorted(opened.ids.take(found.rows)) == ["a", "c"]
+        reason = engine.differs(content("ac", ["cat", "dog"], ["cat"]), RecordingProgress())
+    assert reason == "1 documents are deleted but not merged away, and Lucene's statistics still count them"
+
+
+def test_wrong_fields_are_refused_with_those_that_are_there(tmp_path: Path) -> None:
+    folder = other_fields(tmp_path / "index", {"a": "cat"})
+    assert "no document of the index has the text field 'contents'" in (said := refused(folder, id_field="docid"))
+    assert "body, docid" in said
+    assert "no document of the index has the stored field 'id'" in (said := refused(folder, field="body"))
+    assert "the first document stores docid" in said
+    assert "the index stores none for 'body'" in refused(folder, **BODY, rm3=True)
+
+
+def test_documents_without_an_id_or_with_the_same_are_refused(tmp_path: Path) -> None:
+    with writer(tmp_path / "absent") as made:
+        add(made, [{"docid": "a", "body": "cat"}, {"body": "dog"}, {"docid": "c", "body": "dog"}])
+    assert "1 of 3 documents have no stored field 'docid' (numbers 1)" in refused(tmp_path / "absent", **BODY)
+    with writer(tmp_path / "twice") as made:
+        add(made, [{"docid": "a", "body": "cat"}, {"docid": "b", "body": "dog"}, {"docid": "a", "body": "dog"}])
+    assert "several documents have the same stored field 'docid': 'a'" in refused(tmp_path / "twice", **BODY)
+
+
+def test_an_index_that_a_writer_holds_is_read_as_it_was_committed(tmp_path: Path) -> None:
+    with writer(tmp_path / "index") as made:
+        add(made, [{"docid": "a", "body": "cat"}])
+        made.commit()
+        add(made, [{"docid": "b", "body": "cat"}])
+        assert (tmp_path / "index" / "write.lock").exists()
+        with attached(tmp_path / "index", **BODY) as (engine, opened):
+            assert opened.ids.to_list() == ["a"]
+            assert searched(engine, ["cat"]).rows.tolist() == [0]
+
+
+def patched(folder: Path, before: bytes, after: bytes) -> None:
+    """Change the file that names the segments, and mend its checksum, which the last eight bytes hold."""
+    (path,) = folder.glob("segments_*")
+    content = path.read_bytes()
+    assert content.count(before) >= 1
+    assert len(before) == len(after)
+    changed = content.replace(before, after)[:-8]
+    path.write_bytes(changed + struct.pack(">Q", zlib.crc32(changed)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (b"\x08segments\x00\x00\x00\x0a", b"\x08segments\x00\x00\x00\x05", "IndexFormatTooOldException"),
+        (b"\x08segments\x00\x00\x00\x0a", b"\x08segments\x00\x00\x00\x63", "IndexFormatTooNewException"),
+        (b"\x08Lucene99", b"\x08Lucene42", "with name 'Lucene42' does not exist"),
+    ],
+)
+def test_an_index_of_another_lucene_is_refused_and_nobody_is_told_to_delete_it(
+    tmp_path: Path, before: bytes, after: bytes, said: str
+) -> None:
+    folder = other_fields(tmp_path / "index", {"a": "cat"})
+    patched(folder, before, after)
+    with pytest.raises(EngineUnavailableError) as refusal, attached(folder, **BODY):
+        pass
+    assert said in str(refusal.value), str(refusal.value)
+    assert "name the Anserini jar that made it (jar=)" in str(refusal.value)
+    assert "delete" not in str(refusal.value)
+
+
+def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    said = refused(tmp_path / "empty")
+    assert "IndexNotFoundException" in said
+    assert "delete" not in said
+
+
+def test_an_index_is_attached_only_when_one_is_named() -> None:
+    with (
+        closing(LuceneEngine(DEFAULTS)) as engine,
+        pytest.raises(RejectedInputError, match="no existing"),
+    ):
+        engine.attach(Path(), RecordingProgress())

@@ -1,0 +1,126 @@
+"""Backends that do what they must not, installed as a package of their own: each is reported as what it is, the others
+have their results, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from processes import with_variable
+from small_world import write_cards, write_collection
+
+pytestmark = pytest.mark.integration
+
+DEADLINE_S = 20
+
+
+class Expected(NamedTuple):
+    engine: str
+    type: str
+    message: str
+    log: str = ""
+
+
+TIMEOUT = ("EngineTimeoutError", f"still running after {DEADLINE_S} s")
+FAILING = {
+    "segfaulting": Expected("Segfaults", "EngineFailureError", "killed by signal SIGSEGV", "Segmentation fault"),
+    "killed": Expected("IsKilled", "EngineFailureError", "signal SIGKILL .*running out of memory"),
+    "hanging": Expected("Hangs", *TIMEOUT, "about to hang"),
+    "deaf": Expected("HangsDeaf", *TIMEOUT),
+    "locked": Expected("HoldsTheLock", *TIMEOUT),
+    "eating": Expected("EatsMemory", "MemoryLimitError", r"more than the 600 MiB it was given"),
+    "losing": Expected("LosesDocuments", "LostDocumentsError", "lost 1 documents that are not empty: d2"),
+    "stumbling": Expected("Stumbles", "EngineFailureError", "nobody foresaw: KeyError: 'inner detail'", "about to st"),
+    "leaving": Expected("Leaves", "EngineFailureError", "ended with exit code 0 and left no result"),
+    "exiting": Expected("Exits", "EngineFailureError", "ended with exit code 0 and left no result"),
+    "nameless": Expected("CannotSayWhatItIs", "EngineFailureError", "nobody foresaw: ValueError: no version"),
+    "silent": Expected("NeverSaysWhatItIs", *TIMEOUT),
+    "crashing": Expected("LeavesProcessesAndCrashes", "EngineFailureError", "killed by signal SIGSEGV"),
+}
+FINE = {"good": "BruteForce", "garbage": "PrintsGarbage", "parent": "LeavesProcesses"}
+
+
+@pytest.fixture(scope="module")
+def environment(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Where the package is installed, and a cache of its own by which its processes are known."""
+    site = tmp_path_factory.mktemp("site")
+    write_cards(site / "cards", **FINE, **{name: expected.engine for name, expected in FAILING.items()})
+    module = "from pathlib import Path\n\n\ndef cards():\n    return Path(__file__).parent / 'cards' / 'backends'\n"
+    (site / "misbehaving.py").write_text(module)
+    metadata = site / "misbehaving-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: misbehaving\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[harness.backends]\nmisbehaving = misbehaving:cards\n")
+    paths = os.pathsep.join([str(repository), str(site), str(repository / "tests" / "support")])
+    cache = str(tmp_path_factory.mktemp("cache"))
+    yield {**os.environ, "PYTHONPATH": paths, "HARNESS_CACHE": cache}
+    for process in with_variable("HARNESS_CACHE", cache):
+        process.kill()
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    report: dict[str, Any]
+
+    def backend(self, label: str) -> dict[str, Any]:
+        (found,) = (backend for backend in self.report["backends"] if backend["label"] == label)
+        return dict(found)
+
+
+def compare(backends: list[str], environment: dict[str, str], folder: Path, *options: str) -> Done:
+    collection = write_collection(folder / "small")
+    command = [sys.executable, "-m", "harness", "compare", "--backends", ",".join(backends), *options]
+    command += ["--dataset", str(collection), "--out", str(folder / "r"), "--k", "3", "--no-timing"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert "Traceback" not in done.stderr
+    return Done(done.returncode, done.stdout, json.loads((folder / "r" / "report.json").read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def all_of_them(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Done:
+    limits = ("--deadline", str(DEADLINE_S), "--memory-limit", "600MiB", "--jobs", "4")
+    return compare([*FINE, *FAILING], environment, tmp_path_factory.mktemp("all"), *limits)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_each_is_reported_as_what_it_is(all_of_them: Done, name: str) -> None:
+    backend, expected = all_of_them.backend(name), FAILING[name]
+    assert backend["status"] == "failed"
+    assert backend["error"]["type"] == expected.type
+    assert re.search(expected.message, backend["error"]["message"])
+    assert expected.log in "\n".join(backend["error"]["log"])
+    assert (backend["metrics"], backend["search"], backend["parity"]) == ({}, None, None)
+    assert f"{name} failed: " in all_of_them.out
+
+
+def test_the_command_says_that_some_failed(all_of_them: Done) -> None:
+    assert all_of_them.code == 3
+
+
+def test_the_others_have_the_results_that_they_have_alone(
+    all_of_them: Done, environment: dict[str, str], tmp_path: Path
+) -> None:
+    alone = compare([*FINE], environment, tmp_path)
+    assert alone.code == 0
+    for name in FINE:
+        one, other = all_of_them.backend(name), alone.backend(name)
+        for backend in (one, other):
+            backend.pop("measured")
+            backend["index"].pop("peak_rss_bytes")
+            backend["index"].pop("peak_anonymous_bytes")
+        assert one == other
+
+
+@pytest.mark.usefixtures("all_of_them")
+def test_nothing_stays_behind(environment: dict[str, str]) -> None:
+    cache = environment["HARNESS_CACHE"]
+    assert with_variable("HARNESS_CACHE", cache) == []
+    assert list(Path(cache, "work").iterdir()) == []

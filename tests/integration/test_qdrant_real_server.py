@@ -1,0 +1,44 @@
+"""A whole comparison against the server that HARNESS_QDRANT_URL names: parity, shards and a fixed rate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from small_world import DOCUMENTS, write_collection
+
+pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+
+import harness
+from harness.adapters.qdrant_address import URL_VARIABLE
+from harness.doctor.servers import left_collections
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server"),
+]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_whole_comparison(shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.runner.WARM_UP_SECONDS", 0.2)
+    before = left_collections("")
+    found = harness.compare(
+        f"qdrant:mode=server;analyzer=whitespace;shards={shards}",
+        write_collection(tmp_path / "small"),
+        k=3,
+        rate="20",
+        arrivals="constant",
+        load_seconds=1.0,
+    )
+    (served,) = found.report.backends
+    assert served.error is None
+    assert served.index is not None
+    assert served.index.documents_indexed == len(DOCUMENTS)
+    assert served.index.state["shards"] == shards
+    assert served.parity is not None
+    assert (served.parity.queries, served.parity.different) == (4, 0)
+    (fixed,) = served.open_loop
+    assert (fixed.queries, fixed.errors, fixed.unserved, fixed.different_queries) == (15, 0, 0, 0)
+    assert left_collections("") == before

@@ -1,0 +1,57 @@
+"""Several shards: Qdrant's own engine in each of them, dealt to and merged as a server does, against the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_trial import Counted, count, try_qdrant
+
+pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+
+from qdrant_stub import serve
+
+from harness.loaders import load_dataset
+from harness.parity import SparseOracle, compare_run, make_recipe
+from harness.reference.qdrant_shards import shards_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cacm() -> Counted:
+    dataset = load_dataset("cacm")
+    corpus, queries = dataset.corpus, dataset.queries
+    return count("snowball-english", corpus.ids, corpus.batches(1000), queries.ids, queries.texts.to_pylist())
+
+
+@pytest.mark.parametrize("shards", [2, 5])
+def test_cacm_in_shards_is_tie_equivalent(cacm: Counted, tmp_path: Path, shards: int) -> None:
+    with serve() as stub:
+        trial = try_qdrant(tmp_path, cacm, 100, url=stub.url, transport="rest", shards=shards)
+        assert trial.report.indexed == 3204
+    assert trial.parity.queries == 64
+    assert trial.parity.tie_equivalent == 64
+    assert trial.parity.causes == {}
+    assert trial.parity.max_rel_score_diff <= 4e-7
+
+
+def test_an_oracle_that_knew_nothing_of_shards_would_be_wrong(cacm: Counted, tmp_path: Path) -> None:
+    with serve() as stub:
+        trial = try_qdrant(tmp_path, cacm, 100, url=stub.url, transport="rest", shards=3)
+    recipe = make_recipe(
+        "sparse", doc_ids=cacm.document_ids, query_ids=cacm.query_ids, counts=cacm.counts, parameters={}
+    )
+    ignorant = compare_run(trial.run, SparseOracle(recipe), k=100, tolerance=4e-7)
+    assert ignorant.different > 50
+    assert ignorant.max_rel_score_diff > 0.01
+    assert trial.parity.different == 0
+
+
+def test_the_stub_really_has_that_many_shards(cacm: Counted, tmp_path: Path) -> None:
+    with serve() as stub:
+        try_qdrant(tmp_path, cacm, 10, url=stub.url, transport="rest", shards=3, keep=True)
+        (held,) = stub.collections.values()
+        counts = [shard.info().points_count for shard in held.shards]
+    assert counts == np.bincount(shards_of(3204, 3)).tolist()

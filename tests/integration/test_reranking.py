@@ -1,0 +1,232 @@
+"""Second stages in a comparison: every form at once on CACM, and what happens when one fails in the middle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chat_stub import ChatServer, Fault, chat_server
+from small_world import write_cards, write_collection
+from tiny_rerankers import save_classifier, save_language_model
+
+import harness
+from harness import api, ranking
+from harness.errors import UsageError
+from harness.metrics import parse_measures, score
+from harness.plan import make_plan
+from harness.request import CompareRequest
+from harness.results.ceiling import best_order
+from harness.results.comparison import Comparison
+
+FIRST = "csr:analyzer=snowball-english"
+DEPTH = 5
+SAMPLE = 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with chat_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stages(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    pytest.importorskip("sentence_transformers")
+    folder = tmp_path_factory.mktemp("models")
+    one, three = save_classifier(folder / "one"), save_classifier(folder / "three", labels=3)
+    language = save_language_model(folder / "language")
+    return [
+        f"keywords:candidates={DEPTH}",
+        f"dense:model=random;candidates={DEPTH}",
+        f"cross-encoder:model={one};candidates={DEPTH};device=cpu",
+        f"classifier:model={three};candidates={DEPTH};device=cpu",
+        f"qwen3:model={language};candidates={DEPTH};device=cpu",
+        f"judge:model=judge-1;endpoint={server.url};candidates={DEPTH}",
+    ]
+
+
+def compare(stages: list[str]) -> Comparison:
+    fusions = [f"{method}:({FIRST})+({FIRST}|{stages[0]})" for method in ("rrf", "minmax", "dbsf")]
+    chained = [f"{fusions[0]}|{stages[0]}", f"{FIRST}|keywords:candidates={2 * DEPTH}|{stages[-1]}"]
+    asked = [*(f"{FIRST}|{stage}" for stage in stages), *fusions, *chained]
+    return harness.compare(asked, "cacm", k=20, sample_queries=SAMPLE, timing=False, isolation="none")
+
+
+@pytest.fixture(scope="module")
+def comparison(stages: list[str]) -> Comparison:
+    return compare(stages)
+
+
+def reranked(comparison: Comparison) -> list[harness.results.schema.BackendResult]:
+    return [one for one in comparison.report.backends if one.stages is not None and one.stages.reranking is not None]
+
+
+def test_every_form_of_fusion_and_second_stage_in_one_comparison(comparison: Comparison) -> None:
+    assert comparison.failed == []
+    methods = [backend.stages.method for backend in comparison.report.backends if backend.stages is not None]
+    assert set(methods) == {
+        "keywords",
+        "dense",
+        "cross-encoder",
+        "classifier",
+        "qwen3",
+        "judge",
+        "rrf",
+        "minmax",
+        "dbsf",
+    }
+    assert (
+        len(comparison.report.backends) == 1 + 6 + 3 + 2 + 1
+    )  # and the longer list of keywords that the last one takes
+
+
+def test_candidates_are_the_first_stages_best_and_no_others(comparison: Comparison) -> None:
+    expected = ranking.cut(ranking.order(comparison.run(FIRST)), DEPTH)
+    for backend in reranked(comparison)[:6]:
+        run = comparison.run(backend.label)
+        assert run.indptr.tolist() == expected.indptr.tolist()
+        for query in range(SAMPLE):
+            found, wanted = run.rows[run.of_query(query)], expected.rows[expected.of_query(query)]
+            assert sorted(found) == sorted(wanted)
+
+
+def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison) -> None:
+    assert comparison.qrels is not None
+    for backend in reranked(comparison):
+        assert backend.stages is not None
+        assert backend.stages.reranking is not None
+        ceiling = backend.stages.reranking.ceiling
+        assert list(ceiling) == ["nDCG@10"]
+        assert backend.metrics["nDCG@10"].mean <= ceiling["nDCG@10"] + 1e-12
+        best = best_order(comparison.run(backend.label), comparison.qrels)
+        (summary,) = score(best, comparison.qrels, parse_measures("nDCG@10")).means()
+        assert ceiling["nDCG@10"] == summary.value
+        assert f"(≤ {summary.value:.4f})".replace("0.", ".") in comparison.render()
+    assert max(one.stages.reranking.ceiling["nDCG@10"] for one in reranked(comparison)) > 0.2  # type: ignore[union-attr]
+
+
+def test_nothing_is_scored_or_asked_twice(comparison: Comparison, stages: list[str], server: ChatServer) -> None:
+    asked = len(server.asked)
+    assert asked > 0
+    again = compare(stages)
+    assert len(server.asked) == asked
+    for one, other in zip(reranked(comparison), reranked(again), strict=True):
+        first, second = comparison.run(one.label), again.run(other.label)
+        np.testing.assert_array_equal(first.rows, second.rows)
+        np.testing.assert_array_equal(first.scores, second.scores)
+        assert other.stages is not None
+        assert other.stages.reranking is not None
+        if other.stages.method != "dense":  # its vectors are what is stored
+            assert other.stages.reranking.scored == 0
+            assert any("scores were in the cache" in note for note in other.notes)
+
+
+def test_whole_numbers_keep_the_order_of_the_first_stage(comparison: Comparison) -> None:
+    keywords = comparison.run(reranked(comparison)[0].label)
+    first = comparison.run(FIRST)
+    for query in range(SAMPLE):
+        place = {row: rank for rank, row in enumerate(first.rows[first.of_query(query)].tolist())}
+        hits = keywords.of_query(query)
+        counts = np.floor(keywords.scores[hits])
+        assert (np.diff(counts) <= 0).all()
+        for count in set(counts):
+            ranks = [place[row] for row in keywords.rows[hits][counts == count].tolist()]
+            assert ranks == sorted(ranks)
+
+
+def test_a_dense_second_stage_scores_like_exact_dense_search(comparison: Comparison) -> None:
+    backend = reranked(comparison)[1]
+    assert backend.encoder["model"] == "random"
+    scores = comparison.run(backend.label).scores
+    assert -1 <= scores.min() < scores.max() <= 1
+
+
+def run(*arguments: str, cache: Path, verb: str = "compare") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", verb, *arguments]
+    environment = {**os.environ, "HARNESS_CACHE": str(cache)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+
+
+def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    collection = write_collection(tmp_path / "small")
+    cards = write_cards(tmp_path / "cards", good="BruteForce")
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    with chat_server(Fault(), Fault(), *[Fault(500, body=b"gone")] * 40) as server:
+        backend = f"good|judge:model=j;endpoint={server.url};request_retry_s=0.3"
+        options = ["--dataset", str(collection), "--cards", str(cards), "--k", "4", "--no-timing"]
+        failed = run("--backends", backend, *options, "--out", str(out), cache=cache)
+        assert failed.returncode == 3
+        assert "answered 500: gone" in failed.stdout
+        assert "good  " in failed.stdout  # the first stage has its figures
+        graded = 2
+        server.faults.clear()
+        before = len(server.asked)
+        done = run("--backends", backend, *options, "--out", str(out), "--overwrite", cache=cache)
+        assert done.returncode == 0, done.stderr
+        assert "Second stages" in done.stdout
+        listed = run("list", "--kind", "rerank", cache=cache, verb="cache")
+        assert "reranker=judge" in listed.stdout
+        assert "3 entries" in listed.stdout  # one query found nothing
+        pairs = harness.Comparison.load(out).backend(backend).stages
+        assert pairs is not None
+        assert pairs.reranking is not None
+        assert pairs.reranking.scored == len(server.asked) - before == pairs.reranking.pairs - graded
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        ("csr|keyword", "unknown reranker 'keyword'"),
+        ("csr|cross-encoder", "it has no model of its own"),
+        ("csr|judge:model=m;endpoint=http://me:secret@host/v1", "is not of the form"),
+        ("csr|dense:model=nobody/", "is not understood"),
+        ("csr|keywords:candidates=0", "0 is below 1"),
+        ("csr|judge:endpoint=http://127.0.0.1:1/v1", "it has no model"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(backend: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        make_plan(CompareRequest(backends=backend), lucene_available=False)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_dry_run_says_how_often_a_judge_may_be_asked(tmp_path: Path) -> None:
+    backend = "csr|judge:model=m;endpoint=http://127.0.0.1:1/v1;candidates=4"
+    request = CompareRequest(backends=backend, dataset=str(write_collection(tmp_path / "small")), max_calls=5)
+    plan = api.plan_for(request)
+    assert plan.trials[-1].parameters["max_calls"] == 5
+    asked = [found.remote for found in api.preview(plan)]
+    assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': what is in the cache is not asked again"]
+
+
+def test_second_stages_follow_one_another_and_fusions() -> None:
+    asked = "rrf:csr+(csr:k1=2.0|keywords)|keywords:candidates=9|dense:model=random"
+    plan = make_plan(CompareRequest(backends=asked), lucene_available=False)
+    assert [trial.label for trial in plan.trials] == [
+        "csr",
+        "csr:k1=2.0",
+        "csr:k1=2.0|keywords",
+        "rrf:csr+(csr:k1=2.0|keywords)",
+        "rrf:csr+(csr:k1=2.0|keywords)|keywords:candidates=9",
+        asked,
+    ]
+    again = make_plan(CompareRequest(backends=plan.trials[-1].label), lucene_available=False)
+    assert [trial.spec for trial in again.trials] == [trial.spec for trial in plan.trials]
+
+
+def test_stored_runs_are_reranked(tmp_path: Path) -> None:
+    collection = write_collection(tmp_path / "small")
+    (tmp_path / "a.trec").write_text("q1 Q0 d4 1 9 a\nq1 Q0 d2 2 8 a\nq1 Q0 d6 3 7 a\n")
+    (tmp_path / "b.trec").write_text("q1 Q0 d4 1 9 a\nq1 Q0 elsewhere 2 8 a\n")
+    asked = [f"run:{tmp_path}/{name}.trec|keywords" for name in ("a", "b")]
+    comparison = harness.compare(asked, collection, k=4, isolation="none")
+    run = comparison.run(asked[0])
+    assert run.doc_ids.take(run.rows) == ["d2", "d6", "d4"]  # two hold two words each, and keep their order
+    error = comparison.backend(asked[1]).error
+    assert error is not None
+    assert "1 candidates are of queries or documents that the collection lacks, among them: elsewhere" in error.message

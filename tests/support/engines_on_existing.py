@@ -1,0 +1,35 @@
+"""Engines that change the user's index, and then fail in one way each."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from harness.adapters.csr import CsrEngine
+from harness.protocols import Clock, Inputs, SearchResult
+
+
+class WritesAndRaises(CsrEngine):
+    """Adds a file to the index, and raises what no adapter should let through."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        Path(str(self.source), "mine.txt").write_text("I was here")
+        raise KeyError("inner detail")
+
+
+class WritesAndIsKilled(CsrEngine):
+    """Adds a file to the index, and dies."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        Path(str(self.source), "mine.txt").write_text("I was here")
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")
+
+
+class WritesAndExits(CsrEngine):
+    """Adds a file to the index, and asks Python to exit."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        Path(str(self.source), "mine.txt").write_text("I was here")
+        raise SystemExit(0)

@@ -1,0 +1,279 @@
+"""A Qdrant server for tests: the documented REST answers, the scores of Qdrant's own engine, and faults on request.
+
+Collections live in Qdrant Edge, one shard of it for every shard asked for; points are dealt to them as Qdrant deals
+them, and what they find is merged by score. Faults are those of :mod:`faulty_http`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge
+from faulty_http import Act, FaultyServer, Reply, raw
+from faulty_http import serve as serve_faulty
+
+from harness.reference.qdrant_shards import shards_of
+
+VERSION = "1.19.1"
+_ROUTES: tuple[tuple[str, str, str], ...] = (
+    ("GET", r"/", "root"),
+    ("GET", r"/readyz", "ready"),
+    ("GET", r"/telemetry", "telemetry"),
+    ("GET", r"/collections", "list"),
+    ("GET", r"/collections/([^/]+)", "info"),
+    ("GET", r"/collections/([^/]+)/exists", "exists"),
+    ("PUT", r"/collections/([^/]+)", "create"),
+    ("PATCH", r"/collections/([^/]+)", "update"),
+    ("DELETE", r"/collections/([^/]+)", "delete"),
+    ("PUT", r"/collections/([^/]+)/points", "upsert"),
+    ("POST", r"/collections/([^/]+)/points/count", "count"),
+    ("POST", r"/collections/([^/]+)/points/scroll", "scroll"),
+    ("POST", r"/collections/([^/]+)/points/query", "query"),
+    ("POST", r"/collections/([^/]+)/points/query/batch", "query_batch"),
+)
+
+
+class RefusedError(Exception):
+    """An error answer: its status, and Qdrant's words."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status, self.text = status, text
+        super().__init__(text)
+
+
+def error(status: int, text: str, **headers: str) -> Act:
+    """An error answer in Qdrant's form."""
+    return raw(status, json.dumps({"status": {"error": text}, "time": 0.0}).encode(), **headers)
+
+
+@dataclass
+class Collection:
+    """Shards of Qdrant Edge, and the order in which points came."""
+
+    shards: list[Any]
+    folder: Path
+    vectors: Mapping[str, Any]
+    dense: Mapping[str, Any]
+    held: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Stub(FaultyServer):
+    """The server's state."""
+
+    routes = _ROUTES
+
+    version: str = VERSION
+    title: str = "qdrant - vector search engine"
+    api_key: str | None = None
+    status: str = "green"
+    losing: frozenset[int] = frozenset()
+    collections: dict[str, Collection] = field(default_factory=dict)
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="qdrant-stub-")))
+
+    def carry_out(
+        self, operation: str, name: str, request: tuple[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Reply:
+        """The right answer, from Qdrant's engine."""
+        if self.api_key is not None and headers.get("api-key") is None and operation != "ready":
+            return Reply(401, b"Must provide an API key or an Authorization bearer token")
+        if self.api_key is not None and headers.get("api-key") != self.api_key and operation != "ready":
+            return Reply(401, f"Invalid API key {headers['api-key']}".encode())
+        try:
+            with self.lock:
+                result = getattr(self, f"_{operation}")(name, json.loads(body) if body else {})
+        except RefusedError as refused:
+            content = {"status": {"error": refused.text}, "time": 0.0}
+            return Reply(refused.status, json.dumps(content).encode())
+        except Exception:  # noqa: BLE001 - a defect of this file is told to the test
+            return Reply(500, traceback.format_exc().encode())
+        plain = operation in ("root", "ready")
+        content = result if plain else {"result": result, "status": "ok", "time": 0.0001}
+        return Reply(200, json.dumps(content).encode(), {"content-type": "application/json"})
+
+    def closed(self) -> None:
+        """Remove what was stored."""
+        for name in list(self.collections):
+            self._delete(name, {})
+        shutil.rmtree(self.folder)
+
+    def _root(self, _name: str, _body: Any) -> Any:
+        return {"title": self.title, "version": self.version, "commit": "0" * 40}
+
+    def _ready(self, _name: str, _body: Any) -> Any:
+        return "all shards are ready"
+
+    def _list(self, _name: str, _body: Any) -> Any:
+        return {"collections": [{"name": name} for name in self.collections]}
+
+    def _telemetry(self, _name: str, _body: Any) -> Any:
+        told = [
+            {"id": name, "shards": [_local(number, one, held) for number, one in enumerate(held.shards)]}
+            for name, held in self.collections.items()
+        ]
+        return {"id": "stub", "collections": {"number_of_collections": len(told), "collections": told}}
+
+    def _exists(self, name: str, _body: Any) -> Any:
+        return {"exists": name in self.collections}
+
+    def _create(self, name: str, body: Any) -> Any:
+        if name in self.collections:
+            raise RefusedError(409, f"Wrong input: Collection `{name}` already exists!")
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        idf = {"idf": qdrant_edge.Modifier.Idf, None: None}
+        sparse_vectors = {
+            vector: qdrant_edge.EdgeSparseVectorParams(modifier=idf[sparse.get("modifier")])
+            for vector, sparse in (body.get("sparse_vectors") or {}).items()
+        }
+        wanted = body.get("optimizers_config") or {}
+        config = qdrant_edge.EdgeConfig(
+            vectors={vector: _dense(one) for vector, one in (body.get("vectors") or {}).items()},
+            sparse_vectors=sparse_vectors,
+            optimizers=qdrant_edge.EdgeOptimizersConfig(indexing_threshold=wanted.get("indexing_threshold")),
+            wal_enabled=False,
+            max_search_threads=1,
+        )
+        shards = [
+            qdrant_edge.EdgeShard.create(str(folder / str(number)), config)
+            for number in range(body.get("shard_number") or 1)
+        ]
+        self.collections[name] = Collection(shards, folder, body.get("sparse_vectors") or {}, body.get("vectors") or {})
+        return True
+
+    def _update(self, name: str, _body: Any) -> Any:
+        self._held(name)
+        self.status = "green"
+        return True
+
+    def _delete(self, name: str, _body: Any) -> Any:
+        held = self.collections.pop(name, None)
+        if held is not None:
+            for shard in held.shards:
+                shard.close()
+            shutil.rmtree(held.folder)
+        return held is not None
+
+    def _info(self, name: str, _body: Any) -> Any:
+        held = self._held(name)
+        for shard in held.shards if held.dense else ():
+            while shard.optimize():
+                pass
+        told = [shard.info() for shard in held.shards]
+        vectors = {"vectors": held.dense, "sparse_vectors": held.vectors}
+        empty = {"params": {**vectors, "shard_number": len(held.shards)}}
+        optimisers = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0}
+        config = {**empty, "optimizer_config": {**optimisers, "flush_interval_sec": 5}}
+        return {
+            "status": self.status,
+            "optimizer_status": {"error": "disk is broken"} if self.status == "red" else "ok",
+            "indexed_vectors_count": sum(one.indexed_vectors_count for one in told),
+            "points_count": len(held.held),
+            "segments_count": sum(one.segments_count for one in told),
+            "config": {**config, "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}},
+            "payload_schema": {},
+        }
+
+    def _upsert(self, name: str, body: Any) -> Any:
+        held = self._held(name)
+        kept = [point for point in body["points"] if point["id"] not in self.losing]
+        where = shards_of(max((point["id"] for point in kept), default=0) + 1, len(held.shards))
+        for number, shard in enumerate(held.shards):
+            points = [
+                qdrant_edge.Point(
+                    one["id"],
+                    {name: _vector(vector) for name, vector in one["vector"].items()},
+                    one.get("payload") or {},
+                )
+                for one in kept
+                if where[one["id"]] == number
+            ]
+            if points:
+                shard.update(qdrant_edge.UpdateOperation.upsert_points(points))
+        held.held.update(point["id"] for point in kept)
+        return {"operation_id": self.calls["upsert"], "status": "completed"}
+
+    def _count(self, name: str, _body: Any) -> Any:
+        held = self._held(name)
+        return {"count": sum(shard.count(qdrant_edge.CountRequest(exact=True)) for shard in held.shards)}
+
+    def _scroll(self, name: str, body: Any) -> Any:
+        held, limit = self._held(name), body["limit"]
+        page = [one for one in sorted(held.held) if one >= (body.get("offset") or 0)]
+        after = page[limit] if len(page) > limit else None
+        asked = body.get("with_payload") or False, body.get("with_vector") or False
+        found = [one for shard in held.shards for one in shard.retrieve(page[:limit], *asked)] if any(asked) else []
+        told = {one.id: {"payload": one.payload, "vector": _vectors(one)} for one in found}
+        return {"points": [{"id": one, **told.get(one, {})} for one in page[:limit]], "next_page_offset": after}
+
+    def _query(self, name: str, body: Any) -> Any:
+        asked, held = body["query"], self._held(name)
+        nearest = asked.get("nearest", asked) if isinstance(asked, dict) else asked
+        query = qdrant_edge.Query.Nearest(_vector(nearest), using=body["using"])
+        request = qdrant_edge.QueryRequest(
+            limit=body["limit"], query=query, params=_parameters(body), with_payload=False, with_vector=False
+        )
+        hits = [hit for shard in held.shards for hit in shard.query(request)]
+        near_first = held.dense.get(body["using"], {}).get("distance") == "Euclid"
+        best = sorted(hits, key=lambda hit: hit.score if near_first else -hit.score)[: body["limit"]]
+        return {"points": [{"id": hit.id, "version": 0, "score": hit.score} for hit in best]}
+
+    def _query_batch(self, name: str, body: Any) -> Any:
+        return [self._query(name, search) for search in body["searches"]]
+
+    def _held(self, name: str) -> Collection:
+        if name not in self.collections:
+            raise RefusedError(404, f"Not found: Collection `{name}` doesn't exist!")
+        return self.collections[name]
+
+
+def _local(number: int, shard: Any, held: Collection) -> Any:
+    size = 8 * int(shard.info().points_count) + 1
+    local = {"vectors_size_bytes": size, "segments": [_segment(shard, vector) for vector in held.dense]}
+    return {"id": number, "local": local, "remote": [], "replicate_states": {}}
+
+
+def _segment(shard: Any, vector: str) -> Any:
+    """The one segment with points of a collection that has no other vectors."""
+    told = shard.info()
+    counts = {"num_vectors": told.points_count, "num_indexed_vectors": told.indexed_vectors_count}
+    return {"info": {"num_points": told.points_count, "vector_data": {vector: counts}}}
+
+
+def _vector(vector: Any) -> Any:
+    if isinstance(vector, list):
+        return vector
+    return qdrant_edge.SparseVector(vector["indices"], vector["values"])
+
+
+def _dense(wanted: Mapping[str, Any]) -> Any:
+    graph = wanted["hnsw_config"]
+    return qdrant_edge.EdgeVectorParams(
+        size=wanted["size"],
+        distance=getattr(qdrant_edge.Distance, wanted["distance"]),
+        hnsw_config=qdrant_edge.HnswIndexConfig(graph["m"], graph["ef_construct"], graph["full_scan_threshold"]),
+    )
+
+
+def _parameters(body: Mapping[str, Any]) -> Any:
+    params = body.get("params") or {}
+    return qdrant_edge.SearchParams(hnsw_ef=params.get("hnsw_ef"), exact=params.get("exact") or False)
+
+
+def _vectors(record: Any) -> Any:
+    held = record.vector or {}
+    return {name: {"indices": list(one.indices), "values": list(one.values)} for name, one in held.items()}
+
+
+@contextlib.contextmanager
+def serve(stub: Stub | None = None) -> Iterator[Stub]:
+    """Serve on a free port of this machine until the block ends."""
+    with serve_faulty(Stub() if stub is None else stub) as serving:
+        yield serving

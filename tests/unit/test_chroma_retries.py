@@ -1,0 +1,61 @@
+"""What an error of Chroma's client means, with and without an answer of the server."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+
+import httpx
+from chromadb.errors import InternalError, NotFoundError, RateLimitError
+
+from harness.adapters.chroma_faults import Retrier, fault_of
+from harness.adapters.faults import Cause
+
+
+def answer(status: int, **headers: str) -> httpx.Response:
+    return httpx.Response(status, headers=headers, request=httpx.Request("GET", "http://host"))
+
+
+def bare(text: str, status: int) -> Exception:
+    """As the client raises it for an answer that has not Chroma's form."""
+    try:
+        try:
+            answer(status).raise_for_status()
+        except httpx.HTTPStatusError:
+            raise Exception(text)  # noqa: B904 - what the client does
+    except Exception as error:  # noqa: BLE001 - handed to the test
+        return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "cause"),
+    [
+        (NotFoundError("gone"), 404, Cause.MISSING),
+        (InternalError("disk"), 500, Cause.FAILED),
+        (InternalError("not ready"), 503, Cause.BUSY),
+        (RateLimitError("slowly"), 429, Cause.LIMITED),
+        (bare("<html>", 502), None, Cause.BUSY),
+        (bare("no", 403), None, Cause.UNAUTHORISED),
+        (KeyError("ids"), 200, Cause.UNREADABLE),
+        (ValueError("no JSON"), None, Cause.UNREADABLE),
+        (httpx.ConnectError("refused"), 404, Cause.UNREACHABLE),
+        (httpx.ReadTimeout("late"), None, Cause.SLOW),
+        (httpx.ReadError("reset"), None, Cause.BROKEN),
+    ],
+)
+def test_causes(error: Exception, status: int | None, cause: Cause) -> None:
+    assert fault_of(error, answer(status) if status is not None else None).cause is cause
+
+
+@pytest.mark.parametrize(("asked", "pause"), [("7", 7.0), ("Sat, 21 Nov 2026 10:00:00 GMT", None), ("", None)])
+def test_the_pause_that_is_asked_for(asked: str, pause: float | None) -> None:
+    assert fault_of(RateLimitError("slowly"), answer(429, **{"retry-after": asked})).pause_s == pause
+
+
+def test_errors_of_others_pass_untouched() -> None:
+    def broken() -> None:
+        raise MemoryError("mine")
+
+    with pytest.raises(MemoryError, match="mine"):
+        Retrier(10.0).call(broken)

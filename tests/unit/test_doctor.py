@@ -1,0 +1,232 @@
+"""The doctor: every check, fine and broken, and that one which breaks hides no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from tempfile import mkdtemp
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from harness.doctor import CHECKS, Finding, State, chroma, examine, resources, servers, software
+from harness.errors import EngineUnavailableError
+
+GIB = 1024**3
+
+
+def test_every_default_check_says_something_here() -> None:
+    found = examine()
+    assert [one.name for one in found] == [*CHECKS, "Qdrant server", "Chroma server"]
+    assert all(one.detail for one in found)
+    assert all(one.remedy for one in found if one.state is not State.OK), "a line that is not fine says what to do"
+    assert not any(one.remedy for one in found if one.state is State.OK)
+
+
+def test_a_check_that_breaks_hides_no_other() -> None:
+    def broken() -> Finding:
+        raise ZeroDivisionError("oops")
+
+    def unfit() -> Finding:
+        raise EngineUnavailableError("no Java", fix="install one")
+
+    found = examine(checks={"a": broken, "b": unfit, "c": software.python})
+    assert found[0] == (
+        "a",
+        State.FAIL,
+        "the check itself failed: ZeroDivisionError: oops",
+        "report it with this message",
+    )
+    assert found[1] == ("b", State.FAIL, "no Java", "install one")
+    assert found[2].state is State.OK
+
+
+def test_every_package_of_the_engines_extras_is_looked_at(repository: Path) -> None:
+    extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    engines = ("qdrant", "lucene", "chroma")
+    wanted = {(line.partition(">")[0], extra) for extra in engines for line in extras[extra]}
+    assert {(one.name, one.extra) for one in software.PACKAGES} == wanted
+
+
+def package(**changed: object) -> software.Package:
+    return software.Package("pytest", "pytest", "qdrant", True)._replace(**changed)  # type: ignore[arg-type]
+
+
+def test_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert software.package(package()) == ("pytest", State.OK, metadata.version("pytest"), "")
+    absent = software.package(package(name="no-such-distribution"))
+    assert absent[1:] == (State.FAIL, "not installed", "pip install 'retrieval-harness[qdrant]'")
+    assert software.package(package(name="no-such-distribution", needed=False)).state is State.WARN
+    (tmp_path / "broken_engine.py").write_text("raise ImportError('its library is missing')")
+    (tmp_path / "crashing_engine.py").write_text("import os\nos.kill(os.getpid(), 11)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    broken = software.package(package(module="broken_engine"))
+    assert broken.detail.endswith("cannot be imported: ImportError: its library is missing")
+    assert "exit code -11" in software.package(package(module="crashing_engine")).detail
+
+
+def test_java_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'Could not reserve enough space' >&2\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setattr("harness.jvm.find_java", lambda: tmp_path)
+    found = software.java()
+    assert (found.state, found.detail) == (State.FAIL, f"'{tmp_path}' does not start: Could not reserve enough space")
+
+
+@pytest.mark.parametrize(("free", "state"), [(20, State.OK), (2, State.WARN), (0.5, State.FAIL)])
+def test_memory(free: float, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free * GIB, total=32 * GIB))
+    assert resources.memory().state is state
+
+
+@pytest.mark.parametrize(("free", "state"), [(20, State.OK), (1, State.WARN), (0.1, State.FAIL)])
+def test_disk(free: float, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free * GIB))
+    assert resources.disk().state is state
+
+
+def test_the_disk_of_a_cache_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "not" / "yet"))
+    assert str(tmp_path) in resources.disk().detail
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
+    (found, *_) = examine(checks={"cache": resources.cache})
+    assert found.state is State.FAIL
+    assert "cannot be written" in found.detail
+
+
+@pytest.fixture
+def stub() -> Iterator[object]:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    from qdrant_stub import serve
+
+    with serve() as serving:
+        yield serving
+
+
+def test_no_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_QDRANT_URL", raising=False)
+    assert servers.qdrant_server("").state is State.OK
+
+
+@pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
+def test_a_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    monkeypatch.setenv("HARNESS_QDRANT_URL", "http://127.0.0.1:9")
+    found = servers.qdrant_server("http://127.0.0.1:9" if named else "")
+    assert found.state is state
+    assert found.detail.startswith("Qdrant at http://127.0.0.1:9 cannot be reached")
+    assert "harness up" in found.remedy
+
+
+def test_a_server_that_is_fine_and_one_with_leftovers(stub: SimpleNamespace) -> None:
+    found = servers.qdrant_server(stub.url)
+    assert found == ("Qdrant server", State.OK, f"{stub.url}, Qdrant 1.19.1 over rest, 0 collections", "")
+    stub.collections.update(dict.fromkeys(["harness-a-01234567", "mine"], SimpleNamespace(shards=[], folder="")))
+    left = servers.qdrant_server(stub.url)
+    stub.collections.clear()
+    assert left.state is State.WARN
+    assert left.detail.endswith("2 collections, 1 of them made by harness: harness-a-01234567")
+
+
+def test_a_server_that_wants_a_key(stub: SimpleNamespace) -> None:
+    stub.api_key = "sesame"
+    found = servers.qdrant_server(stub.url)
+    assert (found.state, "QDRANT_API_KEY" in found.remedy) == (State.FAIL, True)
+
+
+@pytest.mark.parametrize("url", ["http://me:s3same@host", "me:s3same@host:1", "http://host?api_key=s3same"])
+def test_a_url_with_a_secret_is_refused_unread(url: str) -> None:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    result = run("--url", url)
+    assert result.returncode == 3
+    assert "not of the form http(s)://HOST[:PORT][/PATH]" in result.stdout
+    assert "s3same" not in result.stdout + result.stderr
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_left_collections_are_removed_and_no_other(stub: SimpleNamespace) -> None:
+    ours, others = ["harness-a-01234567", "harness-b-89abcdef"], ["mine", "harness-mine", "harness-a-01234567-b"]
+    stub.collections.update({name: SimpleNamespace(shards=[], folder=mkdtemp()) for name in [*ours, *others]})
+    asked = run("--url", stub.url, "--remove-left-collections")
+    assert asked.returncode != 0, "nobody said yes"
+    assert sorted(stub.collections) == sorted([*ours, *others])
+    removed = run("--url", stub.url, "--remove-left-collections", "--yes")
+    assert (removed.returncode, removed.stdout.splitlines(), removed.stderr) == (0, ours, "2 removed\n")
+    assert sorted(stub.collections) == sorted(others)
+    again = run("--url", stub.url, "--remove-left-collections", "--yes")
+    assert again.stdout == "no collection that harness made is on the server\n"
+
+
+def test_the_command(stub: SimpleNamespace) -> None:
+    result = run("--format", "json", "--url", stub.url)
+    found = json.loads(result.stdout)
+    assert [one["name"] for one in found] == [*CHECKS, "Qdrant server", "Chroma server"]
+    assert {tuple(one) for one in found} == {("name", "state", "detail", "remedy")}
+    assert result.returncode == (3 if any(one["state"] == "fail" for one in found) else 0)
+
+
+def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    result = run("--url", "http://127.0.0.1:9")
+    assert result.returncode == 3
+    assert "fail  Qdrant server   Qdrant at http://127.0.0.1:9 cannot be reached" in result.stdout
+    assert result.stdout.splitlines()[-1].endswith("1 fail")
+    assert result.stderr == ""
+
+
+def test_no_chroma_server_is_fine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_CHROMA_URL", raising=False)
+    assert chroma.chroma_server("").state is State.OK
+
+
+@pytest.mark.parametrize(("named", "state"), [(True, State.FAIL), (False, State.WARN)])
+def test_a_chroma_server_that_is_not_there(named: bool, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    monkeypatch.setenv("HARNESS_CHROMA_URL", "http://127.0.0.1:9")
+    found = chroma.chroma_server("http://127.0.0.1:9" if named else "")
+    assert found.state is state
+    assert found.detail.startswith("Chroma at http://127.0.0.1:9 cannot be reached")
+
+
+def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) -> None:
+    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    from chroma_indexes import served
+
+    with served(chroma_url) as client:
+        client.create_collection("harness-a-01234567", embedding_function=None)
+        client.create_collection("mine", embedding_function=None)
+        left = chroma.chroma_server(chroma_url)
+        chroma.remove_collections(chroma_url, chroma.left_collections(chroma_url))
+        found = chroma.chroma_server(chroma_url)
+        client.delete_collection("mine")
+    assert left.state is State.WARN
+    assert left.detail.endswith("2 collections, 1 of them made by harness: harness-a-01234567")
+    assert found == ("Chroma server", State.OK, f"{chroma_url}, Chroma 1.0.0, 1 collections", "")
+
+
+def test_the_command_removes_what_was_left_on_chroma(chroma_url: str) -> None:
+    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    from chroma_indexes import served
+
+    with served(chroma_url) as client:
+        client.create_collection("harness-a-01234567", embedding_function=None)
+        removed = run("--chroma-url", chroma_url, "--remove-left-collections", "--yes")
+        assert [one.name for one in client.list_collections()] == []
+    assert (removed.returncode, removed.stdout) == (0, "harness-a-01234567\n")

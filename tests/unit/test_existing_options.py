@@ -1,0 +1,108 @@
+"""What goes with ``existing=true`` is refused in one clear message before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cards import read_backend_card
+from harness.errors import CardError, UsageError
+from harness.plan import make_plan
+from harness.registry import parse_backends
+from harness.request import CompareRequest
+
+CARD = """\
+name = "toy"
+summary = "a toy"
+engine = "toy:Toy"
+encoder = "none"
+
+[oracle]
+kind = "none"
+"""
+EXISTING = """
+[existing]
+where = ["path", "collection"]
+only = ["id_field"]
+building = ["segments"]
+"""
+PARAMETERS = """
+[parameters.existing]
+type = "bool"
+default = false
+scope = "engine"
+help = "search what is there"
+""" + "".join(
+    f'\n[parameters.{name}]\ntype = "str"\ndefault = ""\nscope = "engine"\nhelp = "a text"\n'
+    for name in ("path", "collection", "id_field", "segments")
+)
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends" / "toy.toml").write_text(CARD + EXISTING + PARAMETERS)
+    (tmp_path / "backends" / "plain.toml").write_text(CARD.replace("toy", "plain"))
+    return tmp_path
+
+
+def test_a_plan_knows_which_trials_search_existing_indexes(cards: Path, tmp_path: Path) -> None:
+    request = CompareRequest(f"toy,toy:existing=true;path={tmp_path},toy:existing=false", cards=cards)
+    with pytest.raises(UsageError, match="'toy' and 'toy:existing=false' are the same"):
+        make_plan(request, lucene_available=False)
+    plan = make_plan(
+        CompareRequest(f"toy,toy:existing=true;path={tmp_path},plain", cards=cards), lucene_available=False
+    )
+    assert [trial.existing for trial in plan.trials] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("toy:existing=true", "existing=true: nothing says where the index is\n  give path=… or collection=…"),
+        ("toy:existing=true;path=;collection=", "nothing says where the index is"),
+        ("toy:existing=true;path=.;collection=c", "path and collection both say where the index is"),
+        ("toy:path=.", "'path' is about an existing index\n  add existing=true, or drop it"),
+        ("toy:existing=false;path=.", "'path' is about an existing index"),
+        ("toy:id_field=docid", "'id_field' is about an existing index"),
+        ("toy:existing=true;path=.;segments=single", "'segments' is for building an index"),
+        ("toy:existing=true;path=/no/such/folder", "there is no folder '/no/such/folder'"),
+        ("plain:existing=true;path=.", "backend 'plain' cannot search an existing index"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(cards: Path, expression: str, message: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        parse_backends(expression, cards)
+    assert message in str(refusal.value)
+
+
+def test_every_problem_is_told_at_once(cards: Path) -> None:
+    with pytest.raises(UsageError, match="2 problems"):
+        parse_backends(["toy:existing=true;segments=single"], cards)
+
+
+def test_home_is_expanded(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (spec,) = parse_backends("toy:existing=true;path=~/index", cards)
+    assert spec.label == "toy:existing=true;path=~/index"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('where = ["path", "collection"]', "where = []", "'existing.where' names no parameter"),
+        ('"id_field"]', '"id_feild"]', "'existing' names 'id_feild', which is not a parameter"),
+        ("building", "bilding", "unknown key 'existing.bilding'"),
+        ('type = "bool"\ndefault = false', 'type = "bool"\ndefault = true', "false by default"),
+        ("[parameters.existing]", "[parameters.used]", "needs the parameter 'existing' of type bool"),
+    ],
+)
+def test_a_card_that_cannot_mean_it_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
+    card = CARD + EXISTING + PARAMETERS
+    assert before in card
+    (tmp_path / "toy.toml").write_text(card.replace(before, after))
+    with pytest.raises(CardError) as refusal:
+        read_backend_card(tmp_path / "toy.toml")
+    assert message in str(refusal.value)

@@ -1,0 +1,199 @@
+"""Vectors from an endpoint: what is sent, what is waited for, what is refused, and what it may cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from email.utils import format_datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from endpoint_stub import EndpointStub, serving_embeddings
+from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
+
+import harness
+from harness.encoders.http_endpoint import EndpointModel
+from harness.encoders.settings import Settings
+from harness.errors import EngineUnavailableError, HarnessError, UsageError
+from harness.parameters import encoder_parameters
+from harness.protocols import Inputs, ParameterValue
+from harness.remote import Limits, RemoteCalls
+from harness.results import schema
+from harness.types import Ids
+
+
+class Time:
+    """A clock that only sleeping moves on."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 0.0, list[float]()
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointStub]:
+    with serving_embeddings() as stub:
+        yield stub
+
+
+def calls(endpoint: EndpointStub, time: Time, *, key_env: str = "NO_KEY", **limits: float) -> RemoteCalls:
+    given = Limits(**limits)  # type: ignore[arg-type]
+    return RemoteCalls(endpoint.url, key_env=key_env, limits=given, clock=time.clock, sleep=time.sleep)
+
+
+def model(endpoint: EndpointStub, time: Time, **limits: float) -> EndpointModel:
+    defaults: dict[str, ParameterValue] = {name: one.default for name, one in encoder_parameters("dense").items()}
+    given = {**defaults, "model": "http:tiny", "endpoint": endpoint.url, "batch_size": 2}
+    return EndpointModel(Settings.of("dense", given), calls(endpoint, time, **limits))
+
+
+def texts(*given: str) -> Inputs:
+    import pyarrow as pa
+
+    return Inputs(Ids.of(f"t{row}" for row in range(len(given))), texts=pa.chunked_array([list(given)], pa.string()))
+
+
+def test_texts_go_in_batches_the_longest_first_and_vectors_come_back_in_order(endpoint: EndpointStub) -> None:
+    found = model(endpoint, Time()).encode(texts("cat", "a dog in the garden", "mat mat"), "documents")
+    assert [body["input"] for body in endpoint.bodies] == [["a dog in the garden", "mat mat"], ["cat"]]
+    assert [body["model"] for body in endpoint.bodies] == ["tiny", "tiny"]
+    assert found.dtype == np.float32
+    assert found[:, 0].tolist() == [1.5, 0.5, 0.5]
+    assert found[:, 5].tolist() == [0.5, 0.5, 2.5]
+
+
+def test_what_passes_is_waited_for_as_long_as_the_server_says_else_twice_as_long_each_time(
+    endpoint: EndpointStub,
+) -> None:
+    soon = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=7), usegmt=True)
+    endpoint.faults = [(429, {"Retry-After": "3"}), 500, "malformed", "too few", (503, {"Retry-After": soon}), 502]
+    time = Time()
+    made = model(endpoint, time)
+    assert made.encode(texts("cat"), "queries")[0, 0] == 1.5
+    assert time.slept[:4] == [3.0, 1.0, 2.0, 4.0]
+    assert 4.0 < time.slept[4] <= 7.0
+    assert time.slept[5] == 16.0
+    assert (made.facts["calls"], made.facts["repeated_calls"]) == (7, 6)
+
+
+def test_a_server_that_stays_broken_is_given_up_in_time(endpoint: EndpointStub) -> None:
+    endpoint.faults = [500] * 50
+    time = Time()
+    with pytest.raises(EngineUnavailableError, match="answered 500: no such thing; 3 calls were repeated"):
+        model(endpoint, time, retry_s=5.0).encode(texts("cat"), "queries")
+    assert time.now <= 5.0
+
+
+def test_a_server_that_is_not_there_or_slow_says_so(endpoint: EndpointStub) -> None:
+    time = Time()
+    gone = RemoteCalls(
+        "http://127.0.0.1:9/v1", key_env="", limits=Limits(retry_s=1.0), clock=time.clock, sleep=time.sleep
+    )
+    with pytest.raises(EngineUnavailableError, match="cannot be reached: ConnectError"):
+        gone.post("/embeddings", {}, lambda answer: answer)
+    endpoint.faults = ["slow", "slow"]
+    with pytest.raises(EngineUnavailableError, match="cannot be reached: ReadTimeout"):
+        model(endpoint, time, timeout_s=0.2, retry_s=0.1).encode(texts("cat"), "queries")
+
+
+@pytest.mark.parametrize(("status", "fix"), [(401, "environment variable MY_KEY"), (404, "the path of the endpoint")])
+def test_a_refusal_is_not_repeated_and_never_shows_the_key(
+    endpoint: EndpointStub, status: int, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "no such")  # what the server's answer holds, as if it repeated the key
+    endpoint.faults = [status]
+    with pytest.raises(EngineUnavailableError) as caught:
+        calls(endpoint, Time(), key_env="MY_KEY").post("/embeddings", {"input": ["cat"]}, lambda answer: answer)
+    assert endpoint.keys == ["Bearer no such"]
+    assert "(key) thing" in str(caught.value)
+    assert fix in str(caught.value)
+
+
+def test_calls_keep_to_a_rate_and_end_at_a_limit(endpoint: EndpointStub) -> None:
+    time = Time()
+    with pytest.raises(EngineUnavailableError, match=r"3 calls .* were made, and --max-calls allows no more"):
+        model(endpoint, time, per_minute=30, max_calls=3).encode(texts(*"abcdefgh"), "documents")
+    assert len(endpoint.bodies) == 3
+    assert time.slept == [2.0, 2.0]
+
+
+def test_an_endpoint_that_holds_more_than_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError) as caught:
+        RemoteCalls("https://example.org/v1?key=secret", key_env="MY_KEY", limits=Limits())
+    assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_collection(tmp_path / "small")
+    write_cards(tmp_path, encoder="dense", dense="DenseBruteForce")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def compared(world: Path, backend: str, **options: int) -> schema.BackendResult:
+    comparison = harness.compare(
+        [backend],
+        world / "small",
+        timing=False,
+        isolation="none",
+        k=3,
+        cards=world,
+        **options,  # type: ignore[arg-type]
+    )
+    return comparison.report.backends[0]
+
+
+def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
+    endpoint: EndpointStub, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_EMBEDDINGS_API_KEY", "sesame")
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=1;request_retry_s=0"
+    first = compared(world, backend, max_calls=len(QUERIES))
+    assert first.error is not None
+    assert "--max-calls allows no more" in first.error.message
+    second = compared(world, backend)
+    assert second.error is None
+    assert sorted(endpoint.texts) == sorted([*QUERIES.values(), *DOCUMENTS.values()]), "a text was sent twice"
+    assert set(endpoint.keys) == {"Bearer sesame"}
+    assert second.encoder["endpoint"] == endpoint.url
+    assert "sesame" not in "".join(path.read_text(errors="replace") for path in world.rglob("*.json"))
+
+
+def test_vectors_that_are_no_numbers_are_refused_with_the_document(endpoint: EndpointStub, world: Path) -> None:
+    endpoint.faults = [None, "not a number"]
+    result = compared(world, f"dense:model=http:tiny;endpoint={endpoint.url}")
+    assert result.error is not None
+    assert "values that are NaN or infinite: d" in result.error.message
+
+
+def test_a_dry_run_says_how_many_calls_and_tokens_and_makes_none(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=4"
+    options = ["--dataset", str(world / "small"), "--cards", str(world), "--no-timing", "--isolation", "none"]
+    words = [sys.executable, "-m", "harness", "compare", "--backends", backend, *options, "--dry-run"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True)
+    tokens = sum(map(len, DOCUMENTS.values())) // 4 + sum(map(len, QUERIES.values())) // 4
+    assert f"3 calls of '{endpoint.url}', about {tokens} tokens" in shown.stdout
+    assert endpoint.bodies == []
+    assert compared(world, backend).error is None
+    again = subprocess.run([*words, "--format", "json"], capture_output=True, text=True, check=True)
+    (trial,) = json.loads(again.stdout)["trials"]
+    assert trial["remote"] == f"0 calls of '{endpoint.url}': all vectors are in the cache"
+
+
+def test_an_endpoint_must_be_named_and_be_one(world: Path) -> None:
+    for wrong in ("dense:model=http:tiny", "dense:model=http:tiny;endpoint=ftp://x"):
+        with pytest.raises(HarnessError, match="needs endpoint=http"):
+            compared(world, wrong)
+    with pytest.raises(UsageError, match="endpoint: without meaning for model=random"):
+        compared(world, "dense:model=random;endpoint=http://127.0.0.1:9/v1")

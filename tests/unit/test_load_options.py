@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.execution.resume.stored import LookUp
+from harness.load_options import LoadOptions, parse_levels, parse_rates
+from harness.plan import make_plan
+from harness.reporting.plan import render_plan
+from harness.request import CompareOptions, CompareRequest
+
+KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
+
+
+def test_lists_of_numbers() -> None:
+    assert parse_levels("1, 2,8") == parse_levels([1, 2, 8]) == (1, 2, 8)
+    assert parse_levels(4) == parse_levels("4") == (4,)
+    assert parse_rates("50,0.5") == (50.0, 0.5)
+    assert parse_rates(20.0) == (20.0,)
+    assert parse_levels(None) == parse_rates(None) == ()
+
+
+@pytest.mark.parametrize("given", ["", "1,,2", "two", "0", "-1", "1.5", "257", "2,2"])
+def test_wrong_levels_are_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="--concurrency"):
+        parse_levels(given)
+
+
+@pytest.mark.parametrize("given", ["", "fast", "0", "-1", "inf", "nan", "5,5"])
+def test_wrong_rates_are_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="--rate"):
+        parse_rates(given)
+
+
+def test_an_open_loop_has_as_many_clients_as_the_largest_closed_one() -> None:
+    assert LoadOptions(concurrency=(1, 16, 4)).open_loop_clients == 16
+    assert LoadOptions(rates=(5.0,)).open_loop_clients == 8
+    assert not LoadOptions().wanted
+
+
+def test_a_plan_says_what_it_was_given_and_how_to_run_it_again() -> None:
+    options: CompareOptions = {"cold": True, "concurrency": [1, 2], "rate": "50", "arrivals": "constant"}
+    plan = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333", **options), lucene_available=False)
+    assert (plan.load.concurrency, plan.load.rates, plan.load.cold) == ((1, 2), (50.0,), True)
+    words = " ".join(plan.command())
+    assert "--cold --concurrency 1,2 --clients processes --rate 50 --arrivals constant --load-seconds 5.0" in words
+    plain = make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False)
+    assert "--concurrency" not in plain.command()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clients": "fibres"}, "--clients fibres: no such choice"),
+        ({"arrivals": "bursts"}, "--arrivals bursts: no such choice"),
+        ({"load_seconds": 0}, "--load-seconds is 0"),
+        ({"cold": True, "timing": False}, "--cold, --concurrency and --rate with --no-timing"),
+        ({"rate": 5, "timing": False}, "--cold, --concurrency and --rate with --no-timing"),
+        ({"load_seconds": 1, "cold": True}, "--load-seconds without --concurrency or --rate"),
+        ({"clients": "threads"}, "--clients without --concurrency or --rate"),
+        ({"arrivals": "constant", "concurrency": 2}, "--arrivals without --rate"),
+    ],
+)
+def test_contradictions_are_refused(options: CompareOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333", **options), lucene_available=False)
+
+
+def test_a_dry_run_says_what_would_be_measured() -> None:
+    request = CompareRequest(
+        backends="qdrant:url=http://127.0.0.1:6333", cold=True, concurrency="1,4", rate="50", load_seconds=2
+    )
+    shown = render_plan(make_plan(request, lucene_available=False), KNOWN, "table")
+    wanted = "a cold pass; 1, 4 clients (processes), 2 s each; 50 queries/s (poisson, 4 clients), 2 s each"
+    assert wanted in shown
+    assert "a cold pass" not in render_plan(
+        make_plan(CompareRequest(backends="qdrant:url=http://127.0.0.1:6333"), lucene_available=False), KNOWN, "table"
+    )
+
+
+def test_a_rate_without_any_server_is_refused() -> None:
+    with pytest.raises(UsageError, match="every backend of this plan runs inside its client"):
+        make_plan(CompareRequest(backends="csr,qdrant", rate="10"), lucene_available=False)
+    mixed = CompareRequest(backends="csr,qdrant:url=http://127.0.0.1:6333", rate="10")
+    assert make_plan(mixed, lucene_available=False).load.rates == (10.0,)
+    from_the_environment = CompareRequest(backends="qdrant:mode=server", rate="10")
+    assert make_plan(from_the_environment, lucene_available=False).load.rates == (10.0,)

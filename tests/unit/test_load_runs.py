@@ -1,0 +1,51 @@
+"""Levels that cannot be measured: each is a failed one, and the others go on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EngineUnavailableError
+from harness.execution.jobs import TrialJob
+from harness.execution.load.runs import LoadRuns
+from harness.execution.process import Finished
+from harness.load_options import LoadOptions
+from harness.protocols import Progress
+from harness.testing import RecordingProgress
+
+
+class NoClients:
+    """Starts none."""
+
+    def run(self, folder: Path, progress: Progress) -> Finished:
+        raise EngineUnavailableError("no client starts here")
+
+
+def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, target: Path, progress: Progress) -> None:
+        (target / "half").touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.execution.load.runs.copy_folder", full)
+    (tmp_path / "index").mkdir()
+    job = TrialJob(
+        engine="",
+        parameters={},
+        corpus="",
+        queries="",
+        document_vectors=None,
+        query_vectors=None,
+        index_folder=str(tmp_path / "index"),
+        k=10,
+        repeats=1,
+        warm_up_queries=0,
+        warm_up_seconds=0.0,
+    )
+    options = LoadOptions(concurrency=(1, 2, 3))
+    alone, *several = LoadRuns(options, job, tmp_path, NoClients(), shared=False).run(RecordingProgress())
+    assert alone.failures == ("no client starts here",)
+    assert [len(level.failures) for level in several] == [2, 3]  # half a copy is not taken for a whole one
+    assert all("No space left on device" in level.failures[0] for level in several)
+    assert [len(level.samples) for level in several] == [0, 0]

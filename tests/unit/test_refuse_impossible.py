@@ -1,0 +1,35 @@
+"""What a plan asks of an engine that cannot do it is refused before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import plan_for
+from harness.errors import UsageError
+from harness.request import CompareRequest
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (CompareRequest("qdrant:shards=2"), "backend 'qdrant:shards=2': shards cannot be set with mode=edge"),
+        (CompareRequest("qdrant:keep=true"), "keep cannot be set with mode=edge"),
+        (CompareRequest("qdrant:existing=true;collection=c"), "a collection is on a server, and mode=edge"),
+        (CompareRequest("csr:existing=true;path=tests", cold=True), "not on an existing one"),
+        (CompareRequest("qdrant", concurrency=2, clients="threads"), "--clients threads: this engine's client holds"),
+    ],
+)
+def test_it_is_refused_with_the_backend_named(request_: CompareRequest, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_for(request_)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(UsageError, match="shards cannot be set") as raised:
+        plan_for(CompareRequest("qdrant:shards=2,qdrant:mode=local;url=http://127.0.0.1:6333"))
+    assert "url cannot be set with mode=local" in str(raised.value)
+
+
+def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "harness.adapters.qdrant", None)
+    assert len(plan_for(CompareRequest("qdrant:shards=2,csr")).trials) == 2

@@ -1,0 +1,166 @@
+"""Rerankers that run a model, on tiny random ones: each against the library called directly, pair by pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_rerankers import WORDS, save_classifier, save_language_model
+
+from harness.errors import EngineUnavailableError, UsageError
+from harness.reporting.progress import SilentDisplay
+from harness.rerank.reranker import Reranker, create_reranker
+from harness.stages import rerankers
+
+pytest.importorskip("sentence_transformers")
+
+PAIRS = [
+    ("cat garden", "a dog chased the cat across the garden " * 4),
+    ("light station", "light rail reached the station"),
+    ("cat garden", "cats"),
+    ("dog", ""),
+]
+QUERIES, DOCUMENTS = [query for query, _ in PAIRS], [document for _, document in PAIRS]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "one": save_classifier(folder / "one"),
+        "three": save_classifier(folder / "three", labels=3),
+        "language": save_language_model(folder / "language"),
+        "mute": save_language_model(folder / "mute", words="cat dog"),
+        "plain": save_language_model(folder / "plain", template=None),
+    }
+
+
+def create(name: str, folder: Path, **given: Any) -> Reranker:
+    return create_reranker(name, {**rerankers()[name].defaults, "model": str(folder), "device": "cpu", **given})
+
+
+def scores(reranker: Reranker) -> np.ndarray:
+    reranker.load()
+    out = np.full(len(PAIRS), np.nan, dtype=np.float32)
+    reranker.score(QUERIES, DOCUMENTS, out, SilentDisplay().section(""))
+    return out
+
+
+def test_a_cross_encoder_gives_the_librarys_raw_scores(models):
+    from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
+
+    model = CrossEncoder(str(models["one"]), device="cpu", activation_fn=Identity())
+    expected = np.array([model.predict([pair])[0] for pair in PAIRS])
+    np.testing.assert_allclose(scores(create("cross-encoder", models["one"], batch_size=3)), expected, atol=1e-5)
+    assert np.ptp(expected) > 1e-3
+
+
+def test_a_cross_encoder_with_several_labels_is_sent_to_the_classifier(models):
+    with pytest.raises(EngineUnavailableError, match=r"has 3 labels.*\n.*classifier"):
+        create("cross-encoder", models["three"]).load()
+
+
+@pytest.mark.parametrize("label", [0, 2, -1])
+def test_a_classifier_gives_log_odds_of_a_label(models, label):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(models["three"])
+    model = AutoModelForSequenceClassification.from_pretrained(models["three"]).eval()
+    expected = []
+    for query, document in PAIRS:
+        tokens = tokenizer([query], [document], truncation="longest_first", max_length=32, return_tensors="pt")
+        with torch.inference_mode():
+            chance = torch.softmax(model(**tokens).logits[0].double(), dim=0)[label].item()
+        expected.append(np.log(chance / (1 - chance)))
+    np.testing.assert_allclose(
+        scores(create("classifier", models["three"], label=label, batch_size=2)), expected, atol=1e-4
+    )
+
+
+def test_a_classifier_with_one_label_is_the_cross_encoder(models):
+    np.testing.assert_allclose(
+        scores(create("classifier", models["one"])), scores(create("cross-encoder", models["one"])), atol=1e-5
+    )
+
+
+def test_a_label_that_is_not_there_is_refused(models):
+    with pytest.raises(EngineUnavailableError, match="label 3 of a model with 3"):
+        create("classifier", models["three"], label=3).load()
+
+
+def test_a_language_model_is_asked_in_its_template_and_says_yes_or_no(models):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(models["language"])
+    model = AutoModelForCausalLM.from_pretrained(models["language"]).eval()
+    system = (
+        "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+        'Note that the answer can only be "yes" or "no".'
+    )
+    expected = []
+    for query, document in PAIRS:
+        asked = f"<Instruct>: light and water\n<Query>: {query}\n<Document>: {document}"
+        text = f"<|system|>\n{system}\n<|user|>\n{asked}\n<|assistant|>\n<think> </think>\n"
+        with torch.inference_mode():
+            last = model(**tokenizer(text, add_special_tokens=False, return_tensors="pt")).logits[0, -1]
+        yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no"))
+        expected.append((last[yes] - last[no]).item())
+    found = scores(create("qwen3", models["language"], instruction="light and water", batch_size=3, max_length=250))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.ptp(expected) > 1e-3
+
+
+def test_only_the_document_is_cut(models):
+    reranker: Any = create("qwen3", models["language"], max_length=90)
+    reranker.load()
+    short, long = (reranker._tokens("cat", document) for document in ("dog", "dog " * 500))
+    assert len(long) == 90
+    assert len(short) < 90
+    assert long[-8:] == short[-8:]
+    assert long[:20] == short[:20]
+
+
+@pytest.mark.parametrize(("name", "message"), [("plain", "has no chat template"), ("mute", "has no token 'yes'")])
+def test_language_models_that_cannot_say_it_are_refused(models, name, message):
+    with pytest.raises(EngineUnavailableError, match=message):
+        create("qwen3", models[name]).load()
+
+
+def test_what_changes_scores_is_in_the_identity_and_nothing_else(models):
+    one = create("classifier", models["one"]).identity()
+    assert create("classifier", models["one"], batch_size=7).identity() == one
+    for given in ({"max_length": 8}, {"dtype": "bfloat16"}, {"label": 0}):
+        assert create("classifier", models["one"], **given).identity() != one
+    assert create("classifier", models["three"]).identity() != one
+    language = create("qwen3", models["language"]).identity()
+    assert create("qwen3", models["language"], instruction="other").identity() != language
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("cross-encoder", {"model": ""}, "it has no model of its own"),
+        ("classifier", {"model": "random"}, "model=random is no model that runs here"),
+        ("qwen3", {"model": "/nowhere/at/all"}, "there is no such folder"),
+        ("judge", {"model": ""}, "it has no model"),
+        ("judge", {"endpoint": "http://user:secret@host/v1"}, "needs endpoint="),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_loaded(name, given, message):
+    with pytest.raises(UsageError, match=message):
+        create_reranker(name, {**rerankers()[name].defaults, "model": "m", **given})
+
+
+def test_a_folder_that_is_no_such_model_is_told(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EngineUnavailableError, match="cannot be loaded"):
+        create("classifier", tmp_path).load()
+
+
+def test_the_words_are_tokens():
+    assert {"yes", "no"} <= set(WORDS.split())

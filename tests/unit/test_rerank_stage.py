@@ -1,0 +1,124 @@
+"""The second stage by itself: what is asked, in which order, what is kept, and when a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.cache import Cache
+from harness.errors import EngineUnavailableError
+from harness.reporting.progress import SilentDisplay
+from harness.rerank.keywords import keyword_count
+from harness.rerank.scores import ScoreCache
+from harness.rerank.stage import Candidates, score_candidates
+
+QUERIES = pa.chunked_array([["cat", "dog and cat"]])
+DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])
+PROGRESS = SilentDisplay().section("")
+
+
+def candidates(*pairs: tuple[int, int]) -> Candidates:
+    rows = np.array(pairs, dtype=np.int32).reshape(-1, 2)
+    return Candidates(QUERIES, DOCUMENTS, rows[:, 0].copy(), rows[:, 1].copy())
+
+
+class Lengths:
+    """Scores a pair by the length of its document, and fails on the one that it was told to."""
+
+    whole_numbers: ClassVar[bool] = False
+    group: ClassVar[int] = 3
+    facts: ClassVar[dict[str, str]] = {"device": "none"}
+
+    def __init__(self, fails_on: str | None = None) -> None:
+        self.fails_on, self.asked, self.loads, self.closed = fails_on, list[tuple[str, str]](), 0, 0
+
+    def identity(self) -> dict[str, str]:
+        return {"rule": "lengths"}
+
+    def content(self, query: str, document: str) -> str:
+        return document
+
+    def load(self) -> None:
+        self.loads += 1
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: np.ndarray, progress: object) -> None:
+        for place, (query, document) in enumerate(zip(queries, documents, strict=True)):
+            if document == self.fails_on:
+                raise EngineUnavailableError("it is gone")
+            self.asked.append((query, document))
+            out[place] = len(document)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def run(reranker: Lengths, asked: Candidates, cache: Path) -> tuple[list[float], int]:
+    done = score_candidates(
+        reranker, asked, ScoreCache(Cache(cache), "lengths", reranker.identity()), PROGRESS, lambda: 0
+    )
+    return done.scores.tolist(), done.scored
+
+
+def test_pairs_are_scored_longest_first_and_come_back_in_their_places(tmp_path):
+    reranker = Lengths()
+    scores, scored = run(reranker, candidates((0, 0), (0, 1), (1, 3), (1, 2)), tmp_path)
+    assert scores == [5.0, 18.0, 11.0, 7.0]
+    assert scored == 4
+    assert [document for _, document in reranker.asked] == ["cat cat dog", "a dog chased a cat", "a cat", "nothing"]
+    assert (reranker.loads, reranker.closed) == (1, 1)
+
+
+def test_what_was_scored_is_never_scored_again_and_loads_no_model(tmp_path):
+    run(Lengths(), candidates((0, 0), (0, 1)), tmp_path)
+    again = Lengths()
+    assert run(again, candidates((0, 1), (0, 0)), tmp_path) == ([18.0, 5.0], 0)
+    assert (again.asked, again.loads, again.closed) == ([], 0, 1)
+    more = Lengths()
+    assert run(more, candidates((0, 1), (0, 3), (1, 1)), tmp_path) == ([18.0, 11.0, 18.0], 2)
+    assert more.asked == [("dog and cat", "a dog chased a cat"), ("cat", "cat cat dog")]
+
+
+def test_another_reranker_shares_no_scores(tmp_path):
+    run(Lengths(), candidates((0, 0)), tmp_path)
+
+    class Other(Lengths):
+        def identity(self) -> dict[str, str]:
+            return {"rule": "other"}
+
+    assert run(Other(), candidates((0, 0)), tmp_path)[1] == 1
+
+
+def test_a_failure_in_the_middle_keeps_what_was_scored(tmp_path):
+    failing = Lengths(fails_on="a cat")
+    with pytest.raises(EngineUnavailableError, match="it is gone"):
+        run(failing, candidates((0, 0), (0, 1), (0, 3)), tmp_path)
+    assert failing.closed == 1
+    again = Lengths()
+    assert run(again, candidates((0, 0), (0, 1), (0, 3)), tmp_path) == ([5.0, 18.0, 11.0], 1)
+    assert again.asked == [("cat", "a cat")]
+
+
+def test_no_candidates(tmp_path):
+    reranker = Lengths()
+    assert run(reranker, candidates(), tmp_path) == ([], 0)
+    assert reranker.loads == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "count"),
+    [
+        ("cat", "The Cat sat by a cat.", 2),
+        ("cat cat dog", "cat dog dog", 3),
+        ("straße", "STRASSE", 1),
+        ("cat", "", 0),
+        ("", "cat", 0),
+        ("cats", "cat", 0),
+    ],
+)
+def test_keyword_counts(query, document, count):
+    assert keyword_count(query, document) == count

@@ -1,0 +1,43 @@
+"""Backends that claim the same scores are held against one oracle, built and searched once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_world import write_cards, write_collection
+
+import harness
+from harness.parity import oracles
+from harness.reference import SparseIndex
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    calls: list[str] = []
+
+    class Counting:
+        @staticmethod
+        def build(*arguments: object, **options: object) -> SparseIndex:
+            calls.append("build")
+            return SparseIndex.build(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(oracles, "SparseIndex", Counting)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("backends", "indexes"),
+    [("good,twin", 1), ("good,twin,good:k1=2.0", 2), ("good:k1=2.0,good,twin:k1=2.0", 2)],
+)
+def test_each_oracle_is_built_once(built: list[str], tmp_path: Path, backends: str, indexes: int) -> None:
+    collection = write_collection(tmp_path / "small")
+    cards = write_cards(tmp_path / "cards", good="BruteForce", twin="BruteForce")
+    report = harness.compare(backends, collection, cards=cards, k=3, isolation="none").report
+    assert len(built) == indexes
+    alone = {
+        label: harness.compare(label, collection, cards=cards, k=3, isolation="none") for label in backends.split(",")
+    }
+    assert [backend.parity for backend in report.backends] == [
+        alone[backend.label].report.backends[0].parity for backend in report.backends
+    ]

@@ -1,0 +1,65 @@
+"""Sweeps become backends, one for each value."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.plan import make_plan
+from harness.request import CompareRequest
+from harness.sweep import expand
+
+
+def test_a_sweep_takes_the_place_of_the_backend_that_it_names() -> None:
+    expanded = expand("csr,qdrant,lucene", ["qdrant:batch_size=10,20"])
+    assert expanded == ["csr", "qdrant:batch_size=10", "qdrant:batch_size=20", "lucene"]
+
+
+def test_other_parameters_come_first_and_name_the_backend_too() -> None:
+    expanded = expand(["csr:k1=1.2", "csr"], ["csr:k1=1.2;b=0.1,0.9"])
+    assert expanded == ["csr:k1=1.2;b=0.1", "csr:k1=1.2;b=0.9", "csr"]
+
+
+def test_a_backend_that_is_not_among_them_is_added() -> None:
+    assert expand("csr", ["lucene:b=0.4, 0.75"]) == ["csr", "lucene:b=0.4", "lucene:b=0.75"]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ("chroma", "not of the form"),
+        ("ef_search=10,20", "not of the form"),
+        ("chroma:ef_search=10,,20", "not of the form"),
+        ("chroma:ef_search=10", "at least two different values"),
+        ("chroma:ef_search=10,10", "at least two different values"),
+    ],
+)
+def test_what_is_no_sweep_is_refused(sweep: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        expand("csr", [sweep])
+
+
+def test_a_plan_has_one_trial_for_each_value() -> None:
+    plan = make_plan(CompareRequest("csr", sweep=["csr:b=0.1,0.9"]), lucene_available=False)
+    assert [trial.label for trial in plan.trials] == ["csr:b=0.1", "csr:b=0.9"]
+    assert plan.given()["sweep"] == ["csr:b=0.1,0.9"]
+    assert "csr:b=0.1,csr:b=0.9" in plan.command()
+    assert "--sweep" not in plan.command()
+
+
+def test_an_unknown_parameter_of_a_sweep_is_told_with_the_rest() -> None:
+    with pytest.raises(UsageError, match="parameter of backend 'csr' 'bb'"):
+        make_plan(CompareRequest("csr", sweep="csr:bb=0.1,0.9"), lucene_available=False)
+
+
+def test_parameters_of_fusions_and_second_stages_are_swept():
+    assert expand("lucene,rrf:csr+(lucene:where=a,b)", ["rrf:csr+(lucene:where=a,b);k=10,60"]) == [
+        "lucene",
+        "rrf:csr+(lucene:where=a,b);k=10",
+        "rrf:csr+(lucene:where=a,b);k=60",
+    ]
+    assert expand("csr", ["csr:k1=1.2|keywords:candidates=5,10"]) == [
+        "csr",
+        "csr:k1=1.2|keywords:candidates=5",
+        "csr:k1=1.2|keywords:candidates=10",
+    ]

@@ -1,0 +1,166 @@
+"""What a stored trial is found under: everything that changes its hits, and parameters that change its times."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+import tempfile
+import zipfile
+from dataclasses import fields, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from small_world import write_cards, write_collection
+
+from harness.adapters.qdrant_settings import FREE_ON_REOPENING
+from harness.cache import JSON, Cache
+from harness.cards import Parameter
+from harness.errors import EngineUnavailableError, MissingExtraError
+from harness.execution.executor import InProcess
+from harness.execution.jobs import ExistingRecord, TrialRecord
+from harness.execution.load.files import ClientRecord, LoadRecord
+from harness.execution.process import Finished
+from harness.execution.resume.identity import Identities
+from harness.execution.resume.key import SCHEME, is_kept, trial_key
+from harness.loaders import load_dataset
+from harness.plan import make_plan
+from harness.protocols import EngineInfo, IndexReport, Storage
+from harness.registry import find_cards
+from harness.reporting.progress import SilentDisplay
+from harness.request import CompareRequest
+from harness.types import Dataset
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return load_dataset(str(write_collection(tmp_path / "small")), cache=Cache(tmp_path / "cache"))
+
+
+def identities() -> Identities:
+    """Asks engines in this process, where tests replace what they say."""
+    return Identities(InProcess(), Path(tempfile.mkdtemp()), SilentDisplay())
+
+
+def key(dataset: Dataset, backend: str, *, cards: Path | None = None, k: int = 10, **options: int) -> dict[str, JSON]:
+    request = CompareRequest(backends=backend, cards=cards, **options)  # type: ignore[arg-type]
+    (trial,) = make_plan(request, lucene_available=False).trials
+    assert trial.spec.card is not None
+    assert is_kept(trial)
+    return trial_key(trial, trial.spec.card, dataset, k, identities())
+
+
+def test_what_changes_hits_or_times_of_a_backend_is_in_the_key(dataset: Dataset) -> None:
+    plain = key(dataset, "csr")
+    for same in ({"repeat": 5}, {"seed": 7}, {"relevance": 2}):
+        assert key(dataset, "csr", **same) == plain
+    assert key(dataset, "csr:k1=0.9") == plain
+    for other in ("csr:b=0.75", "csr:analyzer=whitespace", "csr:idf=false", "csr:threads=2"):
+        assert key(dataset, other) != plain
+    assert key(dataset, "csr", k=11) != plain
+    assert key(dataset, "csr", threads=2) == key(dataset, "csr:threads=2")
+
+
+@pytest.mark.parametrize("name", ["csr", "lucene", "qdrant"])
+def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
+    dataset: Dataset, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.analysis.lucene.identity", lambda language, *, jar: {})
+    monkeypatch.setattr("harness.adapters.qdrant.QdrantEngine.identity", lambda parameters: {})
+    card = find_cards("backends")[name]
+    plain = key(dataset, name)
+    for parameter in card.parameters.values():
+        if parameter.name in ("existing", "jar"):  # one is never stored, the other is in the key by its digest
+            continue
+        (trial,) = make_plan(CompareRequest(backends=name), lucene_available=False).trials
+        other = replace(trial, parameters={**trial.parameters, parameter.name: _another_value(parameter)})
+        if parameter.name == "analyzer":
+            other = replace(other, analyzer="lucene-german")
+        changed = trial_key(other, card, dataset, 10, identities()) != plain
+        assert changed == (parameter.affects != "nothing"), parameter.name
+
+
+def _another_value(parameter: Parameter) -> str | float:
+    if parameter.choices:
+        return next(choice for choice in parameter.choices if choice != parameter.default)
+    if isinstance(parameter.default, bool):
+        return not parameter.default
+    return "lucene-german" if isinstance(parameter.default, str) else parameter.default + 1
+
+
+def test_what_an_index_may_be_reopened_with_changes_no_hit() -> None:
+    cards = find_cards("backends")
+    no_hit = {parameter.name for parameter in cards["qdrant"].parameters.values() if parameter.affects != "hits"}
+    of_search = set(cards["qdrant-dense"].scope("search"))
+    assert {*FREE_ON_REOPENING} == no_hit | of_search | {"url"}  # where a server is decides which index it holds
+
+
+def test_an_unknown_threads_counts_as_changing_hits(dataset: Dataset, tmp_path: Path) -> None:
+    cards = write_cards(tmp_path / "cards", mine="BruteForce")
+    file = cards / "backends" / "mine.toml"
+    declared = '[parameters.threads]\ntype = "int"\ndefault = 1\nscope = "engine"\nhelp = "threads"\n'
+    file.write_text(f"{file.read_text()}\n{declared}")
+    assert key(dataset, "mine:threads=2", cards=cards) != key(dataset, "mine", cards=cards)
+    file.write_text(file.read_text().replace(declared, f'{declared}affects = "nothing"\n'))
+    assert key(dataset, "mine:threads=2", cards=cards) == key(dataset, "mine", cards=cards)
+
+
+def test_a_jar_is_its_content_and_another_heap_another_trial(dataset: Dataset, tmp_path: Path) -> None:
+    jars = []
+    for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / name).mkdir()
+        jars.append(tmp_path / name / "anserini-1.7.1-fatjar.jar")
+        with zipfile.ZipFile(jars[-1], "w") as archive:
+            archive.writestr(zipfile.ZipInfo("io/anserini/analysis/AnalyzerMap.class"), content)
+    one, copy, other = (key(dataset, f"lucene:jar={jar}") for jar in jars)
+    assert one == copy != other
+    assert key(dataset, f"lucene:jar={jars[0]};heap=1g") != one
+    with pytest.raises(EngineUnavailableError):
+        key(dataset, f"lucene:jar={tmp_path / 'absent.jar'}")
+
+
+def test_the_version_of_the_engine_is_in_the_key(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": version("qdrant-edge-py")}
+    assert key(dataset, "qdrant") == key(dataset, "qdrant:mode=edge") != key(dataset, "qdrant:mode=local")
+    local = {"mode": "local", "qdrant-client": version("qdrant-client")}
+    assert key(dataset, "qdrant:mode=local")["identity"] == local
+    monkeypatch.setattr("harness.adapters.qdrant_engine.version", lambda package: f"{package} 99")
+    assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": "qdrant-edge-py 99"}
+    with pytest.raises((EngineUnavailableError, MissingExtraError)):
+        key(dataset, "qdrant:url=http://127.0.0.1:9")
+
+
+def test_an_adapter_of_somebody_else_is_its_file(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "my_engine_for_keys.py"
+    source = "from engines_for_tests import BruteForce\nclass Mine(BruteForce): pass\n"
+    module.write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    cards = write_cards(tmp_path / "cards", mine="Mine")
+    card = cards / "backends" / "mine.toml"
+    card.write_text(card.read_text().replace("engines_for_tests:", "my_engine_for_keys:"))
+    first = key(dataset, "mine", cards=cards)
+    module.write_text(source + "# another version\n")
+    importlib.reload(sys.modules["my_engine_for_keys"])
+    assert key(dataset, "mine", cards=cards) != first
+    card.write_text(card.read_text().replace("an engine for tests", "other words"))
+    module.write_text(source)
+    assert key(dataset, "mine", cards=cards) == first
+
+
+def test_runs_and_indexes_made_elsewhere_are_never_stored(tmp_path: Path) -> None:
+    file = tmp_path / "x.trec"
+    file.write_text("q1 Q0 d2 1 1.0 x\n")
+    (trial,) = make_plan(CompareRequest(backends=f"run:{file}"), lucene_available=False).trials
+    assert not is_kept(trial)
+
+
+def test_a_record_of_other_fields_is_of_another_scheme() -> None:
+    """When this fails, raise SCHEME and put the new number and fields here: older outcomes cannot be read any more."""
+    made_of = (TrialRecord, ExistingRecord, LoadRecord, ClientRecord, EngineInfo, IndexReport, Finished)
+    names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
+    names += [f"Storage.{name}" for name in Storage._fields]
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    assert (SCHEME, digest) == (3, "312ee65e6c45")
