@@ -23,7 +23,7 @@ demo: $(VENV)/.installed-all
 	$(BIN)/harness compare --backends $(BACKENDS)
 
 test: check
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 0 $(TESTS)
 
 check: $(VENV)/.installed-all,test
 	$(BIN)/ruff format --check .

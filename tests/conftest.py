@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,6 +59,12 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with serving(tmp_path_factory.mktemp("chroma-server") / "data") as server:
         yield server.url
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in what the tests start, even where it is ignored here (as in a shell's background job)."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
