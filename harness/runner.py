@@ -19,7 +19,7 @@ from harness.cache import Cache
 from harness.cards import BackendCard
 from harness.columns import save_table
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
-from harness.execution.builds import Builds
+from harness.execution.builds import Build, Builds
 from harness.execution.checks import refuse_lost_documents
 from harness.execution.combine import Combined, fuse, second_stage, total_ns
 from harness.execution.embeddings import CacheCheck
@@ -246,16 +246,19 @@ class _Trials:
         with self.builds.of(trial, capabilities) as build:
             job = own if build is None else build.share(own)
             try:
-                outcome = self._in_folder(job_folder, trial, card, vectors, job)
-                if build is None:
-                    return outcome
-                return replace(outcome, record=build.searched(job, job_folder, trial.label, outcome.record))
+                return self._in_folder(job_folder, trial, card, vectors, job, build)
             finally:  # a failed trial's index too: those of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
 
     def _in_folder(
-        self, job_folder: Path, trial: Trial, card: BackendCard, vectors: Vectors | None, job: TrialJob
+        self,
+        job_folder: Path,
+        trial: Trial,
+        card: BackendCard,
+        vectors: Vectors | None,
+        job: TrialJob,
+        build: Build | None,
     ) -> Outcome:
         """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
         progress = self.display.section(trial.label)
@@ -279,6 +282,8 @@ class _Trials:
         if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
             held_records = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
         record = replace(record, loads=held_records)
+        if build is not None:
+            record = build.searched(job, job_folder, trial.label, record)
         return Outcome(trial, run=self._run_of(record), record=record, memory=finished, vectors=vectors)
 
     def _run_of(self, record: TrialRecord) -> Run:

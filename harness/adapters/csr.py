@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +15,9 @@ from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.reference_errors import as_backend_errors
 from harness.adapters.used_columns import UsedColumns
-from harness.errors import CacheError, DataError, EngineUnavailableError, RejectedInputError, UsageError
+from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.protocols import (
     Attached,
     Capabilities,
@@ -73,7 +73,7 @@ class CsrEngine:
         """
         compile_kernels()
         if check_manifest(folder, _NAME, self._of_index, ids, free=_FREE):
-            with _translated():
+            with as_backend_errors():
                 self._index = SparseIndex.load(folder / "index")
                 self._columns = UsedColumns.load(folder)
         self._folder, self._ids = folder, ids
@@ -89,7 +89,7 @@ class CsrEngine:
         compile_kernels()
         progress.start("attach", None)
         source = source_folder(self._parameters)
-        with _translated(_KEEP):
+        with as_backend_errors(_KEEP):
             saved = SavedIndex(source, id_file=str(self._parameters["id_file"]), idf=self._idf)
         self._saved, self._index, self._folder, self._ids = saved, saved.index, source, saved.ids
         state = {"dimensions": saved.index.dimensions}
@@ -100,7 +100,7 @@ class CsrEngine:
         if self._saved is None:
             raise EngineUnavailableError("no existing index is attached", fix="call attach first")
         progress.start("compare", None)
-        with _translated(_KEEP):
+        with as_backend_errors(_KEEP):
             return self._saved.differs(content)
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
@@ -117,7 +117,7 @@ class CsrEngine:
         tie_break = documents.ids.tie_rank
         started = clock()
         columns = UsedColumns.of(vectors)
-        with _translated():
+        with as_backend_errors():
             narrowed = vectors if columns is None else columns.narrow(vectors)
             index = SparseIndex.build(narrowed, idf="bm25" if self._idf else None, tie_break=tie_break)
         built = clock()
@@ -146,7 +146,7 @@ class CsrEngine:
         if self._columns is not None:
             vectors = self._columns.narrow(vectors)
         collector = HitCollector(len(queries))
-        with _translated():
+        with as_backend_errors():
             for query in range(len(queries)):
                 indices, values = vectors.row(query)
                 one = SparseVectors(np.array([0, len(indices)]), indices, values, vectors.dimensions)
@@ -171,17 +171,3 @@ class CsrEngine:
         if self._folder is None:
             raise EngineUnavailableError("the csr engine is closed", fix="open it first")
         return self._folder
-
-
-@contextmanager
-def _translated(damaged: str = "delete the index folder and index again") -> Iterator[None]:
-    """Turn errors of the reference, which is a library of its own, into those of a backend.
-
-    ``damaged`` is what to do about a damaged index.
-    """
-    try:
-        yield
-    except CacheError as error:
-        raise EngineUnavailableError(error.what, fix=damaged) from error
-    except (DataError, UsageError) as error:
-        raise RejectedInputError(error.what, fix=error.fix) from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -15,7 +14,8 @@ from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import other_weights, read_ids, source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
-from harness.errors import CacheError, DataError, EngineUnavailableError, RejectedInputError, UsageError
+from harness.adapters.reference_errors import as_backend_errors
+from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.protocols import (
     Attached,
     Capabilities,
@@ -74,7 +74,7 @@ class FlatEngine:
         """
         compile_dense_kernels()
         if check_manifest(folder, _NAME, self._of_index, ids, free=_FREE):
-            with _translated():
+            with as_backend_errors():
                 self._index = DenseIndex.load(folder / "index")
         self._folder, self._ids = folder, ids
         return EngineInfo("harness flat", __version__, "embedded")
@@ -89,7 +89,7 @@ class FlatEngine:
         compile_dense_kernels()
         progress.start("attach", None)
         source = source_folder(self._parameters)
-        with _translated(_KEEP):
+        with as_backend_errors(_KEEP):
             index = DenseIndex.load(source)
         ids = read_ids(source / Path(str(self._parameters["id_file"])).expanduser(), len(index))
         self._index, self._folder, self._ids = index, source, ids
@@ -140,7 +140,7 @@ class FlatEngine:
         cosine = self._similarity == "cosine"
         vectors = require_dense(queries, "query", cosine=cosine, dimensions=index.dimensions)
         collector = HitCollector(len(queries))
-        with _translated():
+        with as_backend_errors():
             for query in range(len(queries)):
                 started = clock()
                 found = index.retrieve(vectors[query : query + 1], k, self._threads, similarity=self._similarity)
@@ -173,17 +173,3 @@ class FlatEngine:
 
 def _other_rows(stored: Float32Array, expected: Float32Array) -> Int32Array:
     return np.flatnonzero((stored.view(np.uint32) != expected.view(np.uint32)).any(axis=1)).astype(np.int32)
-
-
-@contextmanager
-def _translated(damaged: str = "delete the index folder and index again") -> Iterator[None]:
-    """Turn errors of the reference, which is a library of its own, into those of a backend.
-
-    ``damaged`` is what to do about a damaged index.
-    """
-    try:
-        yield
-    except CacheError as error:
-        raise EngineUnavailableError(error.what, fix=damaged) from error
-    except (DataError, UsageError) as error:
-        raise RejectedInputError(error.what, fix=error.fix) from error

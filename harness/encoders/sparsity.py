@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.types import Float64Array, SparseVectors
+from harness.types import Float64Array, Int64Array, SparseVectors
 
-__all__ = ["Sparsity", "sparsity"]
+__all__ = ["DimensionCounts", "Sparsity", "sparsity", "sparsity_of"]
 
 
 class Sparsity(NamedTuple):
@@ -27,17 +27,43 @@ class Sparsity(NamedTuple):
     avg_flops: float
 
 
+class DimensionCounts:
+    """In how many vectors each dimension is not zero, added up over batches; the vectors are not kept.
+
+    ``used`` is int64 (dimensions,), ``vectors`` how many were counted.
+    """
+
+    def __init__(self, dimensions: int = 0) -> None:
+        self.used: Int64Array = np.zeros(dimensions, dtype=np.int64)
+        self.vectors = 0
+
+    def add(self, used: Int64Array, vectors: int) -> None:
+        """Add the counts of a batch, int64 (dimensions,); the first batch says how many dimensions there are."""
+        self.used = self.used + used if len(self.used) else used
+        self.vectors += vectors
+
+    @property
+    def shares(self) -> Float64Array:
+        """The share of vectors that have each dimension, float64 (dimensions,); zeros when nothing was counted."""
+        shares: Float64Array = self.used / max(self.vectors, 1)
+        return shares
+
+
 def sparsity(documents: SparseVectors, queries: SparseVectors) -> Sparsity:
     """Measure both; stored zeros are inactive. Where there are no rows or dimensions the ratio is 1."""
     width = max(documents.dimensions, queries.dimensions)
-    of_documents, of_queries = _shares(documents, width), _shares(queries, width)
-    active = float(of_queries.sum()), float(of_documents.sum())
+    return sparsity_of(_counts(documents, width), _counts(queries, width))
+
+
+def sparsity_of(documents: DimensionCounts, queries: DimensionCounts) -> Sparsity:
+    """The five values of what was counted, over the same dimensions."""
+    width = len(documents.used)
+    active = [float(counts.used.sum()) / max(counts.vectors, 1) for counts in (queries, documents)]
     ratios = [1.0 - one / width if width else 1.0 for one in active]
-    return Sparsity(active[0], ratios[0], active[1], ratios[1], float(of_queries @ of_documents))
+    return Sparsity(active[0], ratios[0], active[1], ratios[1], float(queries.shares @ documents.shares))
 
 
-def _shares(vectors: SparseVectors, width: int) -> Float64Array:
-    """The share of rows that have each dimension, float64 (width,)."""
-    counts = np.bincount(vectors.indices[vectors.values != 0], minlength=width)
-    shares: Float64Array = counts / max(len(vectors), 1)
-    return shares
+def _counts(vectors: SparseVectors, width: int) -> DimensionCounts:
+    counts = DimensionCounts(width)
+    counts.add(np.bincount(vectors.indices[vectors.values != 0], minlength=width), len(vectors))
+    return counts

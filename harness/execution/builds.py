@@ -36,9 +36,9 @@ class Build:
             return replace(job, shared=True)
         return replace(job, built=str(self.folder), index_folder=self.index_folder)
 
-    def searched(self, job: TrialJob, folder: Path, label: str, record: TrialRecord | None) -> TrialRecord | None:
+    def searched(self, job: TrialJob, folder: Path, label: str, record: TrialRecord) -> TrialRecord:
         """The record of a trial that is over, naming who built its index; a new build is kept for those that follow."""
-        if record is not None and job.built is not None:
+        if job.built is not None:
             return replace(record, built_by=self.label)
         self.folder, self.index_folder, self.label = folder, job.index_folder, label
         return record

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
 from chroma_proxy import ChromaProxy, error
+from fault_cases import BRIEF, Case, failing, said, setting
 from faulty_http import Act, cut_off, dead, dead_after_work, raw, serve, slow
 
 from harness.adapters.chroma import ChromaEngine
@@ -23,7 +23,6 @@ from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
     EngineUnavailableError,
-    HarnessError,
     LostDocumentsError,
     RejectedInputError,
 )
@@ -59,41 +58,6 @@ def run(proxy: ChromaProxy, folder: Path, **changed: ParameterValue) -> tuple[In
         engine.close()
 
 
-def said(message: str, proxy: ChromaProxy) -> str:
-    """A message without what differs from run to run."""
-    message = message.replace(proxy.url, "URL")
-    message = re.sub(r"harness-\w+-[0-9a-f]{8}", "COLLECTION", message)
-    message = re.sub(r"\[Errno 104\] Connection reset by peer|Server disconnected [\w ]+\.", "RESET", message)
-    message = re.sub(r"received \d+ bytes, expected \d+", "received N bytes, expected M", message)
-    return re.sub(r"\d+ tries in \d s", "N tries in S s", message)
-
-
-@dataclass
-class Case:
-    """What is broken, and the kind of error that comes of it; the message is a golden file."""
-
-    name: str
-    arrange: Callable[[ChromaProxy], object]
-    kind: type[HarnessError]
-    changed: dict[str, ParameterValue] = field(default_factory=dict)
-
-
-def setting(**state: object) -> Callable[[ChromaProxy], None]:
-    """Set attributes of the proxy."""
-
-    def arrange(proxy: ChromaProxy) -> None:
-        for name, value in state.items():
-            setattr(proxy, name, value)
-
-    return arrange
-
-
-def failing(operation: str, act: Act, *, after: int = 0) -> Callable[[ChromaProxy], None]:
-    """Let an operation fail for ever."""
-    return lambda proxy: proxy.fail(operation, act, after=after)
-
-
-BRIEF: dict[str, ParameterValue] = {"timeout_s": 1, "retry_s": 0.0}
 LIMITED = error(429, "RateLimitError", "Rate limit exceeded")
 CASES = [
     Case("unreachable", setting(url="http://127.0.0.1:9"), EngineUnavailableError),
@@ -133,7 +97,7 @@ def test_what_a_user_reads(case: Case, proxy: ChromaProxy, tmp_path: Path, golde
     with pytest.raises(case.kind) as caught:
         run(proxy, tmp_path, **case.changed)
     assert type(caught.value) is case.kind
-    golden(said(f"{case.kind.__name__}: {caught.value}\n", proxy))
+    golden(said(f"{case.kind.__name__}: {caught.value}\n", proxy.url))
     assert proxy.left == set(), "the collection was left behind"
 
 
@@ -174,7 +138,7 @@ def test_a_wrong_key_is_not_repeated_in_the_message(
     monkeypatch.setenv("MY_KEY", "wrong-and-secret")
     with pytest.raises(EngineUnavailableError) as caught:
         run(proxy, tmp_path, api_key_env="MY_KEY")
-    assert said(str(caught.value), proxy) == (
+    assert said(str(caught.value), proxy.url) == (
         "Chroma at URL refused the credentials while asking for its version (401 Unauthorized: Forbidden: ***)\n"
         "  what was sent (API key, not encrypted) is not accepted: check MY_KEY, and its rights"
     )

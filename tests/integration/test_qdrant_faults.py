@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +12,9 @@ import pytest
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 
-from faulty_http import Act, cut_off, dead, dead_after_work, raw, slow
+import fault_cases
+from fault_cases import BRIEF, Case, failing, setting
+from faulty_http import cut_off, dead, dead_after_work, raw, slow
 from qdrant_stub import Stub, error, serve
 
 from harness.adapters.qdrant import QdrantEngine
@@ -21,7 +22,6 @@ from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
     EngineUnavailableError,
-    HarnessError,
     LostDocumentsError,
     RejectedInputError,
 )
@@ -57,42 +57,12 @@ def run(stub: Stub, folder: Path, **changed: ParameterValue) -> tuple[IndexRepor
 
 
 def said(message: str, stub: Stub) -> str:
-    """A message without what differs from run to run."""
-    message = message.replace(stub.url, "URL")
-    message = re.sub(r"harness-\w+-[0-9a-f]{8}", "COLLECTION", message)
-    message = re.sub(r"\[Errno 104\] Connection reset by peer|Server disconnected [\w ]+\.", "RESET", message)
+    """A message without what differs from run to run, and without the client's version."""
     client = version("qdrant-client")
-    message = message.replace(f"qdrant-client {client}", "qdrant-client VERSION")
-    message = message.replace(f"Qdrant {client.rpartition('.')[0]},", "Qdrant MINOR,")
-    return re.sub(r"\d+ tries in \d s", "N tries in S s", message)
+    message = fault_cases.said(message, stub.url).replace(f"qdrant-client {client}", "qdrant-client VERSION")
+    return message.replace(f"Qdrant {client.rpartition('.')[0]},", "Qdrant MINOR,")
 
 
-@dataclass
-class Case:
-    """What is broken, and the kind of error that comes of it; the message is a golden file."""
-
-    name: str
-    arrange: Callable[[Stub], object]
-    kind: type[HarnessError]
-    changed: dict[str, ParameterValue] = field(default_factory=dict)
-
-
-def setting(**state: object) -> Callable[[Stub], None]:
-    """Set attributes of the stub."""
-
-    def arrange(stub: Stub) -> None:
-        for name, value in state.items():
-            setattr(stub, name, value)
-
-    return arrange
-
-
-def failing(operation: str, act: Act, *, after: int = 0) -> Callable[[Stub], None]:
-    """Let an operation fail for ever."""
-    return lambda stub: stub.fail(operation, act, after=after)
-
-
-BRIEF: dict[str, ParameterValue] = {"timeout_s": 1, "retry_s": 0.0}
 GONE = error(404, "Not found: Collection `x` doesn't exist!")
 LIMIT = "Rate limiting exceeded"
 DATE = "Sat, 21 Nov 2026 10:00:00 GMT"

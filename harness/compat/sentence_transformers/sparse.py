@@ -6,51 +6,16 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from harness.compat.sentence_transformers.best_hits import ScoreFunction
 from harness.compat.sentence_transformers.evaluator import InformationRetrievalEvaluator
-from harness.types import Int64Array
+from harness.encoders.sparsity import DimensionCounts, Sparsity, sparsity_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
     from sentence_transformers.util import SimilarityFunction
     from torch import Tensor
 
-__all__ = ["SparseInformationRetrievalEvaluator", "Sparsity"]
-
-
-class Sparsity:
-    """Counts of non-zero dimensions over batches of vectors, exact: none of them is kept.
-
-    ``vectors`` is how many were counted, ``width`` their dimensions, ``used`` (int64, one a dimension) in how many
-    vectors each dimension is not zero.
-    """
-
-    def __init__(self) -> None:
-        self.vectors = 0
-        self.used: Int64Array = np.zeros(0, dtype=np.int64)
-
-    def add(self, vectors: Tensor) -> None:
-        """Count a batch, dense or sparse (n, dimensions)."""
-        stored = vectors if vectors.is_sparse else vectors.to_sparse()
-        used = stored.coalesce().indices()[1].bincount(minlength=vectors.shape[1]).cpu().numpy()
-        self.used = used if not self.vectors else self.used + used
-        self.vectors += len(vectors)
-
-    @property
-    def active(self) -> float:
-        """Mean number of non-zero dimensions of a vector."""
-        return float(self.used.sum() / self.vectors)
-
-    @property
-    def ratio(self) -> float:
-        """Mean share of dimensions that are zero."""
-        return 1.0 - self.active / len(self.used)
-
-    def flops(self, other: Sparsity) -> float:
-        """Mean number of products that scoring one vector of each takes (Paria et al., ICLR 2020)."""
-        return float((self.used / self.vectors) @ (other.used / other.vectors))
+__all__ = ["SparseInformationRetrievalEvaluator"]
 
 
 class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
@@ -86,7 +51,7 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
         write_predictions: bool = False,
     ) -> None:
         self.max_active_dims = max_active_dims
-        self._sparsity = {"query": Sparsity(), "corpus": Sparsity()}
+        self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
         super().__init__(
             queries,
             corpus,
@@ -121,10 +86,10 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
         corpus_embeddings: Tensor | None = None,
     ) -> dict[str, float]:
         """Evaluate the model, as the base class does; ``corpus_embeddings`` is a tensor, dense or sparse (COO)."""
-        self._sparsity = {"query": Sparsity(), "corpus": Sparsity()}
+        self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
         if corpus_embeddings is not None:
             corpus_embeddings = corpus_embeddings.cpu()  # where queries are put too
-            self._sparsity["corpus"].add(corpus_embeddings)
+            _count(corpus_embeddings, self._sparsity["corpus"])
         return super().__call__(model, output_path, epoch, steps, corpus_model, corpus_embeddings)
 
     def embed_inputs(
@@ -138,7 +103,7 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
     ) -> Tensor:
         """Embeddings as a sparse tensor on the CPU, which are counted."""
         vectors = super().embed_inputs(model, sentences, encode_fn_name, prompt_name, prompt, **kwargs)
-        self._sparsity["corpus" if encode_fn_name == "document" else "query"].add(vectors)
+        _count(vectors, self._sparsity["corpus" if encode_fn_name == "document" else "query"])
         return vectors
 
     def get_config_dict(self) -> dict[str, Any]:
@@ -152,25 +117,20 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
         query, corpus = self._sparsity["query"], self._sparsity["corpus"]
         if not (query.vectors and corpus.vectors):
             return {}
-        return {
-            "query_active_dims": query.active,
-            "query_sparsity_ratio": query.ratio,
-            "corpus_active_dims": corpus.active,
-            "corpus_sparsity_ratio": corpus.ratio,
-            "avg_flops": query.flops(corpus),
-        }
+        return sparsity_of(corpus, query)._asdict()
 
     def _encode_options(self) -> dict[str, Any]:
         return {"convert_to_sparse_tensor": True, "save_to_cpu": True, "max_active_dims": self.max_active_dims}
 
     def _further_columns(self) -> Sequence[str]:
-        return (
-            "query_active_dims",
-            "query_sparsity_ratio",
-            "corpus_active_dims",
-            "corpus_sparsity_ratio",
-            "avg_flops",
-        )
+        return Sparsity._fields
 
     def _further_values(self) -> dict[str, float]:
         return self.sparsity_stats
+
+
+def _count(vectors: Tensor, counts: DimensionCounts) -> None:
+    """Add a batch of embeddings, dense or sparse (n, dimensions)."""
+    stored = vectors if vectors.is_sparse else vectors.to_sparse()
+    used = stored.coalesce().indices()[1].bincount(minlength=vectors.shape[1]).cpu().numpy()
+    counts.add(used, len(vectors))

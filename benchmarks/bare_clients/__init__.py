@@ -1,0 +1,181 @@
+"""What a careful user would write with each client library alone: the bare sides that `overhead.py` compares with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from harness.adapters.lucene_index import IndexBuilder, is_blank
+from harness.adapters.lucene_search import OpenIndex
+from harness.adapters.lucene_settings import LuceneSettings
+from harness.analysis.lucene import LuceneAnalyzer
+from harness.protocols import Clock, Inputs, ParameterValue
+from harness.types import SparseVectors
+
+
+class Asked(NamedTuple):
+    """Nanoseconds of some queries: inside the client's search call, and in the whole loop without ``transfer_ns``."""
+
+    inside_ns: int
+    whole_ns: int
+    transfer_ns: int = 0
+
+
+class Side(Protocol):
+    def index(self, work: Work, folder: Path) -> None: ...
+
+    def ask(self, start: int, stop: int) -> Asked: ...
+
+    def close(self) -> None: ...
+
+
+class Work(NamedTuple):
+    documents: Inputs
+    queries: Inputs
+    k: int
+    parameters: dict[str, ParameterValue]
+    clock: Clock
+
+    @property
+    def vectors(self) -> tuple[SparseVectors, SparseVectors]:
+        assert self.documents.sparse is not None
+        assert self.queries.sparse is not None
+        return self.documents.sparse, self.queries.sparse
+
+
+class BareEdge:
+    """qdrant-edge-py alone."""
+
+    def index(self, work: Work, folder: Path) -> None:
+        import qdrant_edge as client
+
+        self.work, self.client = work, client
+        documents, batch = work.vectors[0], int(work.parameters["batch_size"])
+        vectors = client.EdgeSparseVectorParams(modifier=client.Modifier.Idf)
+        config = client.EdgeConfig(sparse_vectors={"terms": vectors}, max_search_threads=1)
+        (folder / "shard").mkdir()
+        self.shard = client.EdgeShard.create(str(folder / "shard"), config)
+        for first in range(0, len(documents), batch):
+            points = []
+            for row in range(first, min(first + batch, len(documents))):
+                indices, values = documents.row(row)
+                points.append(client.Point(row, {"terms": client.SparseVector(indices.tolist(), values.tolist())}))
+            self.shard.update(client.UpdateOperation.upsert_points(points))
+        self.shard.optimize()
+        self.shard.flush()
+
+    def ask(self, start: int, stop: int) -> Asked:
+        client, queries, clock = self.client, self.work.vectors[1], self.work.clock
+        begun, inside = clock(), 0
+        for row in range(start, stop):
+            indices, values = queries.row(row)
+            nearest = client.Query.Nearest(client.SparseVector(indices.tolist(), values.tolist()), using="terms")
+            request = client.QueryRequest(limit=self.work.k, query=nearest)
+            asked = clock()
+            self.shard.query(request)
+            inside += clock() - asked
+        return Asked(inside, clock() - begun)
+
+    def close(self) -> None:
+        self.shard.close()
+
+
+class BareClient:
+    """qdrant-client alone: in its local mode, or over HTTP where the parameters name a server."""
+
+    def index(self, work: Work, folder: Path) -> None:
+        from qdrant_client import QdrantClient, models
+
+        self.work, self.models = work, models
+        documents, batch = work.vectors[0], int(work.parameters["batch_size"])
+        where = {"url": work.parameters["url"]} if work.parameters["url"] else {"path": str(folder / "local")}
+        self.client = QdrantClient(**where)
+        params = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        self.client.create_collection("c", vectors_config={}, sparse_vectors_config={"terms": params})
+        for first in range(0, len(documents), batch):
+            points = []
+            for row in range(first, min(first + batch, len(documents))):
+                indices, values = documents.row(row)
+                vector = models.SparseVector(indices=indices.tolist(), values=values.tolist())
+                points.append(models.PointStruct(id=row, vector={"terms": vector}))
+            self.client.upsert("c", points, wait=True)
+
+    def ask(self, start: int, stop: int) -> Asked:
+        queries, k, clock = self.work.vectors[1], self.work.k, self.work.clock
+        begun, inside = clock(), 0
+        for row in range(start, stop):
+            indices, values = queries.row(row)
+            query = self.models.SparseVector(indices=indices.tolist(), values=values.tolist())
+            asked = clock()
+            self.client.query_points("c", query=query, using="terms", limit=k, with_payload=False)
+            inside += clock() - asked
+        return Asked(inside, clock() - begun)
+
+    def close(self) -> None:
+        self.client.delete_collection("c")
+        self.client.close()
+
+
+class BareChroma:
+    """chromadb alone, in the process."""
+
+    def index(self, work: Work, folder: Path) -> None:
+        import chromadb
+        from chromadb.config import Settings
+
+        documents, batch = work.documents.dense, int(work.parameters["upsert_batch"])
+        assert documents is not None
+        self.work, settings = work, Settings(anonymized_telemetry=False)
+        self.client = chromadb.PersistentClient(path=str(folder / "chroma"), settings=settings)
+        hnsw = {"space": "cosine"}
+        self.made = self.client.create_collection("vectors", embedding_function=None, configuration={"hnsw": hnsw})
+        for first in range(0, len(documents), batch):
+            last = min(first + batch, len(documents))
+            self.made.upsert(ids=[str(row) for row in range(first, last)], embeddings=documents[first:last])
+
+    def ask(self, start: int, stop: int) -> Asked:
+        queries, k, clock = self.work.queries.dense, self.work.k, self.work.clock
+        assert queries is not None
+        begun, inside = clock(), 0
+        for row in range(start, stop):
+            asked = clock()
+            self.made.query(query_embeddings=queries[row : row + 1], n_results=k, include=["distances"])
+            inside += clock() - asked
+        return Asked(inside, clock() - begun)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class BareLucene:
+    """Lucene through pyjnius alone."""
+
+    def index(self, work: Work, folder: Path) -> None:
+        settings, texts = LuceneSettings.of(work.parameters), work.documents.texts
+        assert texts is not None
+        analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
+        with IndexBuilder.writing(analyzer, settings, folder) as builder:
+            for first in range(0, len(texts), 1024):
+                names = work.documents.ids.values.slice(first, 1024).to_pylist()
+                pairs = list(zip(names, texts.slice(first, 1024).to_pylist(), strict=True))
+                kept = [pair for pair in pairs if not is_blank(pair[1])]
+                builder.add([one for one, _ in kept], [text for _, text in kept])
+            builder.finish()
+        self.work, self.opened = work, OpenIndex(analyzer, settings, folder)
+        self.rows = self.opened.rows(work.documents.ids)
+
+    def ask(self, start: int, stop: int) -> Asked:
+        texts = self.work.queries.texts
+        assert texts is not None
+        clock = self.work.clock
+        begun, inside, found = clock(), 0, []
+        for query in self.opened.queries(texts.slice(start, stop - start).to_pylist()):
+            asked = clock()
+            top_docs = self.opened.searcher.search(query, self.work.k)
+            inside += clock() - asked
+            hits = self.opened.hits.read(top_docs)
+            found.append((self.rows[hits.documents], hits.scores))
+        return Asked(inside, clock() - begun)
+
+    def close(self) -> None:
+        self.opened.close()
