@@ -124,7 +124,9 @@ GAPS = """
 def run_with_gap(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str) -> pytest.RunResult:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     pytester.makepyfile(GAPS.format(test=test))
-    return pytester.runpytest("-q", "-p", "no:cacheprovider", "-k", "equal_scores or two_at_once or minimum")
+    # in this process, whose JVM needs its own handler of SIGSEGV: pytest's faulthandler would take it away for ever
+    quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:faulthandler")
+    return pytester.runpytest(*quiet, "-k", "equal_scores or two_at_once or minimum")
 
 
 def test_a_declared_gap_is_expected_to_fail(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,9 +251,16 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(cards: Path, comparison: Co
         assert "Traceback" not in done.stderr
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which no other test's comparisons run at the same time."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_everything_and_leaves_nothing(
-    collection: Path, tmp_path: Path, cache_folder: Path, number: signal.Signals
+    collection: Path, tmp_path: Path, own_cache: Path, number: signal.Signals
 ) -> None:
     cards = write_cards(tmp_path / "cards", hanging="Hangs")
     program = (
@@ -276,7 +283,7 @@ def test_an_interruption_ends_everything_and_leaves_nothing(
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert alive == []
     assert not (tmp_path / "r").exists()
-    assert list((cache_folder / "work").iterdir()) == []
+    assert list((own_cache / "work").iterdir()) == []
 
 
 def _await_worker(pid: int) -> None:
@@ -291,12 +298,12 @@ def _await_worker(pid: int) -> None:
     raise AssertionError("no worker was started")
 
 
-def test_what_a_killed_comparison_left_is_removed(collection: Path, cards: Path, cache_folder: Path) -> None:
-    left = cache_folder / "work" / "compare-killed"
+def test_what_a_killed_comparison_left_is_removed(collection: Path, cards: Path, own_cache: Path) -> None:
+    left = own_cache / "work" / "compare-killed"
     (left / "trial").mkdir(parents=True)
     left.with_suffix(".lock").touch()
     harness.compare("good", collection, cards=cards)
-    assert list((cache_folder / "work").iterdir()) == []
+    assert list((own_cache / "work").iterdir()) == []
 
 
 def test_backends_that_answer_different_queries_are_told_apart(

@@ -47,6 +47,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own_model.py").write_text(OWN_MODEL)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_model", raising=False)  # of another test
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     return write_collection(tmp_path / "small")
 

@@ -18,7 +18,7 @@ from harness.types import Float32Array, Ids, Int32Array, Run
 class TableOracle:
     """An oracle that reads its scores from a table (queries, documents): 0 is no match."""
 
-    name, mode = "table", "textbook"
+    name, mode, scale = "table", "textbook", None
 
     def __init__(self, scores: npt.ArrayLike) -> None:
         self.scores = np.asarray(scores, dtype=np.float32)

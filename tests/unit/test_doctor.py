@@ -209,6 +209,7 @@ def test_a_chroma_server_that_is_fine_and_one_with_leftovers(chroma_url: str) ->
     pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
     from chroma_indexes import served
 
+    chroma.remove_collections(chroma_url, chroma.left_collections(chroma_url))  # what other tests left
     with served(chroma_url) as client:
         client.create_collection("harness-a-01234567", embedding_function=None)
         client.create_collection("mine", embedding_function=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own_model.py").write_text(OWN_MODEL)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_model", raising=False)  # of another test
     monkeypatch.setenv("CALLS", str(tmp_path / "calls.txt"))
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     return tmp_path
