@@ -10,6 +10,7 @@ from harness.results.schema import BackendResult, MetricValue, PairedDifference,
 
 __all__ = ["header", "legend", "notes", "tables"]
 
+_INTERVAL = "95 % interval"
 _LOG_LINES = 5
 _MARKS = {
     "=": "=: equal on every query",
@@ -76,6 +77,8 @@ def notes(report: Report) -> list[str]:
 def legend(report: Report) -> list[str]:
     """What the marks mean; only those that occur."""
     lines = []
+    if any(_INTERVAL in table.columns for table in tables(report)[:1]):
+        lines.append(f"{_INTERVAL}: of the measure before it, BCa bootstrap over queries; report.json has the others'")
     if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")
     if any(_ceiling(backend) for backend in report.backends):
@@ -92,13 +95,17 @@ def legend(report: Report) -> list[str]:
 
 def _quality(report: Report) -> Table:
     names, evaluated = _metric_names(report), _evaluated(report)
-    columns = ("backend", *names, "answered", *(["evaluated"] if len(evaluated) > 1 else []))
+    first = [backend.metrics[name] for backend in report.backends for name in names[:1] if backend.metrics]
+    interval = [_INTERVAL] if any(value.ci_low is not None for value in first) else []
+    columns = ("backend", *names[:1], *interval, *names[1:], "answered", *(["evaluated"] if len(evaluated) > 1 else []))
     rows = []
     for backend in report.backends:
         counts = backend.queries
         shown = [counts.answered, *([counts.evaluated] if len(evaluated) > 1 else [])] if counts is not None else []
-        cells = [f"{count:,}" for count in shown] or [NOT_APPLICABLE] * (len(columns) - len(names) - 1)
-        rows.append((backend.label, *(_metric(backend, name) for name in names), *cells))
+        cells = [f"{count:,}" for count in shown] or [NOT_APPLICABLE] * (1 + (len(evaluated) > 1))
+        values = [_metric(backend, name) for name in names]
+        intervals = [_interval(backend, names[0])] if interval else []
+        rows.append((backend.label, *values[:1], *intervals, *values[1:], *cells))
     return Table("Quality", columns, tuple(rows) if names else ())
 
 
@@ -120,6 +127,14 @@ def _metric(backend: BackendResult, name: str) -> str:
     value, best = backend.metrics[name], _ceiling(backend).get(name)
     shown = f"{value.mean:.4f}" if best is None else f"{value.mean:.4f} (≤ {_short(best)})"
     return f"{shown} [{_short(value.min)}–{_short(value.max)}]" if _moved_by_ties(value) else shown
+
+
+def _interval(backend: BackendResult, name: str) -> str:
+    """The confidence interval of a mean."""
+    value = backend.metrics.get(name)
+    if value is None or value.ci_low is None or value.ci_high is None:
+        return NOT_APPLICABLE
+    return f"[{value.ci_low:.3f}, {value.ci_high:.3f}]"
 
 
 def _ceiling(backend: BackendResult) -> dict[str, float]:
