@@ -14,6 +14,7 @@ from small_world import QUERIES, write_cards, write_collection
 
 import harness
 from harness.errors import UsageError
+from harness.request import CompareOptions
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
 
@@ -81,16 +82,11 @@ def test_clients_ask_together_and_get_the_same_answers(
 
 
 def test_threads_share_one_engine_where_it_says_so(collection: Path, cards: Path) -> None:
-    backends = ["shared", "locked"]
-    found = harness.compare(
-        backends, collection, k=3, cards=cards, concurrency=[2], clients="threads", load_seconds=0.2
-    )
-    (level,) = found.backend("shared").closed_loop
+    by_threads: CompareOptions = {"k": 3, "cards": cards, "concurrency": [2], "clients": "threads", "load_seconds": 0.2}
+    (level,) = harness.compare("shared", collection, **by_threads).backend("shared").closed_loop
     assert (level.kind, level.clients, level.index_copies, level.different_queries) == ("threads", 2, 0, 0)
-    error = found.backend("locked").error
-    assert error is not None
-    assert error.type == "UsageError"
-    assert "use --clients processes" in error.message
+    with pytest.raises(UsageError, match="use --clients processes"):
+        harness.compare(["shared", "locked"], collection, **by_threads)
 
 
 def test_a_client_that_dies_is_counted_and_the_others_are_measured(collection: Path, cards: Path) -> None:
