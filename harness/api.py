@@ -22,7 +22,7 @@ from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
-from harness.loaders import check_dataset, load_dataset
+from harness.loaders import check_dataset, filter_dataset, load_dataset
 from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -127,10 +127,11 @@ def _look_up(stored: StoredTrials, trial: Trial, dataset: Dataset, cache: Cache)
 
 
 def _load(plan: Plan, cache: Cache, display: Display) -> Dataset:
-    request = plan.request
-    return load_dataset(
-        request.dataset, split=request.split, cards=request.cards, cache=cache, progress=display.section("load")
-    )
+    request, progress = plan.request, display.section("load")
+    dataset = load_dataset(request.dataset, split=request.split, cards=request.cards, cache=cache, progress=progress)
+    if not plan.filter:
+        return dataset
+    return filter_dataset(dataset, plan.filter, request.dataset, cards=request.cards, cache=cache, progress=progress)
 
 
 def plan_for(request: CompareRequest) -> Plan:

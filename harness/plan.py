@@ -14,6 +14,7 @@ from harness.backend_spec import with_components
 from harness.encoders.settings import DEFAULT_MODEL, MODEL_ENCODERS, Settings
 from harness.errors import UnknownNameError, UsageError
 from harness.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
+from harness.filtering import parse_filter
 from harness.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.protocols import ParameterValue
@@ -60,6 +61,7 @@ class Plan:
     execution: ExecutionOptions
     load: LoadOptions
     resume: Resume = Resume.NEVER
+    filter: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -81,6 +83,9 @@ class Plan:
         for option, value in self.given().items():
             if option in ("backends", "sweep") or value is None:
                 continue
+            if option == "filter":
+                words += [word for condition in self.request.filters for word in ("--filter", condition)]
+                continue
             name = option.replace("_", "-")
             if isinstance(value, bool):
                 words.append(f"--{name}" if value else f"--no-{name}")
@@ -94,6 +99,7 @@ class Plan:
         return {
             "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
             "sweep": list(request.sweeps) or None,
+            "filter": list(request.filters) or None,
             "dataset": request.dataset,
             "split": request.split,
             "k": request.k,
@@ -136,6 +142,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
+    wanted = mistakes.catch(lambda: parse_filter(request.filters))
     measures = mistakes.catch(lambda: parse_measures(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweeps) if request.sweeps else request.backends)
     found = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
@@ -156,7 +163,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
         raise AssertionError("a mistake was not reported")
     notes = (*_notes(trials), *_notes_on_components(trials, asked), *execution.notes())
-    return Plan(request, trials, tuple(measures), ties, queries, execution, load, resume, notes)
+    return Plan(request, trials, tuple(measures), ties, queries, execution, load, resume, wanted or {}, notes)
 
 
 class _Mistakes:

@@ -29,6 +29,7 @@ __all__ = [
     "Engine",
     "EngineInfo",
     "ExistingIndex",
+    "Filtering",
     "Identified",
     "IndexReport",
     "Inputs",
@@ -88,6 +89,8 @@ class Capabilities:
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
     existing: bool = False
     """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
+    filters: bool = False
+    """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,15 @@ class Inputs:
     """Documents or queries as an engine takes them: always ids, and the column its capabilities name.
 
     ``texts`` is an Arrow string column, ``sparse`` CSR rows, ``dense`` a C-contiguous float32 (n, d) array.
+    ``metadata`` are the fields of documents that searches will be filtered by: a table of string columns, null where a
+    document lacks the field; None where nothing is filtered.
     """
 
     ids: Ids
     texts: pa.ChunkedArray | None = None
     sparse: SparseVectors | None = None
     dense: Float32Array | None = None
+    metadata: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -267,4 +273,17 @@ class Identified(Protocol):
         A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
         Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
         told.
+        """
+
+
+@runtime_checkable
+class Filtering(Protocol):
+    """What an engine has besides, when its capabilities say ``filters``: it stores metadata and filters by them."""
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """From now on return only documents whose field has the value, for every field in ``wanted``; all for none.
+
+        Called on an index that is there, before searching. The index holds all documents, and its statistics stay
+        those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`
+        was given no column of.
         """

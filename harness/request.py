@@ -66,17 +66,24 @@ class CompareRequest:
     resume: str = "never"
     cards: Path | None = None
     sweep: str | Sequence[str] = ()
+    filter: str | Sequence[str] = ()
 
     @property
     def sweeps(self) -> tuple[str, ...]:
         """Every sweep, each an expression of its own."""
         return (self.sweep,) if isinstance(self.sweep, str) else tuple(self.sweep)
 
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """Every condition of the filter, ``field=value``."""
+        return (self.filter,) if isinstance(self.filter, str) else tuple(self.filter)
+
 
 class CompareOptions(TypedDict, total=False):
     """The optional fields of :class:`CompareRequest`, for callers in Python."""
 
     sweep: str | Sequence[str]
+    filter: str | Sequence[str]
     split: str | None
     k: int
     metrics: str | Sequence[str]

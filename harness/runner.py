@@ -20,7 +20,7 @@ from harness.cards import BackendCard
 from harness.columns import save_table
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.execution.builds import Build, Builds
-from harness.execution.checks import refuse_lost_documents
+from harness.execution.checks import refuse_lost_documents, refuse_unmatched
 from harness.execution.combine import Combined, fuse, second_stage, total_ns
 from harness.execution.embeddings import CacheCheck
 from harness.execution.encodings import Encodings
@@ -113,6 +113,9 @@ class _InputFiles:
             _save(self.corpus, dataset.corpus.ids, dataset.corpus.texts)
         self.queries = work / "queries.arrow"
         _save(self.queries, dataset.queries.ids, dataset.queries.texts)
+        self.metadata = work / "metadata.arrow" if dataset.filtered is not None else None
+        if dataset.filtered is not None and self.metadata is not None:
+            save_table(self.metadata, dataset.filtered.metadata)
 
 
 def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
@@ -212,7 +215,9 @@ class _Trials:
     def _now(self, trial: Trial, look_up: LookUp) -> Outcome:
         """Run the trial, and store what came of it."""
         if trial.spec.run_path is not None:
-            return Outcome(trial, run=read_run(trial.spec.run_path))
+            run = read_run(trial.spec.run_path)
+            refuse_unmatched(run, self.dataset)
+            return Outcome(trial, run=run)
         if trial.spec.card is None:
             raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
         try:
@@ -291,6 +296,7 @@ class _Trials:
         hits = record.hits
         run = Run(self.dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores)
         ranking.check(run)
+        refuse_unmatched(run, self.dataset)
         return run
 
     def _job(self, trial: Trial, card: BackendCard, vectors: Vectors | None, index_folder: Path) -> TrialJob:
@@ -310,6 +316,8 @@ class _Trials:
             warm_up_queries=WARM_UP_QUERIES if timed else 0,
             warm_up_seconds=WARM_UP_SECONDS,
             release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
+            filter=dict(self.plan.filter),
+            metadata=str(self.inputs.metadata) if self.inputs.metadata is not None else None,
         )
 
 

@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.filtering import Filtered
+
 __all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
 
 Int32Array = npt.NDArray[np.int32]
@@ -275,7 +277,8 @@ class Dataset:
     """Everything that a comparison reads: documents, queries, judgments, and where they come from.
 
     ``qrels`` is None for a collection without judgments: engines can still be held against their oracles.
-    ``provenance`` is flat text for the report (source, licence, split, join rule, language).
+    ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
+    documents that searches may return, None for all of them.
     """
 
     name: str
@@ -283,3 +286,4 @@ class Dataset:
     queries: Queries
     qrels: Qrels | None
     provenance: dict[str, str] = field(default_factory=dict)
+    filtered: Filtered | None = None

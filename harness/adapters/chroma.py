@@ -20,6 +20,7 @@ from harness.adapters.chroma_settings import FREE_ON_REOPENING, ChromaSettings
 from harness.adapters.chroma_store import ChromaStore, Hits
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineUnavailableError, LostDocumentsError, RejectedInputError
 from harness.protocols import (
     Attached,
@@ -57,6 +58,7 @@ class ChromaEngine:
         shares_index=True,
         threads=True,
         existing=True,
+        filters=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -157,7 +159,7 @@ class ChromaEngine:
         progress.start("index", len(vectors))
         for start in range(0, len(vectors), batch):
             stop = min(start + batch, len(vectors))
-            store.upsert(vectors, start, stop)
+            store.upsert(vectors, start, stop, documents.metadata)
             progress.advance(stop - start)
         sent = clock()
         progress.start("flush", None)
@@ -165,11 +167,18 @@ class ChromaEngine:
             store.flush()
         missing = _missing(store, len(documents))
         ready = clock()
+        save_fields(self._folder, documents.metadata)
         write_manifest(self._folder, _NAME, self._parameters, documents.ids)
         self._indexed, self._dimensions = True, vectors.shape[1]
         state = {**store.state(), "upsert_batch": batch, "dimensions": vectors.shape[1]}
         indexed = len(documents) - len(missing)
         return IndexReport(len(documents), indexed, missing, sent - started, ready - sent, state)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Filter by metadata, with Chroma's ``where``; raises RejectedInputError for a field that was not indexed."""
+        store = self._opened()
+        require_fields(self._folder, wanted)
+        store.restrict(wanted)
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` of each query; ``transfer_ns`` is the time from Chroma's lists of ids and distances to arrays.

@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from harness.adapters.chroma_settings import ChromaSettings
+from harness.adapters.stored_metadata import records_of
 from harness.errors import RejectedInputError
 from harness.protocols import EngineInfo, ParameterValue, Storage
 from harness.types import Float32Array
@@ -43,6 +45,7 @@ class ChromaStore(ABC):
     def __init__(self, client: Any, collection: Any, settings: ChromaSettings, info: EngineInfo) -> None:  # noqa: ANN401
         self.info = info
         self._client, self._collection, self._settings = client, collection, settings
+        self._where: Mapping[str, Any] | None = None
 
     @property
     def repeated(self) -> int:
@@ -93,11 +96,13 @@ class ChromaStore(ABC):
         with self.translated(lambda: "asking how much it takes at once"):
             return int(self.call(self._client.get_max_batch_size))
 
-    def upsert(self, vectors: Float32Array, start: int, stop: int) -> None:
+    def upsert(self, vectors: Float32Array, start: int, stop: int, metadata: pa.Table | None = None) -> None:
         """Store rows ``start`` to ``stop`` under these numbers. ``add`` would leave out ids that it knows, silently."""
         ids, rows = [str(row) for row in range(start, stop)], np.asarray(vectors[start:stop])
+        # Chroma takes None for a record without metadata, and refuses an empty dictionary
+        records = None if metadata is None else [one or None for one in records_of(metadata, start, stop)]
         with self.translated(lambda: f"storing documents {start} to {stop - 1}"):
-            self.call(lambda: self._collection.upsert(ids=ids, embeddings=rows))
+            self.call(lambda: self._collection.upsert(ids=ids, embeddings=rows, metadatas=records))
 
     def count(self) -> int:
         """Number of records."""
@@ -130,9 +135,18 @@ class ChromaStore(ABC):
             yield page
             start += len(page["ids"])
 
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer queries with records whose metadata have these values; with all records for none."""
+        conditions = [{field: {"$eq": value}} for field, value in wanted.items()]
+        self._where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
+
     def query(self, vector: Float32Array, k: int) -> Hits:
         """The nearest ``k`` of one query vector, float32 (1, d)."""
-        found = self.call(lambda: self._collection.query(query_embeddings=vector, n_results=k, include=["distances"]))
+        found = self.call(
+            lambda: self._collection.query(
+                query_embeddings=vector, n_results=k, where=self._where, include=["distances"]
+            )
+        )
         return Hits(found["ids"][0], found["distances"][0])
 
     def state(self) -> Mapping[str, ParameterValue]:

@@ -16,6 +16,7 @@ from harness.adapters.existing import source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.reference_errors import as_backend_errors
+from harness.adapters.stored_metadata import matching_documents, save_metadata
 from harness.adapters.used_columns import UsedColumns
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.protocols import (
@@ -54,6 +55,7 @@ class CsrEngine:
         shares_index=True,
         threads=True,
         existing=True,
+        filters=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -64,6 +66,7 @@ class CsrEngine:
         self._folder: Path | None = None
         self._ids = Ids.of([])
         self._index: SparseIndex | None = None
+        self._filtered: SparseIndex | None = None
         self._columns: UsedColumns | None = None
 
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
@@ -122,6 +125,7 @@ class CsrEngine:
             index = SparseIndex.build(narrowed, idf="bm25" if self._idf else None, tie_break=tie_break)
         built = clock()
         index.save(folder / "index")
+        save_metadata(folder, documents.metadata)
         if columns is not None:
             columns.save(folder)
         write_manifest(folder, _NAME, self._of_index, documents.ids)
@@ -133,14 +137,21 @@ class CsrEngine:
         missing = np.array([], dtype=np.int32)
         return IndexReport(len(documents), len(index), missing, built - started, saved - built, state)
 
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Leave out, before any query, the postings of documents that do not match: a search is one of the rest.
+
+        Raises RejectedInputError for a field that was not indexed.
+        """
+        index = self._indexed()
+        self._filtered = index.filtered(matching_documents(self._opened(), wanted)) if wanted else None
+
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` of each query, asked one by one; hits are arrays from the start, so transfer takes no time.
 
         Raises RejectedInputError.
         """
-        self._opened()
-        if self._index is None:
-            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
+        whole = self._indexed()
+        index = whole if self._filtered is None else self._filtered
         require_positive_k(k)
         vectors = require_sparse(queries, "query")
         if self._columns is not None:
@@ -151,7 +162,7 @@ class CsrEngine:
                 indices, values = vectors.row(query)
                 one = SparseVectors(np.array([0, len(indices)]), indices, values, vectors.dimensions)
                 started = clock()
-                found = self._index.retrieve(one, k, self._threads)
+                found = index.retrieve(one, k, self._threads)
                 collector.add(found.rows, found.scores, clock() - started, 0)
         return collector.result()
 
@@ -161,7 +172,7 @@ class CsrEngine:
 
     def close(self) -> None:
         """Let go of the index; calling it again does nothing."""
-        self._folder, self._index, self._columns, self._saved = None, None, None, None
+        self._folder, self._index, self._filtered, self._columns, self._saved = None, None, None, None, None
 
     @property
     def _of_index(self) -> dict[str, ParameterValue]:
@@ -171,3 +182,9 @@ class CsrEngine:
         if self._folder is None:
             raise EngineUnavailableError("the csr engine is closed", fix="open it first")
         return self._folder
+
+    def _indexed(self) -> SparseIndex:
+        self._opened()
+        if self._index is None:
+            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
+        return self._index

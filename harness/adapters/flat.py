@@ -15,6 +15,7 @@ from harness.adapters.existing import other_weights, read_ids, source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.reference_errors import as_backend_errors
+from harness.adapters.stored_metadata import matching_documents, save_metadata
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.protocols import (
     Attached,
@@ -30,6 +31,7 @@ from harness.protocols import (
     Storage,
 )
 from harness.reference import DenseIndex, compile_dense_kernels
+from harness.reference.dense import FilteredDenseIndex
 from harness.types import Float32Array, Ids, Int32Array, Similarity
 
 __all__ = ["FlatEngine"]
@@ -57,6 +59,7 @@ class FlatEngine:
         shares_index=True,
         threads=True,
         existing=True,
+        filters=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -66,6 +69,7 @@ class FlatEngine:
         self._folder: Path | None = None
         self._ids = Ids.of([])
         self._index: DenseIndex | None = None
+        self._filtered: FilteredDenseIndex | None = None
 
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
         """Start on an empty folder, or load the index that it holds; compiles the kernels, so that no search does.
@@ -122,6 +126,7 @@ class FlatEngine:
         index = DenseIndex.build(vectors, tie_break=tie_break)
         built = clock()
         index.save(folder / "index")
+        save_metadata(folder, documents.metadata)
         write_manifest(folder, _NAME, self._of_index, documents.ids)
         saved = clock()
         progress.advance(len(vectors))
@@ -129,6 +134,14 @@ class FlatEngine:
         state = {"dimensions": index.dimensions, "vectors_in_graph": 0}
         missing = np.array([], dtype=np.int32)
         return IndexReport(len(documents), len(index), missing, built - started, saved - built, state)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Leave out, before any query, the vectors of documents that do not match: a search is one of the rest.
+
+        Raises RejectedInputError for a field that was not indexed.
+        """
+        index = self._indexed()
+        self._filtered = index.filtered(matching_documents(self._opened(), wanted)) if wanted else None
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` of each query, asked one by one; hits are arrays from the start, so transfer takes no time.
@@ -139,11 +152,12 @@ class FlatEngine:
         require_positive_k(k)
         cosine = self._similarity == "cosine"
         vectors = require_dense(queries, "query", cosine=cosine, dimensions=index.dimensions)
+        searched = index if self._filtered is None else self._filtered
         collector = HitCollector(len(queries))
         with as_backend_errors():
             for query in range(len(queries)):
                 started = clock()
-                found = index.retrieve(vectors[query : query + 1], k, self._threads, similarity=self._similarity)
+                found = searched.retrieve(vectors[query : query + 1], k, self._threads, similarity=self._similarity)
                 collector.add(found.rows, found.scores, clock() - started, 0)
         return collector.result()
 
@@ -153,7 +167,7 @@ class FlatEngine:
 
     def close(self) -> None:
         """Let go of the index; calling it again does nothing."""
-        self._folder, self._index = None, None
+        self._folder, self._index, self._filtered = None, None, None
 
     @property
     def _of_index(self) -> dict[str, ParameterValue]:

@@ -21,6 +21,7 @@ from harness.cli.compare_options import (
     DeadlineOption,
     DepthOption,
     DryRunOption,
+    FilterOption,
     IsolationOption,
     JobsOption,
     LoadSecondsOption,
@@ -60,6 +61,7 @@ def compare(
     backends: BackendsOption = "qdrant,lucene,csr",
     sweep: SweepOption = None,
     dataset: DatasetOption = "cacm",
+    filter: FilterOption = None,  # noqa: A002 - the option's name
     split: SplitOption = None,
     k: DepthOption = 1000,
     metrics: MetricsOption = "nDCG@10,AP,R@100,RR@10",
@@ -101,7 +103,7 @@ def compare(
     from harness.request import CompareRequest
     from harness.store import check_target
 
-    given["sweep"] = sweep or ()
+    given["sweep"], given["filter"] = sweep or (), filter or ()
     request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
     check_format(format_name)
     plan = api.plan_for(request)

@@ -20,6 +20,7 @@ __all__ = [
     "DeadlineOption",
     "DepthOption",
     "DryRunOption",
+    "FilterOption",
     "IsolationOption",
     "JobsOption",
     "LoadSecondsOption",
@@ -67,6 +68,14 @@ DatasetOption = Annotated[
         help="A dataset card's name, or a folder or .zip in BEIR layout.",
         metavar="NAME|PATH",
         autocompletion=complete_dataset,
+    ),
+]
+FilterOption = Annotated[
+    list[str] | None,
+    Option(
+        help="Return only documents whose metadata have this value: section=news. May be given several times, and all "
+        "must match then.",
+        metavar="FIELD=VALUE",
     ),
 ]
 SplitOption = Annotated[str | None, Option(help="Split of the judgments; the card's own by default.")]

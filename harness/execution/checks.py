@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from harness.errors import HarnessError, LostDocumentsError, RejectedInputError, UsageError
+import numpy as np
+
+from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
 from harness.execution.jobs import TrialRecord
+from harness.filtering import in_words
 from harness.load_options import ClientKind, LoadOptions
 from harness.plan import Plan
 from harness.protocols import Capabilities, Engine, ParameterValue
 from harness.registry import load_engine
-from harness.types import Dataset
+from harness.types import Dataset, Run
 
-__all__ = ["refuse_impossible", "refuse_lost_documents"]
+__all__ = ["refuse_impossible", "refuse_lost_documents", "refuse_unmatched"]
 
 _NAMED = 20
 _OWN_ADAPTERS = "harness.adapters."
@@ -36,6 +39,7 @@ def refuse_impossible(plan: Plan) -> None:
             continue
         try:
             _refuse_load(plan.load, engine.capabilities, existing=trial.existing)
+            _refuse_filter(plan, engine.capabilities, existing=trial.existing)
             if card.engine.startswith(_OWN_ADAPTERS):
                 cast("Callable[[Mapping[str, ParameterValue]], Engine]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
@@ -44,6 +48,17 @@ def refuse_impossible(plan: Plan) -> None:
         raise mistakes[0]
     if mistakes:
         raise UsageError("\n".join(str(mistake) for mistake in mistakes))
+
+
+def _refuse_filter(plan: Plan, capabilities: Capabilities, *, existing: bool) -> None:
+    """Raise UsageError when searches cannot be filtered on such an engine or index."""
+    if plan.filter and existing:
+        raise UsageError(
+            "--filter works on an index that the harness built, with the metadata in it, not on an existing one",
+            fix="leave --filter or this backend out",
+        )
+    if plan.filter and not capabilities.filters:
+        raise UsageError("--filter: this engine does not filter searches", fix="leave --filter or this backend out")
 
 
 def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, existing: bool) -> None:
@@ -63,6 +78,22 @@ def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, existing: boo
         raise UsageError(
             "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared",
             fix="use --clients processes",
+        )
+
+
+def refuse_unmatched(run: Run, dataset: Dataset) -> None:
+    """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it."""
+    if dataset.filtered is None or not len(run.rows):
+        return
+    rows = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows]
+    excluded = np.flatnonzero((rows >= 0) & ~dataset.filtered.matching[rows])
+    if len(excluded):
+        hit = int(excluded[0])
+        query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
+        raise RankingError(
+            f"{len(excluded):,} of {run.hits:,} hits do not match the filter {in_words(dataset.filtered.wanted)}: "
+            f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
+            fix="a stored run must be one of the same filter; an engine that returns them has a defect",
         )
 
 

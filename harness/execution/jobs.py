@@ -7,7 +7,7 @@ and afterwards the job's results, ``error.json`` where it failed, and ``log.txt`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,7 +97,9 @@ class TrialJob:
     before it closes its engine, and its index with it; None does not wait. ``hashes`` is where an existing index's
     digests lie until they were compared (:func:`harness.execution.fingerprint.unchanged`), set with ``existing``.
     An index that is ``shared`` with other trials is opened anew before it is searched, by whoever built it too;
-    ``built`` is the job folder of the trial that built the one in ``index_folder``, None to build it.
+    ``built`` is the job folder of the trial that built the one in ``index_folder``, None to build it. Searches return
+    only documents that match ``filter``, fields mapped to values; ``metadata`` is the Arrow file with these fields,
+    None without a filter.
     """
 
     engine: str
@@ -118,6 +120,8 @@ class TrialJob:
     hashes: str | None = None
     shared: bool = False
     built: str | None = None
+    filter: dict[str, str] = field(default_factory=dict)
+    metadata: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

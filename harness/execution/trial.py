@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,11 +15,11 @@ from harness.columns import load_table, load_vectors
 from harness.errors import EngineFailureError
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
-from harness.protocols import Clock, Engine, IndexReport, Inputs, Progress, SearchResult
+from harness.protocols import Clock, Engine, Filtering, IndexReport, Inputs, Progress, SearchResult
 from harness.reference.encoding import widen
 from harness.types import Ids, Int64Array, SparseVectors
 
-__all__ = ["create_engine", "load_inputs", "part_of", "run_trial", "search_all"]
+__all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
 
 _CHUNK = 32
 _NS_PER_S = 1e9
@@ -43,6 +44,8 @@ def run_trial(
     """
     documents = load_inputs(Path(job.corpus), job.document_vectors, "documents", dimensions=job.dimensions)
     queries = load_inputs(Path(job.queries), job.query_vectors, "queries", dimensions=job.dimensions)
+    if job.metadata is not None:
+        documents = replace(documents, metadata=load_table(Path(job.metadata)))
     engine = create_engine(job)
     before_open()
     if job.existing:
@@ -71,7 +74,9 @@ def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index:
     started = clock()
     info = engine.open(Path(job.index_folder), documents.ids)
     opened = clock()
-    return Ready(info, opened - started, index(), len(documents))
+    report = index()
+    restrict(engine, job)
+    return Ready(info, opened - started, report, len(documents))
 
 
 def _measure(
@@ -126,6 +131,18 @@ def create_engine(job: TrialJob) -> Engine:
             fix="run the contract suite of harness.testing against it",
         )
     return engine
+
+
+def restrict(engine: Engine, job: TrialJob) -> None:
+    """Have an engine whose index is there search only what matches the job's filter, if it has one."""
+    if not job.filter:
+        return
+    if not engine.capabilities.filters or not isinstance(engine, Filtering):
+        raise EngineFailureError(
+            f"'{type(engine).__name__}' cannot filter, and was asked to",
+            fix="this is a defect of the adapter: harness.protocols.Filtering, and Capabilities(filters=True)",
+        )
+    engine.restrict(job.filter)
 
 
 def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock) -> int:

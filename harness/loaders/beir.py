@@ -20,9 +20,9 @@ from harness.protocols import Progress
 from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 
-__all__ = ["Collection", "Reading", "read_collection", "read_corpus"]
+__all__ = ["CORPUS", "LAYOUT", "Collection", "Reading", "read_collection", "read_corpus"]
 
-_CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
+CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
 _QUERY_RULE = JoinRule(fields=("text",))
 _NO_QUERIES = (
     'queries.jsonl holds what is asked, one {"_id": …, "text": …} a line. '
@@ -32,7 +32,7 @@ _UNKNOWN_FIX = (
     "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
     "can find: judgments_of_unknown_documents = {{ {} = {} }}"
 )
-_LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
+LAYOUT = "BEIR layout is corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Collection:
 
 def read_corpus(source: Source, how: Reading) -> Documents:
     """The documents alone; raises DataError when there are none or their file is faulty."""
-    member = source.require(_CORPUS, fix=_LAYOUT)
+    member = source.require(CORPUS, fix=LAYOUT)
     texts = prepare_texts(source, member, how.rule, how.cache, how.progress, how.expected_documents)
     corpus = Corpus(texts.ids, texts.texts, texts.digest, texts.path)
     return Documents(corpus, _raw(source, member), _labelled(member, texts.notes))
@@ -103,7 +103,7 @@ def read_collection(source: Source, how: Reading) -> Collection:
     are left out; a query that no split judges stays. Raises DataError for a faulty or missing file and for judgments
     that name unknown queries or documents, UsageError for a split that is not there.
     """
-    source.require(_CORPUS, fix=_LAYOUT)
+    source.require(CORPUS, fix=LAYOUT)
     member = source.require(_QUERIES, fix=_NO_QUERIES)
     chosen = _choose_split(source, how.split)
     queries, documents = _read_texts(source, member, how)
@@ -156,7 +156,7 @@ class _Known(NamedTuple):
 
 
 def _read_judgments(source: Source, split: str, known: _Known) -> Judged:
-    member = source.require(f"qrels/{split}.tsv", fix=_LAYOUT)
+    member = source.require(f"qrels/{split}.tsv", fix=LAYOUT)
     problems, notes = Problems(source.label(member)), list[str]()
     with source.open(member) as stream:
         judgments = read_beir_qrels(stream, problems, notes)
@@ -172,7 +172,7 @@ def _read_judgments(source: Source, split: str, known: _Known) -> Judged:
             notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     else:
         for row in strangers:
-            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {_CORPUS}")
+            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {CORPUS}")
     problems.raise_if_any(fix=_UNKNOWN_FIX.format(split, len(strangers)) if strangers else None)
     return Judged(qrels, len(strangers), _raw(source, member), _labelled(member, notes))
 
@@ -196,7 +196,7 @@ def _of_split(source: Source, split: str, queries: Texts) -> Queries:
 
 
 def _judged(source: Source, split: str) -> set[str]:
-    with source.open(source.require(f"qrels/{split}.tsv", fix=_LAYOUT)) as stream:
+    with source.open(source.require(f"qrels/{split}.tsv", fix=LAYOUT)) as stream:
         return judged_query_ids(stream)
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.cache import Cache
 from harness.cards import DatasetCard
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.beir import Collection, Reading, read_collection, read_corpus
+from harness.filtering import apply_filter
+from harness.loaders.beir import CORPUS, LAYOUT, Collection, Reading, read_collection, read_corpus
+from harness.loaders.metadata import prepare_metadata
 from harness.loaders.prepared import JoinRule
 from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.types import Corpus, Dataset
 
-__all__ = ["check_dataset", "load_corpus", "load_dataset"]
+__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset"]
 
 _log = logging.getLogger("harness")
 
@@ -49,6 +53,36 @@ def load_dataset(
     for note in found.notes:
         _log.info("%s: %s", place.path, note)
     return Dataset(place.name, found.corpus, found.queries, found.qrels, _provenance(place, found))
+
+
+def filter_dataset(
+    dataset: Dataset,
+    wanted: Mapping[str, str],
+    name_or_path: str | Path,
+    *,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """The same ``dataset``, loaded from ``name_or_path``, with the documents that match ``wanted`` (field to value).
+
+    Raises UnknownNameError for a field that no document has, UsageError where no document matches.
+    """
+    place = _locate(name_or_path, cards)
+    source = open_source(place.path)
+    member = source.require(CORPUS, fix=LAYOUT)
+    metadata = prepare_metadata(
+        source,
+        member,
+        list(wanted),
+        reserved=place.rule.fields,
+        cache=cache or Cache(),
+        progress=progress,
+        total=len(dataset.corpus),
+    )
+    if metadata.num_rows != len(dataset.corpus):
+        raise DataError(source.label(member), ["changed since its texts were read"], fix="try again")
+    return replace(dataset, filtered=apply_filter(metadata, wanted))
 
 
 def check_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> None:

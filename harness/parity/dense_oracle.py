@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from harness import ranking
+from harness.filtering import BoolArray
 from harness.reference import DenseIndex
-from harness.reference.dense import vector_lengths
+from harness.reference.dense import FilteredDenseIndex, vector_lengths
 from harness.types import Float32Array, Float64Array, Ids, Int32Array, Run, Similarity
 
 __all__ = ["DenseOracle", "DenseRecipe"]
@@ -19,7 +20,8 @@ __all__ = ["DenseOracle", "DenseRecipe"]
 class DenseRecipe:
     """Everything that decides a dense oracle's scores: the vectors, float32 (n, d) and (Q, d), and how they compare.
 
-    ``missing`` int32 are rows that are never returned.
+    ``missing`` int32 are rows that are never returned; ``matching`` bool (n,) are the documents that a filter leaves,
+    None for all of them.
     """
 
     doc_ids: Ids
@@ -28,6 +30,7 @@ class DenseRecipe:
     queries: Float32Array
     similarity: Similarity
     missing: Int32Array
+    matching: BoolArray | None = None
 
 
 class DenseOracle:
@@ -52,7 +55,9 @@ class DenseOracle:
         if self._retrieved is None or self._retrieved[0] != k:
             recipe = self.recipe
             deep = k + len(recipe.missing)
-            top = self.index.retrieve(recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto")
+            top = self.searched.retrieve(
+                recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto"
+            )
             run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
             self._retrieved = k, ranking.cut(_without(run, recipe.missing), k)
         return self._retrieved[1]
@@ -78,6 +83,14 @@ class DenseOracle:
         if self._whole is not None:
             return self._whole.index
         return DenseIndex.build(self.recipe.documents, tie_break=self.recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def searched(self) -> DenseIndex | FilteredDenseIndex:
+        """The index, or what a filter leaves of it."""
+        if self._whole is not None:
+            return self._whole.searched
+        matching = self.recipe.matching
+        return self.index if matching is None else self.index.filtered(matching)
 
     @cached_property
     def scale(self) -> Float64Array:

@@ -61,7 +61,7 @@ class SparseOracle:
     def retrieve(self, k: int) -> Run:
         """The exact best ``k`` of every query; equal scores by descending id, in ``lucene`` mode by ascending row."""
         if self._retrieved is None or self._retrieved[0] != k:
-            top = self.index.retrieve(self._queries, k, threads=self._threads)
+            top = self.searched.retrieve(self._queries, k, threads=self._threads)
             self._retrieved = k, Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
         return self._retrieved[1]
 
@@ -86,6 +86,14 @@ class SparseOracle:
             documents, idf = spread_documents(recipe, recipe.shards)
             return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
         return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def searched(self) -> SparseIndex | LuceneIndex:
+        """The index, or what a filter leaves of it."""
+        if self._whole is not None:
+            return self._whole.searched
+        matching = self.recipe.matching
+        return self.index if matching is None else self.index.filtered(matching)
 
     @cached_property
     def _queries(self) -> SparseVectors:

@@ -11,6 +11,7 @@ import numpy as np
 from harness.analysis.terms import TermCounts
 from harness.encoders import bm25
 from harness.errors import UsageError
+from harness.filtering import BoolArray
 from harness.protocols import ParameterValue
 from harness.reference.quantised import to_impacts
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
@@ -32,7 +33,8 @@ class Recipe:
     IDF, or float32 (V,) to use as it stands. ``shards`` int32 (N,) is the shard of each document where there are
     several: each shard then counts its own documents, and an ``idf`` to use as it stands is (shards, V). ``counts`` is
     None for vectors that BM25 did not make; causes that need new weights cannot be tested then, and ``k1``, ``b`` and
-    ``k1_plus_1`` mean nothing.
+    ``k1_plus_1`` mean nothing. ``matching`` bool (N,) are the documents that a filter leaves, None for all of them;
+    what is counted is counted over all documents.
     """
 
     mode: Mode
@@ -46,6 +48,7 @@ class Recipe:
     b: float = bm25.B
     k1_plus_1: bool = True
     shards: Int32Array | None = None
+    matching: BoolArray | None = None
 
     def with_queries(self, rows: Int32Array) -> Self:
         """The same oracle for some of the queries, in the order of ``rows``."""

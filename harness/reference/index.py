@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
@@ -92,6 +93,18 @@ class SparseIndex:
         DataError for weights that are NaN or infinite and for scores beyond float32, naming the query rows.
         """
         return self._searcher.retrieve(self._weighted(queries), k, threads)
+
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> SparseIndex:
+        """The index that returns only documents which are ``matching``, bool (n,): the filter comes before the best k.
+
+        Row numbers, the IDF and every score stay those of the whole index; what it holds beside are the postings of
+        the matching documents. :meth:`score` knows only these, and gives 0.0 for others. Raises UsageError for an
+        array of another shape or dtype.
+        """
+        whole = self._searcher
+        postings = whole.only(matching)
+        impacts = build_impacts(postings, whole.documents)
+        return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order, impacts), self._idf)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
         """Exact scores of listed documents (float32, shape of ``rows``), 0.0 for a document that shares no dimension.

@@ -111,6 +111,11 @@ class LuceneIndex:
         """
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
+        """The index that returns only documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
+        searcher = _searcher(self._searcher.only(matching), len(self))
+        return LuceneIndex(searcher, self._idf, self.k1, self.b)
+
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
         """Exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)

@@ -18,7 +18,17 @@ from harness.types import (
     UInt64Array,
 )
 
-__all__ = ["Outlook", "Postings", "QueryRows", "Rule", "as_sparse", "contribution", "read_only", "transpose"]
+__all__ = [
+    "Outlook",
+    "Postings",
+    "QueryRows",
+    "Rule",
+    "as_sparse",
+    "contribution",
+    "only_rows",
+    "read_only",
+    "transpose",
+]
 
 
 class Postings(NamedTuple):
@@ -131,6 +141,13 @@ def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
         values,
     )
     return freeze(columns.view(np.uint64), rows, values)
+
+
+def only_rows(postings: Postings, kept: npt.NDArray[np.bool_]) -> Postings:
+    """The postings of some internal rows, ``kept`` bool (n,), under the same numbers and in the same order."""
+    chosen = kept[postings.rows]
+    before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(chosen, dtype=np.uint64)])
+    return freeze(before[postings.columns], postings.rows[chosen], postings.values[chosen])
 
 
 def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Postings:

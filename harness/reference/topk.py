@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import DataError, UsageError
 from harness.ranking import unpack_keys
 from harness.reference.guess import Sample
 from harness.reference.impacts import Impacts
 from harness.reference.kernels import Workspace, retrieve_kernel, score_kernel
-from harness.reference.postings import Postings, QueryRows, Rule, read_only
+from harness.reference.postings import Postings, QueryRows, Rule, only_rows, read_only
 from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array
 
 __all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
@@ -76,6 +77,15 @@ class Searcher:
             np.concatenate([part.rows for part in parts] or [np.empty(0, dtype=np.int32)]),
             np.concatenate([part.scores for part in parts] or [np.empty(0, dtype=np.float32)]),
         )
+
+    def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
+        """The postings of the rows that are ``matching``; raises UsageError unless that is one bool a document."""
+        if matching.shape != (self.documents,) or matching.dtype != np.bool_:
+            raise UsageError(
+                f"matching has shape {matching.shape} and dtype {matching.dtype}",
+                fix=f"give one bool for each of the {self.documents} documents",
+            )
+        return only_rows(self.postings, matching if self.order is None else matching[self.order])
 
     def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
         """Scores of the listed documents of every query (see :meth:`SparseIndex.score`)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
-from harness.results.schema import BackendResult, MetricValue, PairedDifference, Report
+from harness.results.schema import BackendResult, FilterInfo, MetricValue, PairedDifference, Report
 
 __all__ = ["header", "legend", "notes", "tables"]
 
@@ -43,6 +44,7 @@ def header(report: Report) -> str:
     parts = [
         dataset.name,
         f"{dataset.documents:,} documents{empty}",
+        *([_filter(dataset.filter)] if dataset.filter is not None else []),
         queries,
         judged if dataset.judgments else "no judgments, so no metrics",
         f"k={resolved['k']}",
@@ -53,9 +55,19 @@ def header(report: Report) -> str:
     return " · ".join([*parts, *analyzers, *models])
 
 
+def _filter(info: FilterInfo) -> str:
+    return f"filter {in_words(info.fields)}: {info.matching:,} documents match ({info.selectivity:.2%})"
+
+
 def notes(report: Report) -> list[str]:
     """Failures, proven causes of differences, and whatever else a reader must know, one line each."""
     lines = []
+    filtered = report.dataset.filter
+    if filtered is not None and filtered.relevant:
+        lines.append(
+            f"of {filtered.relevant:,} relevant judgments {filtered.relevant_matching:,} are of documents that match "
+            "the filter; measures count the others too, and no backend can find those"
+        )
     shared: dict[str, list[str]] = {}
     for backend in report.backends:
         if backend.error is not None:

@@ -12,6 +12,7 @@ from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
 from harness.execution.vectors import Terms, Vectors
+from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
 from harness.metrics.significance import bootstrap_interval
 from harness.plan import Plan
@@ -187,7 +188,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
     if record is not None and record.built_by is not None:
         notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
     if record is not None:
-        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record)]
+        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset.filtered)]
     if record is not None and record.existing is not None:
         card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
         has_oracle = card is not None and card.oracle.applies(parameters)
@@ -220,9 +221,12 @@ def _notes_on_terms(terms: Terms, dataset: Dataset, *, existing: bool) -> list[s
     return notes
 
 
-def _notes_on_short_lists(record: TrialRecord) -> list[str]:
-    """Every dense vector matches every other: a list shorter than k is the engine's doing."""
-    asked = min(record.k, record.index.indexed)
+def _notes_on_short_lists(record: TrialRecord, filtered: Filtered | None) -> list[str]:
+    """Every dense vector matches every other: a list shorter than k, or than what the filter leaves, is the engine's
+    doing.
+    """
+    there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
+    asked = min(record.k, there)
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
     queries = f"{short:,} of {len(record.hits.indptr) - 1:,} queries"
     return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []

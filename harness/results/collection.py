@@ -35,4 +35,24 @@ def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> sc
         judgments=judgments,
         sampled_from=queries_in_collection if searched < queries_in_collection else None,
         provenance=dict(dataset.provenance),
+        filter=_filter_info(dataset, plan.request.relevance),
+    )
+
+
+def _filter_info(dataset: Dataset, relevance: int) -> schema.FilterInfo | None:
+    filtered, qrels = dataset.filtered, dataset.qrels
+    if filtered is None:
+        return None
+    relevant = reachable = 0
+    if qrels is not None:
+        searched = np.repeat(dataset.queries.ids.rows_of(qrels.query_ids) >= 0, np.diff(qrels.indptr))
+        rows = dataset.corpus.ids.rows_of(qrels.doc_ids)[qrels.rows[searched & (qrels.grades >= relevance)]]
+        relevant = len(rows)
+        reachable = int(np.count_nonzero((rows >= 0) & filtered.matching[rows]))
+    return schema.FilterInfo(
+        fields=dict(filtered.wanted),
+        matching=len(filtered),
+        selectivity=len(filtered) / len(dataset.corpus),
+        relevant=relevant,
+        relevant_matching=reachable,
     )

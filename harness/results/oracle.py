@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from harness.cards import BackendCard
 from harness.errors import UsageError
 from harness.execution.jobs import ExistingRecord
 from harness.execution.vectors import Vectors
+from harness.filtering import BoolArray
 from harness.parity import DenseOracle, DenseRecipe, Oracle, Parity, Recipe, SparseOracle, compare_run, make_recipe
 from harness.plan import Plan
 from harness.protocols import Display, ParameterValue
@@ -124,7 +126,8 @@ def _dense_recipe(
         ids, documents = held.ids, np.ascontiguousarray(documents[held.rows])
     similarity = cast("Similarity", parameters["similarity"])
     nothing = np.empty(0, dtype=np.int32)
-    return DenseRecipe(ids, dataset.queries.ids, documents, queries, similarity, missing=nothing)
+    matching = _matching(dataset)
+    return DenseRecipe(ids, dataset.queries.ids, documents, queries, similarity, missing=nothing, matching=matching)
 
 
 def _recipe(
@@ -137,7 +140,7 @@ def _recipe(
     counts = vectors.terms.counts if vectors.terms is not None else None
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
     if held is None:
-        return make_recipe(
+        recipe = make_recipe(
             card.oracle.kind,
             doc_ids=dataset.corpus.ids,
             query_ids=dataset.queries.ids,
@@ -147,6 +150,7 @@ def _recipe(
             parameters=parameters,
             shards=_shards(parameters, len(dataset.corpus)),
         )
+        return replace(recipe, matching=_matching(dataset))
     # an existing index has documents, and an order of them that ties may show, of its own; it numbers its points by
     # rules of its own too, so in which shard they lie is not known
     return make_recipe(
@@ -158,6 +162,11 @@ def _recipe(
         queries=queries,
         parameters=parameters,
     )
+
+
+def _matching(dataset: Dataset) -> BoolArray | None:
+    """Which documents a filter leaves. Indexes that were there before are not filtered."""
+    return dataset.filtered.matching if dataset.filtered is not None else None
 
 
 def _shards(parameters: Mapping[str, ParameterValue], documents: int) -> Int32Array | None:

@@ -34,6 +34,7 @@ __all__ = [
     "ErrorInfo",
     "EvaluatedCounts",
     "ExistingStats",
+    "FilterInfo",
     "HarnessInfo",
     "IndexStats",
     "LatencyStats",
@@ -99,6 +100,16 @@ class EvaluatedCounts(Record):
     unjudged: Count = Field(description="queries of the run without judgments; left out of everything")
 
 
+class FilterInfo(Record):
+    """Which documents searches could return (`--filter`), and how much of the judgments that leaves."""
+
+    fields: dict[str, str] = Field(description="every field has this value in a document that matches")
+    matching: Count = Field(description="documents that match; all of them are in every index")
+    selectivity: float = Field(description="share of the documents that match")
+    relevant: Count = Field(description="relevant judgments of the queries that were searched")
+    relevant_matching: Count = Field(description="those of documents that match: no other can be found")
+
+
 class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
@@ -110,6 +121,7 @@ class DatasetInfo(Record):
     judgments: Count
     sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
     provenance: dict[str, str]
+    filter: FilterInfo | None = Field(None, description="null where every document could be returned")
 
 
 class EngineDescription(Record):

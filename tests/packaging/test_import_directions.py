@@ -21,6 +21,7 @@ pytestmark = pytest.mark.packaging
 LAYERS = (
     {"_version", "errors"},
     {"cache", "compose", "environment", "execution_options", "jit", "optional", "plain_url", "scratch", "strict_toml"},
+    {"filtering"},
     {"cache_entries", "parameters", "remote", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
     {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record"},

@@ -19,7 +19,7 @@ from harness.execution.jobs import ClientJob, TrialJob
 from harness.execution.load import page_cache
 from harness.execution.load.files import DUE, GO, TICKETS, ClientRecord, read_hits
 from harness.execution.load.loop import Call, CallLog, Schedule, Sleep, Tickets, closed_loop, once, open_loop
-from harness.execution.trial import create_engine, load_inputs, part_of
+from harness.execution.trial import create_engine, load_inputs, part_of, restrict
 from harness.protocols import Clock, Engine, Inputs, Progress, SearchResult
 from harness.under_load import Samples
 
@@ -52,6 +52,7 @@ def run_client(
         started = clock()
         engine.open(Path(trial.index_folder), documents.ids)
         opened = clock()
+        restrict(engine, trial)
         size = _LARGEST_CALL
         if job.kind != "cold":
             progress.start("warm-up", trial.warm_up_queries)

@@ -1,10 +1,10 @@
 """What a stored trial is found under: everything about it that changes its hits, and parameters that change its times.
 
 A key holds the scheme, the engine with what it says of itself (versions), the content of documents and queries, the
-analyzer with what decides its terms or the model with what decides its vectors, k, and the backend's parameters but
-those whose card says that they affect nothing. Measures, rules of scoring, the dataset's name, where results go, seeds
-of statistics and limits are not in it, nor is the machine: times are judged by
-:mod:`harness.execution.resume.conditions`.
+analyzer with what decides its terms or the model with what decides its vectors, k, the filter with the fields that it
+is about, and the backend's parameters but those whose card says that they affect nothing. Measures, rules of scoring,
+the dataset's name, where results go, seeds of statistics and limits are not in it, nor is the machine: times are judged
+by :mod:`harness.execution.resume.conditions`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
         left_out |= set(encoder_parameters(card.encoder))
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
     parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
+    filtered = dataset.filtered
+    of_filter: dict[str, JSON] = {}
+    if filtered is not None:
+        of_filter = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
     return {
         "scheme": SCHEME,
         "engine": card.engine,
@@ -50,4 +54,5 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
         "documents": dataset.corpus.digest,
         "queries": dataset.queries.digest,
         "k": k,
+        **of_filter,
     }

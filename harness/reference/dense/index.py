@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.ranking import unpack_keys
@@ -21,7 +22,7 @@ from harness.reference.postings import read_only
 from harness.reference.topk import TopK, check_lists, refuse_overflow, tie_order
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
 
-__all__ = ["DenseIndex"]
+__all__ = ["DenseIndex", "FilteredDenseIndex"]
 
 _LAST = np.uint32(0xFFFFFFFF)
 
@@ -103,6 +104,24 @@ class DenseIndex:
                 fix=f"take a number from 1 to {self._dimensions}",
             )
         return DenseIndex(self._documents, vector_lengths(self._documents, dimensions), self._order, dimensions)
+
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> FilteredDenseIndex:
+        """What returns only documents which are ``matching``, bool (n,): the filter comes before the best k.
+
+        It holds a copy of their vectors. Raises UsageError for an array of another shape or dtype.
+        """
+        if matching.shape != (len(self),) or matching.dtype != np.bool_:
+            raise UsageError(
+                f"matching has shape {matching.shape} and dtype {matching.dtype}",
+                fix=f"give one bool for each of the {len(self)} documents",
+            )
+        rows = np.flatnonzero(matching).astype(np.int32)
+        order = None
+        if self._order is not None:
+            places = np.cumsum(matching, dtype=np.int32) - np.int32(1)
+            order = places[self._order[matching[self._order]]]
+        vectors = np.ascontiguousarray(self._documents[rows])
+        return FilteredDenseIndex(DenseIndex(vectors, self._lengths[rows], order, self._dimensions), rows)
 
     def retrieve(
         self,
@@ -228,3 +247,23 @@ class DenseIndex:
         indptr = np.arange(len(keys) + 1, dtype=np.int64) * keys.shape[1]
         refuse_overflow(scores, indptr, 0)
         return TopK(indptr, rows, scores)
+
+
+class FilteredDenseIndex:
+    """Some documents of a :class:`DenseIndex`, under the row numbers that they have there; rows int32, ascending."""
+
+    def __init__(self, index: DenseIndex, rows: Int32Array) -> None:
+        self._index, self._rows = index, rows
+
+    def retrieve(
+        self,
+        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        k: int,
+        threads: int = 1,
+        *,
+        similarity: Similarity = "cosine",
+        device: str = "cpu",
+    ) -> TopK:
+        """The best ``k`` of these documents, as :meth:`DenseIndex.retrieve`."""
+        top = self._index.retrieve(queries, k, threads, similarity=similarity, device=device)
+        return TopK(top.indptr, self._rows[top.rows], top.scores)

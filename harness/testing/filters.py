@@ -1,0 +1,98 @@
+"""What an engine that declares filters must do: return documents that match, all of them, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.errors import RejectedInputError
+from harness.filtering import BoolArray
+from harness.protocols import Capabilities, Filtering
+from harness.testing.base import Base, Collection, only_where
+from harness.testing.samples import random_texts, word
+
+__all__ = ["FilterContract"]
+
+_DOCUMENTS = 240
+_K = 20
+_COLOURS = ("red", "Red", "blue", "dark red", "\u7ea2", None)
+_SIZES = ("1", "01", "1.0", "true", None)
+_FILTERS: tuple[Mapping[str, str], ...] = (
+    {"colour": "red"},
+    {"colour": "dark red"},
+    {"colour": "\u7ea2"},
+    {"size": "1"},
+    {"size": "true"},
+    {"colour": "blue", "size": "1.0"},
+)
+
+
+def _filters(capabilities: Capabilities) -> bool:
+    return capabilities.filters
+
+
+class FilterContract(Base):
+    """Each document has one of five colours and one of four sizes, or lacks them."""
+
+    def test_filters_is_what_the_class_is(self) -> None:
+        """Declaring ``filters`` and having ``restrict`` go together."""
+        declared, there = self.engine.capabilities.filters, hasattr(self.engine, "restrict")
+        assert declared == there, "'filters' is declared without 'restrict', or the other way round"
+
+    @only_where(_filters)
+    @pytest.mark.parametrize("wanted", _FILTERS)
+    def test_returns_what_matches(self, tmp_path: Path, wanted: Mapping[str, str]) -> None:
+        """The best k of the documents that match, with the scores that they have without a filter; and all for none."""
+        sample = self._sample()
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            assert isinstance(engine, Filtering)
+            engine.restrict(wanted)
+            for k in (1, _K, _DOCUMENTS):
+                self.search_rightly(engine, _only(sample, wanted), k)
+            engine.restrict({})
+            self.search_rightly(engine, sample, _K)
+
+    @only_where(_filters)
+    def test_filters_when_opened_again(self, tmp_path: Path) -> None:
+        """The fields are in the index: it is filtered by them when it is closed and opened again."""
+        sample, wanted = self._sample(), {"colour": "blue"}
+        with self.built(tmp_path, sample.documents):
+            pass
+        with self.opened(tmp_path, sample.documents.ids) as engine:
+            assert isinstance(engine, Filtering)
+            engine.restrict(wanted)
+            self.search_rightly(engine, _only(sample, wanted), _K)
+
+    @only_where(_filters)
+    def test_refuses_a_field_that_it_does_not_hold(self, tmp_path: Path) -> None:
+        """A field that was not indexed is refused: it would match nothing, silently."""
+        sample = self._sample()
+        with self.built(tmp_path, sample.documents) as (engine, _):
+            assert isinstance(engine, Filtering)
+            with pytest.raises(RejectedInputError, match="shape"):
+                engine.restrict({"shape": "round"})
+
+    def _sample(self) -> Collection:
+        sample = self.collection(random_texts(31, _DOCUMENTS), [word(n) for n in range(6)])
+        chance = np.random.default_rng(32)
+        columns = {
+            name: pa.array([values[n] for n in chance.integers(len(values), size=_DOCUMENTS)], pa.string())
+            for name, values in (("colour", _COLOURS), ("size", _SIZES))
+        }
+        return sample._replace(documents=replace(sample.documents, metadata=pa.table(columns)))
+
+
+def _only(sample: Collection, wanted: Mapping[str, str]) -> Collection:
+    matches = sample.expected.matches & _matching(sample, wanted)
+    return sample._replace(expected=sample.expected._replace(matches=matches))
+
+
+def _matching(sample: Collection, wanted: Mapping[str, str]) -> BoolArray:
+    table = sample.documents.metadata
+    assert table is not None
+    return np.array([all(row[name] == value for name, value in wanted.items()) for row in table.to_pylist()])
