@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
 from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
+from harness.adapters.stored_metadata import matching_documents, save_metadata
 from harness.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
+from harness.filtering import BoolArray
 from harness.protocols import (
     Capabilities,
     Clock,
@@ -41,6 +43,7 @@ class FakeEngine:
         self.parameters = parameters
         self.folder: Path | None = None
         self.ready = False
+        self.matching: BoolArray | None = None
 
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
         self.ready = check_manifest(folder, self.name, self.parameters, ids)
@@ -61,6 +64,7 @@ class FakeEngine:
         progress.start("index", len(documents))
         started = clock()
         self.save(folder)
+        save_metadata(folder, documents.metadata)
         for _ in range(len(documents)):
             progress.advance(1)
         written = clock()
@@ -70,6 +74,9 @@ class FakeEngine:
         return IndexReport(
             len(documents), len(documents), missing, written - started, clock() - written, {"kind": "brute force"}
         )
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        self.matching = matching_documents(self.opened(), wanted) if wanted else None
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         self.opened()
@@ -83,7 +90,7 @@ class FakeEngine:
         times = []
         for values, matches in zip(expected.scores, expected.matches, strict=True):
             started = clock()
-            found = np.flatnonzero(matches)
+            found = np.flatnonzero(matches if self.matching is None else matches & self.matching)
             rounded = values.astype(np.float32)
             best = found[np.argsort(-rounded[found], kind="stable")][:k]
             searched = clock()
@@ -125,7 +132,9 @@ class FakeEngine:
 
 
 class FakeSparse(FakeEngine):
-    capabilities = Capabilities("sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    capabilities = Capabilities(
+        "sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, filters=True
+    )
     name = "fake-sparse"
     documents: SparseVectors
 
@@ -144,7 +153,14 @@ class FakeSparse(FakeEngine):
 
 class FakeText(FakeEngine):
     capabilities = Capabilities(
-        "text", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True, threads=True
+        "text",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        threads=True,
+        filters=True,
     )
     name = "fake-text"
     texts: list[str]
@@ -163,7 +179,9 @@ class FakeText(FakeEngine):
 
 
 class FakeDense(FakeEngine):
-    capabilities = Capabilities("dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+    capabilities = Capabilities(
+        "dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, filters=True
+    )
     name = "fake-dense"
     similarity: ClassVar[Similarity] = "cosine"
     documents: Float32Array

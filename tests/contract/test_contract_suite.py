@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mutants_of_existing  # noqa: F401 - registers its engines
+import mutants_of_filters  # noqa: F401
 import mutants_of_life  # noqa: F401 - registers its engines
 import mutants_of_sharing  # noqa: F401
 import mutants_of_vectors  # noqa: F401

@@ -9,12 +9,22 @@ from sample_report import sample_report
 
 from harness.errors import UnknownNameError
 from harness.reporting.render import FORMATS, render
-from harness.results.schema import Report
+from harness.reporting.tables import header, notes
+from harness.results.schema import FilterInfo, Report
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_report(format_name: str, golden: Callable[[str], None]) -> None:
     golden(render(sample_report(), format_name))
+
+
+def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
+    report = sample_report()
+    info = FilterInfo(
+        fields={"section": "news", "year": "1971"}, matching=70, selectivity=0.05, relevant=612, relevant_matching=31
+    )
+    filtered = report.model_copy(update={"dataset": report.dataset.model_copy(update={"filter": info})})
+    golden("\n".join([header(filtered), *notes(filtered)]) + "\n")
 
 
 def test_json_reads_back_as_the_same_report() -> None:

@@ -1,0 +1,150 @@
+"""Filters: what is asked for, what the corpus holds, what matches, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from small_world import write_cards, write_collection
+
+from harness.cache import Cache
+from harness.errors import RankingError, UnknownNameError, UsageError
+from harness.execution.checks import refuse_impossible, refuse_unmatched
+from harness.filtering import apply_filter, in_words, matching_rows, parse_filter
+from harness.loaders import filter_dataset, load_dataset
+from harness.loaders.memory import run_from_dict
+from harness.plan import make_plan
+from harness.request import CompareRequest
+from harness.types import Dataset
+
+RECORDS = [
+    {"_id": "a", "title": "", "text": "x", "metadata": {"section": "news", "year": 1971, "tags": ["u"]}},
+    {"_id": "b", "text": "y", "section": "sport", "year": "1971", "score": 0.5, "open": True},
+    {"_id": "c", "text": "z", "metadata": {"section": "news"}, "section": "sport", "year": None},
+    {"_id": "d", "text": "w", "metadata": {"section": ""}, "year": 1971.0, "metadata_of": "x"},
+    {"_id": "e", "text": "v", "metadata": None, "open": False},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = write_collection(tmp_path / "small", judged=False)
+    (place / "corpus.jsonl").write_text("\n\n".join(json.dumps(record) for record in RECORDS))
+    return place
+
+
+def filtered(folder: Path, *conditions: str) -> list[str]:
+    """The ids of the documents that match."""
+    cache = Cache(folder.parent / "cache")
+    dataset = filter_dataset(load_dataset(folder, cache=cache), parse_filter(conditions), folder, cache=cache)
+    assert dataset.filtered is not None
+    return [one for one, matches in zip(dataset.corpus.ids, dataset.filtered.matching, strict=True) if matches]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "matching"),
+    [
+        (["section=news"], ["a", "c"]),  # the metadata object comes before the top
+        (["section=sport"], ["b"]),
+        (["year=1971"], ["a", "b"]),  # a number is its text; 1971.0 is another text
+        (["year=1971.0"], ["d"]),
+        (["score=0.5"], ["b"]),
+        (["open=true"], ["b"]),
+        (["open=false"], ["e"]),
+        (["section=news", "year=1971"], ["a"]),
+        (["section=news", "section=news"], ["a", "c"]),
+    ],
+)
+def test_documents_match_by_the_text_of_their_values(folder: Path, conditions: list[str], matching: list[str]) -> None:
+    assert filtered(folder, *conditions) == matching
+
+
+def test_an_unknown_field_or_value_is_refused_with_what_there_is(folder: Path) -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"(?s)field 'sektion'.*did you mean 'section'.*known: metadata_of, open"
+    ):
+        filtered(folder, "sektion=news")
+    with pytest.raises(UsageError, match=r"(?s)no document has section=newz \(did you mean 'news'\?\).*: news, sport"):
+        filtered(folder, "section=newz")
+    with pytest.raises(UsageError, match="each value occurs, but not together"):
+        filtered(folder, "section=news", "open=true")
+    with pytest.raises(UsageError, match="'tags' never holds a string, a number or a boolean"):
+        filtered(folder, "tags=u")
+    for reserved in ("text=x", "title=x", "_id=a", "metadata=x"):
+        with pytest.raises(UnknownNameError):
+            filtered(folder, reserved)
+
+
+def test_documents_without_metadata_are_said_to_have_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="have no metadata"):
+        filtered(write_collection(tmp_path / "small"), "section=news")
+
+
+@pytest.mark.parametrize("wrong", ["section", "=news", "section=", ""])
+def test_what_is_no_condition_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match="is no condition"):
+        parse_filter([wrong])
+
+
+def test_a_value_is_everything_after_the_first_sign() -> None:
+    assert parse_filter(["url=http://a/?b=c,d"]) == {"url": "http://a/?b=c,d"}
+    assert in_words(parse_filter(["a=1", "b=x y"])) == "a=1 and b=x y"
+    with pytest.raises(UsageError, match="two values of 'a': '1' and '2'"):
+        parse_filter(["a=1", "a=2"])
+
+
+def test_metadata_are_read_again_when_the_corpus_changes(folder: Path) -> None:
+    assert filtered(folder, "section=sport") == ["b"]
+    text = (folder / "corpus.jsonl").read_text()
+    (folder / "corpus.jsonl").write_text(text.replace('{"section": "news"}', '{"section": "sport"}'))
+    assert filtered(folder, "section=sport") == ["b", "c"]
+
+
+def test_the_digest_names_values_and_their_documents() -> None:
+    one, other = ({"f": pa.chunked_array([values], pa.string())} for values in (["ab", "c", None], ["a", "bc", None]))
+    digests = {apply_filter(pa.table(columns), {}).digest for columns in (one, other)}
+    assert len(digests) == 2
+    cut = pa.table({"f": pa.chunked_array([["ab"], ["c", None]], pa.string())})
+    assert apply_filter(cut, {}).digest in digests
+
+
+def test_an_empty_filter_matches_everything_and_a_missing_value_nothing() -> None:
+    table = pa.table({"f": pa.chunked_array([["x", None]], pa.string())})
+    assert matching_rows(table, {}).tolist() == [True, True]
+    assert matching_rows(table, {"f": "x"}).tolist() == [True, False]
+
+
+def test_a_plan_keeps_its_filter(tmp_path: Path) -> None:
+    plan = make_plan(CompareRequest(backends="csr", filter=["a=1,2", "b=x"]), lucene_available=False)
+    assert plan.filter == {"a": "1,2", "b": "x"}
+    assert plan.given()["filter"] == ["a=1,2", "b=x"]
+    command = plan.command()
+    assert [command[place + 1] for place, word in enumerate(command) if word == "--filter"] == ["a=1,2", "b=x"]
+    assert make_plan(CompareRequest(backends="csr", filter="a=1"), lucene_available=False).filter == {"a": "1"}
+    assert "--filter" not in make_plan(CompareRequest(backends="csr"), lucene_available=False).command()
+    with pytest.raises(UsageError, match="is no condition"):
+        make_plan(CompareRequest(backends="csr", filter="a"), lucene_available=False)
+
+
+def test_engines_that_do_not_filter_and_existing_indexes_are_refused(tmp_path: Path) -> None:
+    cards = write_cards(tmp_path / "cards", mine="BruteForce")
+    for backends, reason in (
+        ("csr,mine", "backend 'mine': --filter: this engine does not filter searches"),
+        (f"csr:existing=true;path={tmp_path}", "not on an existing one"),
+    ):
+        request = CompareRequest(backends=backends, filter="a=1", cards=cards)
+        with pytest.raises(UsageError, match=reason):
+            refuse_impossible(make_plan(request, lucene_available=False))
+
+
+def test_hits_outside_the_filter_are_refused(folder: Path) -> None:
+    cache = Cache(folder.parent / "cache")
+    dataset: Dataset = load_dataset(folder, cache=cache)
+    run = run_from_dict({"q1": {"a": 2.0, "unknown": 1.5}, "q2": {"c": 1.0, "b": 0.5}})
+    refuse_unmatched(run, dataset)
+    news = filter_dataset(dataset, {"section": "news"}, folder, cache=cache)
+    with pytest.raises(RankingError, match=r"1 of 4 hits do not match the filter section=news: query 'q2' .* 'b'"):
+        refuse_unmatched(run, news)
+    refuse_unmatched(run_from_dict({"q1": {"a": 2.0, "c": 1.0}}), news)
