@@ -61,6 +61,7 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
     problems += _repeated(specs)
     if not items:
         problems.append(UsageError("no backend is named", fix=f"known: {', '.join(cards)}"))
+    problems = list({str(problem): problem for problem in problems}.values())  # a sweep repeats what is wrong with it
     if len(problems) == 1:
         raise problems[0]
     if problems:

@@ -9,9 +9,13 @@ __all__ = ["legend_of_parity", "parity_tables"]
 
 
 def parity_tables(report: Report) -> list[Table]:
-    """Parity with the oracles of term weights; recall of backends of dense vectors, and what their means lose."""
-    dense = [backend for backend in report.backends if _is_dense(backend)]
-    return [_parity([one for one in report.backends if not _is_dense(one)]), _recall(dense), _losses(dense)]
+    """Parity with the oracles of term weights; recall of backends of dense vectors, and what their means lose.
+
+    Second stages have no oracle by their nature, and no row.
+    """
+    shown = [backend for backend in report.backends if not _is_second_stage(backend)]
+    dense = [backend for backend in shown if _is_dense(backend)]
+    return [_parity([one for one in shown if not _is_dense(one)]), _recall(dense), _losses(dense)]
 
 
 def legend_of_parity(report: Report) -> list[str]:
@@ -29,6 +33,10 @@ def legend_of_parity(report: Report) -> list[str]:
     if any(backend.parity.loss for backend in held if backend.parity):
         lines.append("loss: the engine's mean minus that of exact search on the same vectors [95 % interval]")
     return lines
+
+
+def _is_second_stage(backend: BackendResult) -> bool:
+    return backend.stages is not None and backend.stages.reranking is not None
 
 
 def _is_dense(backend: BackendResult) -> bool:

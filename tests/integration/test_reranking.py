@@ -19,6 +19,7 @@ from harness import api, ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
 from harness.plan import make_plan
+from harness.reporting.tables import tables as tables_of
 from harness.request import CompareRequest
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
@@ -108,6 +109,12 @@ def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison)
         assert ceiling["nDCG@10"] == summary.value
         assert f"(≤ {summary.value:.4f})".replace("0.", ".") in comparison.render()
     assert max(one.stages.reranking.ceiling["nDCG@10"] for one in reranked(comparison)) > 0.2  # type: ignore[union-attr]
+
+
+def test_second_stages_stand_in_no_table_of_parity(comparison: Comparison) -> None:
+    tables = {table.title.partition(",")[0]: table for table in tables_of(comparison.report)}
+    shown = {row[0] for row in tables["Parity with the exact reference"].rows}
+    assert shown == {one.label for one in comparison.report.backends} - {one.label for one in reranked(comparison)}
 
 
 def test_nothing_is_scored_or_asked_twice(comparison: Comparison, stages: list[str], server: ChatServer) -> None:
