@@ -20,6 +20,7 @@ from harness.execution.checks import refuse_impossible
 from harness.execution.embeddings import remote_calls
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
+from harness.execution.rebuilds import builds_of
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_dataset
@@ -116,12 +117,13 @@ def preview(plan: Plan, display: Display | None = None) -> list[LookUp]:
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
         stored = StoredTrials(cache, plan, dataset, identities)
-        return [_look_up(stored, trial, dataset, cache) for trial in plan.trials]
+        return [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials]
 
 
-def _look_up(stored: StoredTrials, trial: Trial, dataset: Dataset, cache: Cache) -> LookUp:
+def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, cache: Cache) -> LookUp:
     try:
-        return replace(stored.look_up(trial), remote=remote_calls(trial, dataset, cache))
+        found = stored.look_up(trial)
+        return replace(found, remote=remote_calls(trial, dataset, cache), builds=builds_of(trial, plan))
     except HarnessError as error:
         return LookUp(None, None, f"no key can be made: {error.what}")
 

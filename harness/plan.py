@@ -111,6 +111,7 @@ class Plan:
             "seed": request.seed,
             "threads": request.threads,
             "repeat": request.repeat,
+            "rebuilds": request.rebuilds,
             "cold": request.cold,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
             "clients": request.clients,
@@ -193,6 +194,7 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
     at_least_one = {
         "--k": request.k,
         "--repeat": request.repeat,
+        "--rebuilds": request.rebuilds,
         "--threads": request.threads,
         "--jobs": request.jobs,
         "--relevance": request.relevance,

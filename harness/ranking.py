@@ -9,6 +9,7 @@ larger key comes first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ __all__ = [
     "order",
     "pack_key",
     "pack_keys",
+    "same_rankings",
     "sortable_bits",
     "unpack_keys",
     "unpack_score",
@@ -139,6 +141,25 @@ def cut(run: Run, k: int | Int64Array) -> Run:
     np.cumsum(lengths, out=indptr[1:])
     kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+
+
+def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
+    """For which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
+
+    Rankings are taken in the order in which they are given, ties included, to their full length; scores play no part.
+    Empty rankings are the same. The runs answer the same queries over the same document column.
+    """
+    first, *others = runs
+    same = np.ones(len(first.indptr) - 1, dtype=np.bool_)
+    lengths = np.diff(first.indptr)
+    for other in others:
+        same &= np.diff(other.indptr) == lengths
+        # where lengths differ already, any row may stand for what is not there
+        places = np.arange(len(first.rows)) + np.repeat(other.indptr[:-1] - first.indptr[:-1], lengths)
+        rows = other.rows.take(places, mode="clip") if len(other.rows) else np.full(len(first.rows), -1, np.int32)
+        moved = np.concatenate([[0], np.cumsum(rows != first.rows)])
+        same &= moved[first.indptr[1:]] == moved[first.indptr[:-1]]
+    return same
 
 
 def best(

@@ -50,6 +50,7 @@ class CompareRequest:
     seed: int = 42
     threads: int = 1
     repeat: int = 1
+    rebuilds: int = 1
     cold: bool = False
     concurrency: str | int | Sequence[int] | None = None
     clients: str = ClientKind.PROCESSES.value
@@ -94,6 +95,7 @@ class CompareOptions(TypedDict, total=False):
     seed: int
     threads: int
     repeat: int
+    rebuilds: int
     cold: bool
     concurrency: str | int | Sequence[int] | None
     clients: str

@@ -30,6 +30,7 @@ from harness.execution.fingerprint import changed_too
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
 from harness.execution.load.runs import HeldOpen, LoadRuns
 from harness.execution.process import Finished
+from harness.execution.rebuilds import Rebuilder, builds_of, of_build, rebuilt_runs
 from harness.execution.rerank import SecondStage
 from harness.execution.resume.conditions import measuring_conditions
 from harness.execution.resume.identity import Identities
@@ -62,7 +63,7 @@ class Outcome:
     With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
 
     ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
-    comparison. ``notes`` are sentences for the report.
+    comparison. ``notes`` are sentences for the report. ``rebuilds`` are the runs of the builds after the first.
     """
 
     trial: Trial
@@ -75,6 +76,7 @@ class Outcome:
     measured: str | None = None
     reused: bool = False
     notes: tuple[str, ...] = ()
+    rebuilds: tuple[Run, ...] = ()
 
 
 def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:
@@ -195,21 +197,23 @@ class _Trials:
         notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
         if differs:
             notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
-        vectors, run = None, None
-        if stored.record is not None:
+        vectors, run, record = None, None, stored.record
+        if record is not None:
             vectors = self.encodings.vectors(trial, weights=_weighed_by_oracle(trial))
-            run = self._run_of(stored.record)
+            record = replace(record, rebuilds=record.rebuilds[: builds_of(trial, self.plan) - 1])
+            run = self._run_of(record)
         self.kept.append(trial.label)
         return Outcome(
             trial,
             run=run,
-            record=stored.record,
+            record=record,
             memory=stored.memory,
             vectors=vectors,
             failure=stored.failure,
             measured=stored.measured,
             reused=True,
             notes=tuple(notes),
+            rebuilds=rebuilt_runs(record, self.dataset) if record is not None else (),
         )
 
     def _now(self, trial: Trial, look_up: LookUp) -> Outcome:
@@ -251,10 +255,21 @@ class _Trials:
         with self.builds.of(trial, capabilities) as build:
             job = own if build is None else build.share(own)
             try:
-                return self._in_folder(job_folder, trial, card, vectors, job, build)
+                outcome = self._in_folder(job_folder, trial, card, vectors, job, build)
             finally:  # a failed trial's index too: those of a long comparison would fill the disk
                 if build is None or build.folder != job_folder:
                     shutil.rmtree(job_folder, ignore_errors=True)
+        return self._rebuilt(outcome, own, reopened=build is not None)
+
+    def _rebuilt(self, outcome: Outcome, job: TrialJob, *, reopened: bool) -> Outcome:
+        """The outcome with the hits of all builds that the plan asks for; a shared build is the first of them."""
+        builds, label = builds_of(outcome.trial, self.plan), outcome.trial.label
+        if outcome.record is None or builds < 2:
+            return outcome
+        rebuilder = Rebuilder(self.executor, self.dataset, self.work)
+        hits = rebuilder.run(job, builds, self.display.section(label), reopened=reopened)
+        record = replace(outcome.record, rebuilds=hits)
+        return replace(outcome, record=record, rebuilds=rebuilt_runs(record, self.dataset))
 
     def _in_folder(
         self,
@@ -266,7 +281,7 @@ class _Trials:
         build: Build | None,
     ) -> Outcome:
         """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
-        progress = self.display.section(trial.label)
+        progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
         capabilities = load_engine(card).capabilities
         Path(job.index_folder).mkdir(parents=True, exist_ok=job.built is not None)
         if trial.existing:
@@ -343,4 +358,5 @@ def _in_words(outcome: Outcome) -> str:
     index, queries = outcome.record.index, len(outcome.record.hits.indptr) - 1
     if outcome.record.existing is not None:
         return f"an existing index of {index.indexed:,} documents, {queries:,} queries searched"
-    return f"{index.indexed:,} of {index.sent:,} documents indexed, {queries:,} queries searched"
+    builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""
+    return f"{index.indexed:,} of {index.sent:,} documents indexed, {queries:,} queries searched{builds}"

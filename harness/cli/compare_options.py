@@ -32,6 +32,7 @@ __all__ = [
     "OverwriteOption",
     "QueriesOption",
     "RateOption",
+    "RebuildsOption",
     "RelevanceOption",
     "RepeatOption",
     "ResumeOption",
@@ -90,6 +91,14 @@ SampleOption = Annotated[
 SeedOption = Annotated[int, Option(help="Seed of samples, bootstrap intervals and randomisation tests.")]
 ThreadsOption = Annotated[int, Option(help="Threads of the exact reference, as a backend and as the oracle.")]
 RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percentiles use every sample.")]
+RebuildsOption = Annotated[
+    int,
+    Option(
+        help="Builds in all, the first among them, of each backend whose engine gives other rankings on each build; "
+        "the report shows their spread.",
+        metavar="N",
+    ),
+]
 ColdOption = Annotated[
     bool, Option("--cold/--no-cold", help="Also time a pass on the index opened anew, its files out of the page cache.")
 ]

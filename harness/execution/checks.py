@@ -16,10 +16,11 @@ from harness.protocols import Capabilities, Engine, ParameterValue
 from harness.registry import load_engine
 from harness.types import Dataset, Run
 
-__all__ = ["refuse_impossible", "refuse_lost_documents", "refuse_unmatched"]
+__all__ = ["OWN_ADAPTERS", "refuse_impossible", "refuse_lost_documents", "refuse_unmatched"]
 
 _NAMED = 20
-_OWN_ADAPTERS = "harness.adapters."
+OWN_ADAPTERS = "harness.adapters."
+"""How the engines of the harness itself begin: what their parameters mean is known."""
 
 
 def refuse_impossible(plan: Plan) -> None:
@@ -40,7 +41,7 @@ def refuse_impossible(plan: Plan) -> None:
         try:
             _refuse_load(plan.load, engine.capabilities, existing=trial.existing)
             _refuse_filter(plan, engine.capabilities, existing=trial.existing)
-            if card.engine.startswith(_OWN_ADAPTERS):
+            if card.engine.startswith(OWN_ADAPTERS):
                 cast("Callable[[Mapping[str, ParameterValue]], Engine]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
             mistakes.append(UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix))

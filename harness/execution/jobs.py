@@ -17,6 +17,7 @@ import orjson
 
 from harness.columns import load_ids, save_ids
 from harness.execution.load.files import LoadKind, LoadRecord, read_loads, write_loads
+from harness.execution.rebuild_files import RebuildHits, read_rebuilds, write_rebuilds
 from harness.protocols import EngineInfo, IndexReport, ParameterValue, SearchResult, Storage
 from harness.types import Ids, Int32Array, Int64Array
 
@@ -193,7 +194,7 @@ class TrialRecord:
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
     ``existing`` is set when the index was there before; rows of hits are then rows of ``existing.ids``. ``loads`` are
     the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
-    for the trial's own: what ``index`` says was measured then.
+    for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first.
     """
 
     engine: EngineInfo
@@ -211,6 +212,7 @@ class TrialRecord:
     existing: ExistingRecord | None = None
     loads: tuple[LoadRecord, ...] = ()
     built_by: str | None = None
+    rebuilds: tuple[RebuildHits, ...] = ()
 
 
 Job = AnalyseJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
@@ -298,6 +300,7 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
     }
     (folder / "result.json").write_bytes(orjson.dumps(described))
     write_loads(folder, record.loads)
+    write_rebuilds(folder, record.rebuilds)
 
 
 def read_trial(folder: Path) -> TrialRecord:
@@ -326,6 +329,7 @@ def read_trial(folder: Path) -> TrialRecord:
         existing=_read_existing(folder, described["existing"]) if described["existing"] is not None else None,
         loads=read_loads(folder),
         built_by=described["built_by"],
+        rebuilds=read_rebuilds(folder),
     )
 
 

@@ -31,7 +31,7 @@ def _table(plan: Plan, known: Sequence[LookUp]) -> str:
     lines = [f"{name:<11}{value}" for name, value in _settings(plan).items()]
     for trial, found in zip(plan.trials, known, strict=True):
         lines += [f"backend    {trial.label}", f"             {_parameters(trial)}", f"             {_prospect(found)}"]
-        lines += [f"             {found.remote}"] if found.remote is not None else []
+        lines += [f"             {said}" for said in _said(plan, found)]
     return "\n".join([*lines, *plan.notes]) + "\n"
 
 
@@ -41,9 +41,8 @@ def _markdown(plan: Plan, known: Sequence[LookUp]) -> str:
     lines += ["", "| backend | parameters | stored outcome |", "|---|---|---|"]
     for trial, found in zip(plan.trials, known, strict=True):
         lines.append(f"| {trial.label} | {_parameters(trial)} | {_prospect(found)} |")
-    lines += [
-        f"\n{trial.label}: {found.remote}" for trial, found in zip(plan.trials, known, strict=True) if found.remote
-    ]
+    for trial, found in zip(plan.trials, known, strict=True):
+        lines += [f"\n{trial.label}: {said}" for said in _said(plan, found)]
     return "\n".join([*lines, *(f"\n{note}" for note in plan.notes)]) + "\n"
 
 
@@ -54,6 +53,7 @@ def _csv(plan: Plan, known: Sequence[LookUp]) -> str:
     for trial, found in zip(plan.trials, known, strict=True):
         writer.writerows([trial.label, name, value] for name, value in trial.parameters.items())
         writer.writerow([trial.label, "(stored outcome)", _prospect(found)])
+        writer.writerow([trial.label, "(builds)", found.builds])
         if found.remote is not None:
             writer.writerow([trial.label, "(remote calls)", found.remote])
     return sink.getvalue()
@@ -69,6 +69,7 @@ def _json(plan: Plan, known: Sequence[LookUp]) -> str:
             "reused": found.stored is not None,
             "reason": found.reason,
             "remote": found.remote,
+            "builds": found.builds,
         }
         for trial, found in zip(plan.trials, known, strict=True)
     ]
@@ -85,14 +86,16 @@ def _settings(plan: Plan) -> dict[str, str]:
         "dataset": f"{request.dataset}{split}",
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
-        "execution": _execution(plan.execution),
+        "execution": _execution(plan.execution, request.rebuilds),
         **({"load": _load(plan.load)} if plan.load.wanted else {}),
     }
 
 
-def _execution(options: ExecutionOptions) -> str:
+def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     words = [f"isolation={options.isolation.value}", f"jobs={options.jobs}"]
     words.append(f"repeat={options.repeat}" if options.timing else "no timing")
+    if rebuilds > 1:
+        words.append(f"rebuilds={rebuilds}")
     if options.deadline_s is not None:
         words.append(f"deadline={options.deadline_s:g} s")
     if options.memory_limit_bytes is not None:
@@ -109,6 +112,16 @@ def _load(options: LoadOptions) -> str:
         rates = ", ".join(f"{rate:g}" for rate in options.rates)
         words.append(f"{rates} queries/s ({options.arrivals}, {options.open_loop_clients} clients), {held}")
     return "; ".join(words)
+
+
+def _said(plan: Plan, found: LookUp) -> list[str]:
+    """What else is known of a trial: the number of builds where several are asked for, calls of a remote model."""
+    said = []
+    if plan.request.rebuilds > 1 and found.builds:
+        said.append(f"{found.builds} builds" if found.builds > 1 else "1 build: the engine is deterministic")
+    if found.remote is not None:
+        said.append(found.remote)
+    return said
 
 
 def _parameters(trial: Trial) -> str:

@@ -7,6 +7,7 @@ from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
+from harness.reporting.spread_tables import legend_of_spread, spread_tables
 from harness.results.schema import BackendResult, FilterInfo, MetricValue, PairedDifference, Report
 
 __all__ = ["header", "legend", "notes", "tables"]
@@ -22,8 +23,9 @@ _MARKS = {
 
 
 def tables(report: Report) -> list[Table]:
-    """Quality, parity, indexing, phases, speed; and the differences between backends when there are several."""
-    made = [_quality(report), *parity_tables(report), indexing(report), phases(report), single_client(report)]
+    """Quality, parity, spread, indexing, phases, speed; and the differences between backends when there are several."""
+    made = [_quality(report), *parity_tables(report), *spread_tables(report)]
+    made += [indexing(report), phases(report), single_client(report)]
     made += [stages(report), reranking(report), cold(report), closed_loop(report), open_loop(report)]
     if report.comparisons:
         made.append(_differences(report))
@@ -96,6 +98,7 @@ def legend(report: Report) -> list[str]:
     if any(_ceiling(backend) for backend in report.backends):
         lines.append("(≤ x): what the best possible order of a second stage's candidates would reach")
     lines += legend_of_parity(report)
+    lines += legend_of_spread(report)
     lines += legend_of_load(report)
     if any(backend.reused for backend in report.backends):
         lines.append(f"{REUSED}: measured by an earlier comparison and re-used (--resume)")

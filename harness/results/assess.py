@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from harness.results.oracle import Held
 from harness.runner import Outcome
 from harness.types import Dataset, Qrels, Run
 
-__all__ = ["Assessed", "assess", "parity_table", "per_query_table"]
+__all__ = ["Assessed", "Rebuilt", "assess", "parity_table", "per_query_table"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -22,22 +23,40 @@ class Assessed:
     """One outcome with its scores (None without judgments or run) and its parity (None without an oracle).
 
     ``exact`` are the scores of the oracle's own run, for backends of dense vectors: what approximation loses.
+    ``rebuilds`` are the builds after the first, in their order.
     """
 
     outcome: Outcome
     scores: Scores | None
     parity: Parity | None
     exact: Scores | None = None
+    rebuilds: tuple[Rebuilt, ...] = ()
+
+
+class Rebuilt(NamedTuple):
+    """One build after the first: its run, its scores (None without judgments), its overlaps with the oracle if any."""
+
+    run: Run
+    scores: Scores | None
+    overlap: Mapping[int, float]
 
 
 def assess(outcome: Outcome, held: Held | None, plan: Plan, dataset: Dataset) -> Assessed:
     """Score a run; raises DataError when it shares no query or document with the judgments."""
     parity = held.parity if held is not None else None
+    rebuilds = _rebuilds(outcome, held, plan, dataset)
     if outcome.run is None or dataset.qrels is None:
-        return Assessed(outcome, None, parity)
+        return Assessed(outcome, None, parity, rebuilds=rebuilds)
     scores = _score(outcome.run, dataset.qrels, plan)
     exact = _score(held.exact, dataset.qrels, plan) if held is not None and held.exact is not None else None
-    return Assessed(outcome, scores, parity, exact)
+    return Assessed(outcome, scores, parity, exact, rebuilds)
+
+
+def _rebuilds(outcome: Outcome, held: Held | None, plan: Plan, dataset: Dataset) -> tuple[Rebuilt, ...]:
+    qrels, runs = dataset.qrels, outcome.rebuilds
+    scores = [_score(run, qrels, plan) if qrels is not None else None for run in runs]
+    overlaps: Sequence[Mapping[int, float]] = held.rebuilds if held is not None else [{}] * len(runs)
+    return tuple(map(Rebuilt, runs, scores, overlaps))
 
 
 def _score(run: Run, qrels: Qrels, plan: Plan) -> Scores:

@@ -23,6 +23,7 @@ from harness.results.differences import metric_losses
 from harness.results.existing import existing_notes, existing_stats
 from harness.results.load import closed_loops, cold_stats, load_notes, open_loops, queries_with_terms
 from harness.results.phases import phase_times
+from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
 from harness.store import holds_white_space
 from harness.timing import Latency, latency
@@ -65,10 +66,12 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Backe
         queries=schema.EvaluatedCounts(**one.scores.counts._asdict()) if one.scores is not None else None,
         metrics=_metrics(one.scores, seed),
         parity=_parity(one, seed),
+        spread=spread_stats(one),
         notes=[
             *_notes(one, dataset),
             *(load_notes(record, plan.load) if record is not None else []),
             *stage_notes(outcome, plan),
+            *rebuild_notes(outcome, plan),
         ],
     )
 

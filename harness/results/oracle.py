@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.execution.jobs import ExistingRecord
 from harness.execution.vectors import Vectors
 from harness.filtering import BoolArray
+from harness.metrics.spread import pairwise_overlap
 from harness.parity import DenseOracle, DenseRecipe, Oracle, Parity, Recipe, SparseOracle, compare_run, make_recipe
 from harness.plan import Plan
 from harness.protocols import Display, ParameterValue
@@ -37,10 +38,14 @@ _OF_RECIPES: Mapping[str, ParameterValue | None] = {
 
 
 class Held(NamedTuple):
-    """How a run relates to its oracle; ``exact`` is the oracle's own run, where that is dense."""
+    """How a run relates to its oracle; ``exact`` is the oracle's own run, where that is dense.
+
+    ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first.
+    """
 
     parity: Parity
     exact: Run | None
+    rebuilds: tuple[Mapping[int, float], ...] = ()
 
 
 class Oracles:
@@ -86,7 +91,11 @@ class Oracles:
         if self._exact.wants(label):
             self._exact.keep(label, oracle.retrieve(k), card.oracle.tolerance)
         self._display.done(label, f"{parity.tie_equivalent} of {parity.queries} queries agree with the exact reference")
-        return Held(parity, oracle.retrieve(k) if isinstance(oracle, DenseOracle) else None)
+        exact = oracle.retrieve(k)
+        rebuilds = tuple(
+            {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
+        )
+        return Held(parity, exact if isinstance(oracle, DenseOracle) else None, rebuilds)
 
     def _make(
         self,

@@ -50,6 +50,8 @@ __all__ = [
     "Report",
     "RerankingStats",
     "SearchStats",
+    "SpreadStats",
+    "SpreadValue",
     "StageStats",
 ]
 
@@ -189,6 +191,33 @@ class ParityStats(Record):
     )
 
 
+class SpreadValue(Record):
+    """One figure over several builds of the same index."""
+
+    mean: float
+    sd: float = Field(description="sample standard deviation, over builds - 1")
+    min: float
+    max: float
+
+
+class SpreadStats(Record):
+    """How far several builds lie apart. All else of a backend is of the first of them."""
+
+    builds: Count = Field(description="builds in all, the first among them; at least 2")
+    queries: Count
+    identical: dict[str, Count] = Field(
+        description="depth -> queries for which every build returned the same documents at the same ranks down to it"
+    )
+    identical_share: dict[str, float] = Field(description="depth -> `identical` of `queries`")
+    pairwise_overlap: dict[str, float] = Field(
+        description="depth -> share of common documents, mean over all pairs of builds and all queries"
+    )
+    oracle_overlap: dict[str, SpreadValue] = Field(
+        description="depth -> `parity.overlap` of each build (of dense backends the recall); empty without an oracle"
+    )
+    metrics: dict[str, SpreadValue]
+
+
 class RerankingStats(Record):
     """A second stage: candidates of the first one, in the order of new scores."""
 
@@ -245,6 +274,7 @@ class BackendResult(Record):
     queries: EvaluatedCounts | None
     metrics: dict[str, MetricValue]
     parity: ParityStats | None
+    spread: SpreadStats | None = Field(default=None, description="null unless several builds were made (`--rebuilds`)")
     notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.errors import EngineUnavailableError
+from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.protocols import (
     Capabilities,
     Clock,
@@ -84,6 +84,55 @@ class BruteForce:
 
     def close(self) -> None:
         self.closed += 1
+
+
+BUILDS_MADE = "BUILDS_MADE"
+"""Names a file to which :class:`MissesMore` adds a line, its folder, for each index that it builds."""
+
+
+class MissesMore(BruteForce):
+    """Build number n misses the best n - 1 documents of each query, as a poor graph may; build 4 finds nothing."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="sparse", exact=False, deterministic=False, reopens=False, keeps_k_prefix=True
+    )
+    build = 0
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        self.folder = folder
+        assert not list(folder.iterdir())
+        return super().open(folder, ids)
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        made = Path(os.environ[BUILDS_MADE])
+        with made.open("a", encoding="utf-8") as lines:
+            lines.write(f"{self.folder}\n")
+        self.build = len(made.read_text(encoding="utf-8").splitlines())
+        return super().index(documents, progress, clock)
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        whole = super().search(queries, 3, clock)
+        lengths = np.diff(whole.indptr)
+        place = np.arange(len(whole.rows)) - np.repeat(whole.indptr[:-1], lengths)
+        kept = place >= self.build - 1
+        indptr = np.concatenate([[0], np.cumsum(np.maximum(lengths - (self.build - 1), 0))]).astype(np.int64)
+        return whole._replace(indptr=indptr, rows=whole.rows[kept], scores=whole.scores[kept])
+
+
+class LosesDocumentsLater(MissesMore):
+    """From the second build on it does not hold row 1, and says so."""
+
+    def _missing(self, documents: Inputs) -> np.ndarray:
+        return np.array([1] if self.build > 1 else [], dtype=np.int32)
+
+
+class StumblesLater(MissesMore):
+    """Reports an error of its own in every build after the first."""
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if self.build > 1:
+            raise EngineFailureError("the graph is broken", fix="mend it")
+        return super().search(queries, k, clock)
 
 
 class DenseBruteForce(BruteForce):

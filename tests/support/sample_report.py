@@ -134,6 +134,21 @@ def _parity(oracle: str, bit_equal: int, causes: dict[str, int]) -> schema.Parit
     )
 
 
+def _value(mean: float) -> schema.SpreadValue:
+    return schema.SpreadValue(mean=mean, sd=0.0021, min=mean - 0.0025, max=mean + 0.0025)
+
+
+SPREAD = schema.SpreadStats(
+    builds=3,
+    queries=64,
+    identical={"10": 21, "1000": 0},
+    identical_share={"10": 0.328125, "1000": 0.0},
+    pairwise_overlap={"10": 0.9125, "1000": 0.99912},
+    oracle_overlap={"10": _value(0.9875), "1000": _value(0.9975)},
+    metrics={"nDCG@10": _value(0.4), "AP": _value(0.3124)},
+)
+
+
 def _backend(label: str, **fields: object) -> schema.BackendResult:
     values: dict[str, object] = {
         "name": label.partition(":")[0],
@@ -177,6 +192,7 @@ def sample_report() -> schema.Report:
             cold=COLD,
             closed_loop=[_closed(1, 1250.0), _closed(4, 2300.0)],
             parity=_parity("sparse", 40, {"ties": 1}),
+            spread=SPREAD,
         ),
         _backend(
             "lucene:model=ql",

@@ -11,12 +11,13 @@ import orjson
 from harness import environment
 from harness._version import __version__
 from harness.cache import JSON
+from harness.execution.rebuilds import builds_of
 from harness.plan import Plan, Trial
 
-__all__ = ["Conditions", "differences", "lacking", "measuring_conditions"]
+__all__ = ["Conditions", "builds_in", "differences", "lacking", "measuring_conditions"]
 
 Conditions = Mapping[str, Mapping[str, JSON]]
-"""Names to values in four groups: machine, versions, timing, limits."""
+"""Names to values in five groups: machine, versions, timing, limits, builds."""
 
 _GIBIBYTE = 1024**3
 _LIMITS = ("deadline_s", "memory_limit_bytes")
@@ -24,7 +25,10 @@ _NO_PART = ("jobs", "verify_cache", *_LIMITS)
 
 
 def measuring_conditions(plan: Plan, trial: Trial) -> Conditions:
-    """Everything beside a trial's key that its times depend on, and the limits that it ran under."""
+    """Everything beside a trial's key that its times depend on, its limits, and how often it was built.
+
+    Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
+    """
     machine, options = environment.machine(), asdict(plan.execution)
     load = asdict(plan.load) if plan.load.wanted else {}
     conditions = {
@@ -44,6 +48,7 @@ def measuring_conditions(plan: Plan, trial: Trial) -> Conditions:
             **{f"load {name}": value for name, value in load.items()},
         },
         "limits": {**{name: options[name] for name in _LIMITS}, **_outside_the_key(trial)},
+        "builds": {"builds": builds_of(trial, plan)},
     }
     read_back: Conditions = orjson.loads(orjson.dumps(conditions))  # lists for tuples, as the stored ones have them
     return read_back
@@ -58,7 +63,7 @@ def _outside_the_key(trial: Trial) -> dict[str, JSON]:
 def differences(then: Conditions, now: Conditions) -> Iterator[str]:
     """How two conditions differ, in words (``cores 8, now 2``); nothing when times taken then stand now.
 
-    Limits are left out: they have no part in times.
+    Limits and builds are left out: they have no part in times.
     """
     for group in ("machine", "versions", "timing"):
         before, after = then.get(group, {}), now[group]
@@ -69,7 +74,16 @@ def differences(then: Conditions, now: Conditions) -> Iterator[str]:
 
 def lacking(then: Conditions, now: Conditions) -> list[str]:
     """What is to be measured now and was not measured then, in words; empty when nothing is lacking."""
-    return sorted(_measured(now["timing"]) - _measured(then["timing"]))
+    found = sorted(_measured(now["timing"]) - _measured(then["timing"]))
+    first, last = builds_in(then) + 1, builds_in(now)
+    if first <= last:
+        found.append(f"build {last}" if first == last else f"builds {first} to {last}")
+    return found
+
+
+def builds_in(conditions: Conditions) -> int:
+    """How many builds were asked for of a trial under these conditions."""
+    return cast("int", conditions["builds"]["builds"])
 
 
 def _measured(timing: Mapping[str, JSON]) -> set[str]:

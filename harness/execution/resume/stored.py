@@ -13,7 +13,13 @@ from harness.cache import JSON, Cache, entry_name
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord, read_trial, write_trial
 from harness.execution.process import Finished
-from harness.execution.resume.conditions import Conditions, differences, lacking, measuring_conditions
+from harness.execution.resume.conditions import (
+    Conditions,
+    builds_in,
+    differences,
+    lacking,
+    measuring_conditions,
+)
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.key import is_kept, trial_key
 from harness.plan import Plan, Trial
@@ -51,7 +57,8 @@ class LookUp:
 
     ``key`` is None for a trial whose outcome is never stored. ``stored`` is an outcome that is used instead of running
     it, None when it runs. ``reason`` says why, ``differs`` how the conditions of ``stored`` differ from this run's.
-    ``remote`` says what it will ask of a remote model, None where it asks none.
+    ``remote`` says what it will ask of a remote model, None where it asks none. ``builds`` is how many indexes its
+    result is made of, 0 where nothing is built.
     """
 
     key: dict[str, JSON] | None
@@ -59,6 +66,7 @@ class LookUp:
     reason: str
     differs: tuple[str, ...] = field(default=())
     remote: str | None = None
+    builds: int = 0
 
     @property
     def name(self) -> str | None:
@@ -106,8 +114,8 @@ class StoredTrials:
         record, failure = outcome.record, outcome.failure
         if look_up.key is None or (failure is not None and failure.type not in (*_KEPT, *_OF_LIMITS)):
             return False
-        if failure is not None and failure.type in _OF_LIMITS and self._is_finished(look_up.key):
-            return False  # a lower limit says nothing against what finished under a higher one
+        if failure is not None and self._outlives(look_up.key, failure, outcome.conditions):
+            return False
         described = {
             "measured": outcome.measured,
             "conditions": outcome.conditions,
@@ -125,9 +133,15 @@ class StoredTrials:
         self._cache.put(KIND, look_up.key, build, about=about, state=_FINISHED if failure is None else _FAILED)
         return True
 
-    def _is_finished(self, key: Mapping[str, JSON]) -> bool:
+    def _outlives(self, key: Mapping[str, JSON], failure: Failure, conditions: Conditions) -> bool:
+        """Whether a finished outcome is stored against which the failure says nothing.
+
+        It finished under higher limits, or with fewer builds.
+        """
         stored = self._cache.read(KIND, key, _read)
-        return stored is not None and stored.failure is None
+        if stored is None or stored.failure is not None:
+            return False
+        return failure.type in _OF_LIMITS or builds_in(stored.conditions) < builds_in(conditions)
 
     def _differences(self, stored: Stored, now: Conditions) -> tuple[str, ...]:
         if stored.failure is None and not self._plan.execution.timing:
@@ -142,6 +156,8 @@ class StoredTrials:
                 return f"its stored outcome is a failure of {stored.measured}"
             if stored.failure.type in _OF_LIMITS and stored.conditions["limits"] != now["limits"]:
                 return f"it failed on {stored.measured} under other limits"
+            if builds_in(stored.conditions) > builds_in(now):
+                return f"it failed on {stored.measured} when more builds were asked for"
         elif lacks := lacking(stored.conditions, now):
             return f"its stored outcome was measured without {', '.join(lacks)}"
         elif resume is not Resume.MISSING and (failed := _failed_load(stored.record)) is not None:

@@ -1,0 +1,66 @@
+"""How far the builds of one backend lie apart: figures in one table, rankings in another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.reporting.cells import Table, figure
+from harness.results.schema import BackendResult, Report, SpreadStats, SpreadValue
+
+__all__ = ["legend_of_spread", "spread_tables"]
+
+
+def spread_tables(report: Report) -> list[Table]:
+    """Metrics and agreement with the oracle over all builds; the share of rankings that are the same in all of them."""
+    found = [(backend, backend.spread) for backend in report.backends if backend.spread is not None]
+    builds = max((spread.builds for _, spread in found), default=0)
+    figures = [row for backend, spread in found for row in _figures(backend, spread)]
+    depths = sorted({int(depth) for _, spread in found for depth in spread.pairwise_overlap})
+    named = [
+        f"{name if place == 0 else ''}@{depth}"
+        for name in ("identical", "overlap")
+        for place, depth in enumerate(depths)
+    ]
+    rankings = [_rankings(backend.label, spread, depths) for backend, spread in found]
+    return [
+        Table(f"Spread over {builds} builds", ("backend", "figure", "mean", "sd", "min", "max"), tuple(figures)),
+        Table(
+            f"Rankings of {builds} builds against one another",
+            ("backend", "queries", *named),
+            tuple(rankings),
+        ),
+    ]
+
+
+def legend_of_spread(report: Report) -> list[str]:
+    """What the columns mean; nothing where there are no such tables."""
+    if all(backend.spread is None for backend in report.backends):
+        return []
+    return [
+        "spread: over builds of the same documents; all other figures are the first build's; sd: sample standard",
+        "deviation; identical@n: share of queries with the same documents at the same first n ranks in every build;",
+        "overlap@n of builds: share of common documents, mean over all pairs of them",
+    ]
+
+
+def _figures(backend: BackendResult, spread: SpreadStats) -> Iterator[tuple[str, ...]]:
+    kind = "recall" if backend.parity is not None and backend.parity.oracle == "dense" else "oracle overlap"
+    for name, value in spread.metrics.items():
+        yield _row(backend.label, name, value)
+    for depth, value in spread.oracle_overlap.items():
+        yield _row(backend.label, f"{kind}@{depth}", value)
+
+
+def _row(label: str, figure: str, value: SpreadValue) -> tuple[str, ...]:
+    return (label, figure, *(f"{number:.4f}" for number in (value.mean, value.sd, value.min, value.max)))
+
+
+def _rankings(label: str, spread: SpreadStats, depths: list[int]) -> tuple[str, ...]:
+    names = [str(depth) for depth in depths]
+    identical = [figure(spread.identical_share.get(name), ".1%") for name in names]
+    return (
+        label,
+        f"{spread.queries:,}",
+        *identical,
+        *(figure(spread.pairwise_overlap.get(name), ".4f") for name in names),
+    )
