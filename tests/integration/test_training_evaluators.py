@@ -207,7 +207,6 @@ def test_values_after_a_training_step(tmp_path, texts):
     assert len(rows_of(tmp_path / evaluators[1].csv_file)) == 5
 
 
-@pytest.mark.skipif(find_spec("accelerate") is None, reason="the trainer needs 'accelerate', which no extra brings")
 def test_the_trainer_takes_our_evaluator(tmp_path, texts):
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
