@@ -24,3 +24,22 @@ def test_a_terminal_shows_how_far_how_fast_and_how_long() -> None:
     assert "400/1000" in page
     assert "/s " in page
     assert "0:00:0" in page
+
+
+def test_a_log_shows_now_and_then_that_a_long_phase_goes_on() -> None:
+    times = iter([0.0, 0.0, 10.0, 31.0, 40.0, 61.0, 100.0, 110.0])
+    written = io.StringIO()
+    display = ProgressDisplay(Console(file=written, force_terminal=False), clock=lambda: next(times))
+    with display:
+        section = display.section("model")
+        section.start("encode documents", 3_000)
+        for _ in range(4):
+            section.advance(300)
+        section.start("write", None)
+        section.advance(7)
+        display.done("model", "encoded")
+    assert written.getvalue().splitlines() == [
+        "model: encode documents: 600 of 3,000, 19/s, time left 0:02:04",
+        "model: encode documents: 1,200 of 3,000, 20/s, time left 0:01:32",
+        "model: encoded",
+    ]
