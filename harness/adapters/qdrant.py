@@ -27,7 +27,7 @@ class QdrantEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, existing=True
+        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, existing=True, filters=True
     )
     name = "qdrant"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from harness.adapters.qdrant_points import DENSE, TERMS
+from harness.adapters.qdrant_points import DENSE, TERMS, path_of
 from harness.adapters.qdrant_settings import QdrantSettings
 from harness.adapters.qdrant_vector_settings import DenseSettings, Quantisation, SparseSettings
 
-__all__ = ["collection_of", "search_parameters"]
+__all__ = ["collection_of", "filter_of", "search_parameters"]
 
 _DISTANCES = {"cosine": "Cosine", "dot": "Dot", "l2": "Euclid"}
 
@@ -28,6 +29,13 @@ def collection_of(models: Any, settings: QdrantSettings, dimensions: int | None)
         "shard_number": settings.server.shards,
         "replication_factor": settings.server.replicas,
     }
+
+
+def filter_of(models: Any, wanted: Mapping[str, str]) -> Any:  # noqa: ANN401 - the client is imported late
+    """The points whose payload has these values; None for all points."""
+    match, condition = models.MatchValue, models.FieldCondition
+    must = [condition(key=path_of(field), match=match(value=value)) for field, value in wanted.items()]
+    return models.Filter(must=must) if must else None
 
 
 def search_parameters(models: Any, dense: DenseSettings) -> Any:  # noqa: ANN401 - the client is imported late

@@ -20,11 +20,11 @@ from harness.adapters.address import Address
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.faults import Cause, FaultError, shown
 from harness.adapters.qdrant_address import address_of
-from harness.adapters.qdrant_client_config import collection_of, search_parameters
+from harness.adapters.qdrant_client_config import collection_of, filter_of, search_parameters
 from harness.adapters.qdrant_connect import connect
 from harness.adapters.qdrant_faults import Retrier, require_client, translated
 from harness.adapters.qdrant_graphs import in_graphs_of_server
-from harness.adapters.qdrant_points import DENSE, SCROLL, TERMS, Vector, Vectors, points_of
+from harness.adapters.qdrant_points import DENSE, SCROLL, TERMS, Vector, Vectors, path_of, payloads_of, points_of
 from harness.adapters.qdrant_settings import QdrantSettings
 from harness.adapters.qdrant_vector_settings import DenseSettings
 from harness.errors import EngineFailureError, EngineUnavailableError
@@ -72,6 +72,7 @@ class ClientStore:
         self._described, self._owns = dict(described or {}), False
         self._names = {TERMS: TERMS, DENSE: DENSE}
         self.dimensions: int | None = None
+        self._filter: Any = None
         self._models = require_client("qdrant_client.models")
         self._parameters = None if settings.dense is None else search_parameters(self._models, settings.dense)
         self._retrier = Retrier(settings.server.retry_s if address is not None else 0)
@@ -140,12 +141,34 @@ class ClientStore:
         with self.translated(lambda: f"looking for the collection '{self.collection}'"):
             return bool(self._call(lambda: self._client.collection_exists(self.collection)))
 
+    def index_fields(self, fields: Sequence[str]) -> None:
+        """Keep an index of keywords of these fields; local mode has no such indexes."""
+        if self._address is None:
+            return
+        keyword = self._models.PayloadSchemaType.KEYWORD
+        for field in fields:
+            with self.translated(lambda: f"indexing the field '{field}'"):  # noqa: B023 - used inside
+                self._call(
+                    lambda: self._client.create_payload_index(
+                        self.collection,
+                        path_of(field),  # noqa: B023 - called at once
+                        field_schema=keyword,
+                        wait=True,
+                    )
+                )
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer with points whose payload has these values."""
+        self._filter = filter_of(self._models, wanted)
+
     def upsert(self, documents: Inputs, start: int, stop: int) -> None:
-        """Store rows ``start`` to ``stop`` as points of those numbers; several threads may do so at once."""
-        point = self._models.PointStruct
+        """Store rows ``start`` to ``stop`` as points of those numbers, with their metadata as payload; several threads
+        may do so at once.
+        """
+        point, payloads = self._models.PointStruct, payloads_of(documents, start, stop)
         points = [
-            point(id=row, vector={name: self._of_client(vector) for name, vector in vectors.items()})
-            for row, vectors in points_of(documents, start, stop)
+            point(id=row, vector={name: self._of_client(vector) for name, vector in vectors.items()}, payload=payload)
+            for (row, vectors), payload in zip(points_of(documents, start, stop), payloads, strict=True)
         ]
         with self.translated(lambda: f"storing documents {start} to {stop - 1}"):
             self._call(lambda: self._client.upsert(self.collection, points, wait=True))
@@ -205,6 +228,7 @@ class ClientStore:
         return self._models.QueryRequest(
             query=self._of_client(vector),
             using=self._names[name],
+            filter=self._filter,
             params=self._parameters,
             limit=k,
             with_payload=False,
@@ -218,6 +242,7 @@ class ClientStore:
                 self.collection,
                 query=request.query,
                 using=request.using,
+                query_filter=request.filter,
                 search_params=request.params,
                 limit=request.limit,
                 with_payload=False,

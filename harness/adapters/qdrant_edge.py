@@ -18,7 +18,18 @@ from harness.adapters.existing import theirs
 from harness.adapters.qdrant_edge_config import config_of, search_parameters
 from harness.adapters.qdrant_existing import choose_vector
 from harness.adapters.qdrant_graphs import in_graphs_of_files
-from harness.adapters.qdrant_points import DENSE, SCROLL, SCROLL_VECTORS, TERMS, StoredPoint, Vector, Vectors, points_of
+from harness.adapters.qdrant_points import (
+    DENSE,
+    SCROLL,
+    SCROLL_VECTORS,
+    TERMS,
+    StoredPoint,
+    Vector,
+    Vectors,
+    path_of,
+    payloads_of,
+    points_of,
+)
 from harness.adapters.qdrant_settings import QdrantSettings
 from harness.disk import copy_folder
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
@@ -42,6 +53,7 @@ class EdgeStore:
     def __init__(self, client: ModuleType, folder: Path, settings: QdrantSettings) -> None:
         self._client, self._folder, self._settings = client, folder, settings
         self._shard: Any = None
+        self._filter: Any = None
         self._names, self._measured = {TERMS: TERMS, DENSE: DENSE}, folder
         self._parameters = None if settings.dense is None else search_parameters(client, settings.dense)
         self.dimensions: int | None = None
@@ -125,12 +137,25 @@ class EdgeStore:
             if offset is None:
                 return
 
+    def index_fields(self, fields: Sequence[str]) -> None:
+        """Keep an index of keywords of these fields; graphs that are made later get links for filtered searches."""
+        keyword = self._client.PayloadSchemaType.Keyword
+        for field in fields:
+            with _translated(lambda: f"indexing the field '{field}'"):  # noqa: B023 - used inside
+                self._shard.update(self._client.UpdateOperation.create_field_index(path_of(field), keyword))
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer with points whose payload has these values."""
+        match, condition = self._client.MatchValue, self._client.FieldCondition
+        must = [condition(key=path_of(field), match=match(value)) for field, value in wanted.items()]
+        self._filter = self._client.Filter(must=must) if must else None
+
     def upsert(self, documents: Inputs, start: int, stop: int) -> None:
-        """Store rows ``start`` to ``stop`` as points of those numbers."""
-        point = self._client.Point
+        """Store rows ``start`` to ``stop`` as points of those numbers, with their metadata as payload."""
+        point, payloads = self._client.Point, payloads_of(documents, start, stop)
         points = [
-            point(row, {name: self._of_client(vector) for name, vector in vectors.items()})
-            for row, vectors in points_of(documents, start, stop)
+            point(row, {name: self._of_client(vector) for name, vector in vectors.items()}, payload)
+            for (row, vectors), payload in zip(points_of(documents, start, stop), payloads, strict=True)
         ]
         with _translated(lambda: f"storing documents {start} to {stop - 1}"):
             self._shard.update(self._client.UpdateOperation.upsert_points(points))
@@ -170,6 +195,7 @@ class EdgeStore:
         return self._client.QueryRequest(
             limit=k,
             query=self._client.Query.Nearest(self._of_client(vector), using=self._names[name]),
+            filter=self._filter,
             params=self._parameters,
             with_payload=False,
             with_vector=False,

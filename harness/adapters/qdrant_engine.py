@@ -20,6 +20,7 @@ from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.qdrant_search import search_in_batches, search_one_by_one
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
 from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_store
+from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocumentsError, RejectedInputError
 from harness.protocols import (
     Capabilities,
@@ -118,6 +119,8 @@ class PointsEngine:
             raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
         require_announced_ids(documents, self._ids)
         store.make(self.require(documents, "document", None))
+        if documents.metadata is not None:
+            store.index_fields(documents.metadata.column_names)
         started = clock()
         self._send(store, documents, progress)
         sent = clock()
@@ -126,6 +129,7 @@ class PointsEngine:
         store.flush()
         ready = clock()
         missing = self._missing(store, len(documents))
+        save_fields(self._folder, documents.metadata)
         write_manifest(self._folder, self.name, self._parameters, documents.ids)
         self._indexed = True
         indexed = len(documents) - len(missing)
@@ -173,6 +177,12 @@ class PointsEngine:
         held = np.zeros(documents, dtype=bool)
         held[np.fromiter(store.rows(), dtype=np.int64)] = True
         return np.flatnonzero(~held).astype(np.int32)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Filter by payload; raises RejectedInputError for a field that was not indexed."""
+        store = self._opened()
+        require_fields(self._folder, wanted)
+        store.restrict(wanted)
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` of each query; ``transfer_ns`` is the time from Qdrant's list of Python hits to arrays.

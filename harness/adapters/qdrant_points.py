@@ -6,10 +6,23 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+from harness.adapters.stored_metadata import records_of
 from harness.protocols import Inputs
 from harness.types import SparseVectors
 
-__all__ = ["DENSE", "SCROLL", "SCROLL_VECTORS", "TERMS", "StoredPoint", "Vector", "Vectors", "points_of", "query_of"]
+__all__ = [
+    "DENSE",
+    "SCROLL",
+    "SCROLL_VECTORS",
+    "TERMS",
+    "StoredPoint",
+    "Vector",
+    "Vectors",
+    "path_of",
+    "payloads_of",
+    "points_of",
+    "query_of",
+]
 
 TERMS = "terms"
 """The name of the sparse vector in a collection."""
@@ -55,6 +68,18 @@ def points_of(documents: Inputs, start: int, stop: int) -> Iterator[tuple[int, V
         columns[DENSE] = iter(documents.dense[start:stop].tolist())
     for row, vectors in enumerate(zip(*columns.values(), strict=True), start):
         yield row, dict(zip(columns, vectors, strict=True))
+
+
+def payloads_of(documents: Inputs, start: int, stop: int) -> list[dict[str, str] | None]:
+    """The metadata of the rows ``start`` to ``stop`` as payloads; None for a document without any."""
+    if documents.metadata is None:
+        return [None] * (stop - start)
+    return [record or None for record in records_of(documents.metadata, start, stop)]
+
+
+def path_of(field: str) -> str:
+    """The name of a payload's field as a path: in quotes, so that a dot or a bracket in it is not taken apart."""
+    return f'"{field}"'
 
 
 def query_of(queries: Inputs, query: int) -> Vectors:

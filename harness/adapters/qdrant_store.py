@@ -30,8 +30,14 @@ class QdrantStore(Protocol):
     def make(self, dimensions: int | None) -> None:
         """Make the empty collection, for dense vectors of ``dimensions`` (None: for none)."""
 
+    def index_fields(self, fields: Sequence[str]) -> None:
+        """Keep an index of keywords of these fields of the payloads; called before there are points."""
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer with points whose payload has these values; with all points for none."""
+
     def upsert(self, documents: Inputs, start: int, stop: int) -> None:
-        """Store rows ``start`` to ``stop`` as points of those numbers."""
+        """Store rows ``start`` to ``stop`` as points of those numbers, with their metadata as payload."""
 
     def optimise(self) -> bool:
         """Run the optimisers that are due; False when there was nothing to do."""

@@ -20,6 +20,8 @@ SECTIONS = {"d1": "news", "d2": "news", "d3": "garden", "d4": "garden", "d6": "g
 BACKENDS = ["csr", "flat:model=random"]
 if importlib.util.find_spec("chromadb") is not None:
     BACKENDS.append("chroma:model=random")
+if importlib.util.find_spec("qdrant_edge") is not None:
+    BACKENDS.append("qdrant-dense:model=random")
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("PATCH", r"/collections/([^/]+)", "update"),
     ("DELETE", r"/collections/([^/]+)", "delete"),
     ("PUT", r"/collections/([^/]+)/points", "upsert"),
+    ("PUT", r"/collections/([^/]+)/index", "field_index"),
     ("POST", r"/collections/([^/]+)/points/count", "count"),
     ("POST", r"/collections/([^/]+)/points/scroll", "scroll"),
     ("POST", r"/collections/([^/]+)/points/query", "query"),
@@ -200,6 +201,12 @@ class Stub(FaultyServer):
         held.held.update(point["id"] for point in kept)
         return {"operation_id": self.calls["upsert"], "status": "completed"}
 
+    def _field_index(self, name: str, body: Any) -> Any:
+        schema = {"keyword": qdrant_edge.PayloadSchemaType.Keyword}[body["field_schema"]]
+        for shard in self._held(name).shards:
+            shard.update(qdrant_edge.UpdateOperation.create_field_index(body["field_name"], schema))
+        return {"operation_id": 0, "status": "completed"}
+
     def _count(self, name: str, _body: Any) -> Any:
         held = self._held(name)
         return {"count": sum(shard.count(qdrant_edge.CountRequest(exact=True)) for shard in held.shards)}
@@ -218,7 +225,12 @@ class Stub(FaultyServer):
         nearest = asked.get("nearest", asked) if isinstance(asked, dict) else asked
         query = qdrant_edge.Query.Nearest(_vector(nearest), using=body["using"])
         request = qdrant_edge.QueryRequest(
-            limit=body["limit"], query=query, params=_parameters(body), with_payload=False, with_vector=False
+            limit=body["limit"],
+            query=query,
+            filter=_filter(body.get("filter")),
+            params=_parameters(body),
+            with_payload=False,
+            with_vector=False,
         )
         hits = [hit for shard in held.shards for hit in shard.query(request)]
         near_first = held.dense.get(body["using"], {}).get("distance") == "Euclid"
@@ -265,6 +277,14 @@ def _dense(wanted: Mapping[str, Any]) -> Any:
 def _parameters(body: Mapping[str, Any]) -> Any:
     params = body.get("params") or {}
     return qdrant_edge.SearchParams(hnsw_ef=params.get("hnsw_ef"), exact=params.get("exact") or False)
+
+
+def _filter(wanted: Mapping[str, Any] | None) -> Any:
+    conditions = [
+        qdrant_edge.FieldCondition(key=one["key"], match=qdrant_edge.MatchValue(one["match"]["value"]))
+        for one in (wanted or {}).get("must") or []
+    ]
+    return qdrant_edge.Filter(must=conditions) if conditions else None
 
 
 def _vectors(record: Any) -> Any:
