@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from harness.errors import ResultError
 from harness.reporting.render import render
-from harness.results.schema import BackendResult, ClosedLoopStats, OpenLoopStats, Report, SearchStats
+from harness.results.schema import BackendResult, ClosedLoopStats, OpenLoopStats, Report, SearchStats, SpreadValue
 from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
 from harness.types import Qrels, Queries, Run
 
@@ -98,6 +98,23 @@ class Comparison:
 
         rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.backends if b.parity}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def spread(self) -> pd.DataFrame:
+        """Spread over builds: one row a backend and figure (a metric, or the overlap with its oracle at a depth).
+
+        Columns mean, sd, min and max; no rows where no backend was built several times.
+        """
+        import pandas as pd
+
+        rows = {}
+        for backend in self.report.backends:
+            if backend.spread is None:
+                continue
+            overlaps = {f"oracle overlap@{depth}": value for depth, value in backend.spread.oracle_overlap.items()}
+            for figure, value in {**backend.spread.metrics, **overlaps}.items():
+                rows[backend.label, figure] = value.model_dump()
+        index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "figure"])
+        return pd.DataFrame(list(rows.values()), index=index, columns=list(SpreadValue.model_fields))
 
     def timings(self) -> pd.DataFrame:
         """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named.

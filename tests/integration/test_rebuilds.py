@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 from pathlib import Path
 
 import pytest
 from engines_for_tests import BUILDS_MADE
-from small_world import write_cards, write_collection
+from small_world import DOCUMENTS, write_cards, write_collection
 
 import harness
 from harness.api import plan_for, preview
@@ -37,6 +39,7 @@ def collection(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def cards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     engines = {"poor": "MissesMore", "good": "BruteForce", "losing": "LosesDocumentsLater", "broken": "StumblesLater"}
+    engines |= {"forgetful": "ForgetsItsFilter"}
     return write_cards(tmp_path_factory.mktemp("cards"), **engines)
 
 
@@ -63,6 +66,7 @@ def test_each_build_has_a_folder_of_its_own_and_the_first_is_the_result(
     assert not any(Path(folder).exists() for folder in folders(made))
     made.unlink()
     (alone,) = compare(collection, cards).report.backends
+    assert compare(collection, cards).spread().empty
     assert (alone.spread, alone.metrics, alone.parity) == (None, backend.metrics, backend.parity)
     assert backend.parity is not None
     assert backend.parity.identical == 4, "later builds miss documents, and are not the result"
@@ -82,6 +86,10 @@ def test_the_spread_is_that_of_runs_which_miss_one_more_document_each(collection
     assert found.oracle_overlap["3"].model_dump() == pytest.approx(in_words(overlaps))
     assert found.metrics["R@3"].model_dump() == pytest.approx(in_words([1.0, 1 / 6, 1 / 6]))
     assert set(found.metrics) == {"nDCG@10", "R@3"}
+    frame = compared.spread()
+    assert frame.loc[("poor", "R@3"), "mean"] == found.metrics["R@3"].mean
+    assert frame.loc[("poor", "oracle overlap@3"), "sd"] == found.oracle_overlap["3"].sd
+    assert [*frame.index.names, *frame.columns] == ["backend", "figure", "mean", "sd", "min", "max"]
 
 
 def in_words(values: list[float]) -> dict[str, float]:
@@ -174,6 +182,21 @@ def test_a_build_that_loses_documents_fails(collection: Path, cards: Path) -> No
     assert backend.error is not None
     assert backend.error.type == "LostDocumentsError"
     assert backend.error.message.startswith("build 2 of 2: the engine lost 1 documents that are not empty: d2")
+
+
+def test_a_build_that_ignores_the_filter_fails(collection: Path, cards: Path) -> None:
+    records = [
+        {"_id": name, "text": text, "metadata": {"odd": str(name in ("d1", "d3", "d5"))}}
+        for name, text in DOCUMENTS.items()
+    ]
+    (collection / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (once,) = compare(collection, cards, "forgetful", filter="odd=True").report.backends
+    assert once.error is None
+    Path(os.environ[BUILDS_MADE]).unlink()
+    (backend,) = compare(collection, cards, "forgetful", filter="odd=True", rebuilds=2).report.backends
+    assert backend.error is not None
+    assert backend.error.type == "RankingError"
+    assert backend.error.message.startswith("build 2 of 2: 4 of 6 hits do not match the filter odd=True")
 
 
 def test_a_failure_of_many_builds_is_none_of_few(collection: Path, cards: Path, made: Path) -> None:

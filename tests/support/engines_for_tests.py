@@ -135,6 +135,32 @@ class StumblesLater(MissesMore):
         return super().search(queries, k, clock)
 
 
+class ForgetsItsFilter(BruteForce):
+    """Returns only what matches in its first build, and everything in the others."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="sparse", exact=True, deterministic=False, reopens=False, keeps_k_prefix=True, filters=True
+    )
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        assert documents.metadata is not None
+        self.metadata = documents.metadata
+        return super().index(documents, progress, clock)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        assert self.documents is not None
+        made = Path(os.environ[BUILDS_MADE])
+        if made.exists():
+            return
+        made.touch()
+        matching = np.ones(self.metadata.num_rows, dtype=bool)
+        for field, value in wanted.items():
+            matching &= np.array([found == value for found in self.metadata.column(field).to_pylist()])
+        vectors = self.documents.to_scipy().copy()
+        vectors.data *= np.repeat(matching, np.diff(vectors.indptr))
+        self.documents = SparseVectors.from_scipy(vectors)
+
+
 class DenseBruteForce(BruteForce):
     """The same over dense vectors, by their dot product; what has no positive score is no hit."""
 
