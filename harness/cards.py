@@ -19,9 +19,10 @@ if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that ans
 
 __all__ = ["BackendCard", "DatasetCard", "Existing", "Oracle", "Parameter", "read_backend_card", "read_dataset_card"]
 
-OracleKind = Literal["sparse", "lucene", "dense", "none"]
+OracleKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
-_ENCODERS = ("bm25", "dense", "splade", "none")
+_ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
+_ENCODER_OF_ORACLE = {"dense": "dense", "hybrid": "bm25+dense"}
 _FIELDS = ("title", "text")
 _SIMILARITIES = ("cosine", "dot", "l2")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -151,14 +152,17 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
         table.problem(
             f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"
         )
-    if card.oracle.kind != "none" and (card.oracle.kind == "dense") != (card.encoder == "dense"):
+    wanted = _ENCODER_OF_ORACLE.get(card.oracle.kind)
+    fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_ORACLE.values()
+    if card.oracle.kind != "none" and not fits:
         table.problem(f"'oracle.kind' is '{card.oracle.kind}', but 'encoder' is '{card.encoder}'")
     similarity = card.parameters.get("similarity")
-    if card.oracle.kind == "dense" and (
+    if card.oracle.kind in _ENCODER_OF_ORACLE and (
         similarity is None or not set() < set(similarity.choices) <= set(_SIMILARITIES)
     ):
         table.problem(
-            f"'oracle.kind' is 'dense': it needs the parameter 'similarity', with choices of {', '.join(_SIMILARITIES)}"
+            f"'oracle.kind' is '{card.oracle.kind}': it needs the parameter 'similarity', with choices of "
+            f"{', '.join(_SIMILARITIES)}"
         )
 
 
@@ -215,7 +219,7 @@ def _name(table: Table, path: Path) -> str:
 
 
 def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
-    kind = table.choice("kind", ("sparse", "lucene", "dense", "none"))
+    kind = table.choice("kind", ("sparse", "lucene", "dense", "hybrid", "none"))
     tolerance = table.optional("tolerance", float) or 0.0
     if not 0 <= tolerance < 1:
         table.problem(f"'oracle.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")

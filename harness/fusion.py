@@ -29,7 +29,7 @@ from harness import ranking
 from harness.errors import RankingError, UsageError
 from harness.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run
 
-__all__ = ["DEFAULT_RRF_K", "Weights", "dbsf", "min_max", "rrf"]
+__all__ = ["DEFAULT_RRF_K", "Weights", "comb_sum", "dbsf", "min_max", "rrf"]
 
 DEFAULT_RRF_K = 60.0
 """The constant of the paper, which found results to depend little on it."""
@@ -50,13 +50,17 @@ def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = Non
     return _fuse(runs, weights, lambda run: 1.0 / (k + _ranks(run)))
 
 
+def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
+    """Weighted sum of scores as they are. CombSUM: Fox and Shaw, TREC-2, 1994."""
+    return _fuse(runs, weights, _finite)
+
+
 def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """Weighted sum of scores brought to [0, 1]: ``score(d) = sum over runs of w · (s - min) / (max - min)``.
 
     Minimum and maximum are those of the query's hits in that run: so the last hit of a list gets 0, as a document that
     was not returned does. Where all hits of a query score the same (one hit, above all) each gets 1: the list tells
-    them from the documents that it lacks, and not from one another. CombSUM: Fox and Shaw, TREC-2, 1994; over
-    normalised scores: Lee, SIGIR 1997.
+    them from the documents that it lacks, and not from one another. CombSUM over normalised scores: Lee, SIGIR 1997.
     """
 
     def normalised(run: Run) -> Float64Array:

@@ -92,8 +92,10 @@ class Parameter:
 @cache
 def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     """What every card with ``encoder`` has, whether it says so or not; nothing for ``none`` and unknown encoders."""
-    values = read_document(_OF_ENCODERS).values
-    wanted = {**values.get(encoder, {}), **(values[_OF_MODELS] if encoder in ("dense", "splade") else {})}
+    values, parts = read_document(_OF_ENCODERS).values, encoder.split("+")
+    wanted = {name: content for part in parts for name, content in values.get(part, {}).items()}
+    if not {"dense", "splade"}.isdisjoint(parts):
+        wanted |= values[_OF_MODELS]
     return declared(wanted, "encoder", _OF_ENCODERS)
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from harness.analysis import analyzer_names
 from harness.backend_spec import with_components
-from harness.encoders.settings import DEFAULT_MODEL, MODEL_ENCODERS, Settings
+from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import UnknownNameError, UsageError
 from harness.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
 from harness.filtering import parse_filter
@@ -264,7 +264,7 @@ def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) ->
     parameters = dict(spec.parameters)
     if parameters.get("analyzer") == "":
         parameters["analyzer"] = default_analyzer
-    if spec.card is not None and spec.card.encoder == "dense" and parameters["model"] == "":
+    if spec.card is not None and model_encoder(spec.card.encoder) == "dense" and parameters["model"] == "":
         parameters["model"] = DEFAULT_MODEL
     if "threads" in parameters and "threads" not in spec.given:
         parameters["threads"] = request.threads
@@ -280,7 +280,7 @@ def _check_model(trial: Trial) -> None:
         require_sense(trial.spec.name, trial.parameters)
         return
     card = trial.spec.card
-    encoder = next((name for name in MODEL_ENCODERS if card is not None and name == card.encoder), None)
+    encoder = model_encoder(card.encoder) if card is not None else None
     if encoder is None:
         return
     try:

@@ -30,8 +30,11 @@ __all__ = [
     "EngineInfo",
     "ExistingIndex",
     "Filtering",
+    "Fusing",
+    "Hits",
     "Identified",
     "IndexReport",
+    "InputKind",
     "Inputs",
     "ParameterValue",
     "Progress",
@@ -40,6 +43,7 @@ __all__ = [
 ]
 
 ParameterValue = str | int | float | bool
+InputKind = Literal["text", "sparse", "dense", "hybrid"]
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
 
@@ -71,8 +75,8 @@ class Display(Protocol):
 class Capabilities:
     """What an engine can do. The contract suite tests what is declared, and requires a minimum."""
 
-    input: Literal["text", "sparse", "dense"]
-    """Which column of :class:`Inputs` the engine reads."""
+    input: InputKind
+    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``."""
     exact: bool
     """True when the engine computes its scoring function over all documents, without approximation."""
     deterministic: bool
@@ -95,7 +99,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Documents or queries as an engine takes them: always ids, and the column its capabilities name.
+    """Documents or queries as an engine takes them: always ids, and the columns its capabilities name.
 
     ``texts`` is an Arrow string column, ``sparse`` CSR rows, ``dense`` a C-contiguous float32 (n, d) array.
     ``metadata`` are the fields of documents that searches will be filtered by: a table of string columns, null where a
@@ -260,6 +264,25 @@ class ExistingIndex(Protocol):
         """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
 
         Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
+        """
+
+
+class Hits(NamedTuple):
+    """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """What an engine has besides that fuses several ranked lists itself: it can be asked for each of them."""
+
+    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
+        """The lists that a search of these queries fuses, in the engine's own order, by the column of ``queries``.
+
+        Each is asked for by itself, after everything was measured. Raises as ``search`` does.
         """
 
 

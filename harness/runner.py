@@ -51,6 +51,7 @@ _HASHES = "hashes.json"
 _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "sparse": ("bm25", "splade"),
     "dense": ("dense",),
+    "hybrid": ("bm25+dense",),
     "text": ("bm25", "splade", "dense", "none"),
 }
 """What a card may name for an engine of each kind of input; of texts, encoders are the oracle's."""
@@ -247,7 +248,7 @@ class _Trials:
         taken = capabilities.input
         if card.encoder not in _ENCODERS_FOR[taken]:
             raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
-        vectors = self.encodings.vectors(trial, weights=taken == "sparse" or _weighed_by_oracle(trial))
+        vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
         if trial.existing and not capabilities.existing:
             raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
@@ -316,14 +317,14 @@ class _Trials:
 
     def _job(self, trial: Trial, card: BackendCard, vectors: Vectors | None, index_folder: Path) -> TrialJob:
         timed = self.plan.execution.timing
-        folders = vectors.folders if vectors is not None else None
+        folders = vectors.folders if vectors is not None else ()
         return TrialJob(
             engine=card.engine,
             parameters=dict(trial.parameters),
             corpus=str(self.inputs.corpus),
             queries=str(self.inputs.queries),
-            document_vectors=str(folders.documents) if folders is not None else None,
-            query_vectors=str(folders.queries) if folders is not None else None,
+            document_vectors=tuple(str(one.documents) for one in folders),
+            query_vectors=tuple(str(one.queries) for one in folders),
             dimensions=vectors.dimensions if vectors is not None else 0,
             index_folder=str(index_folder),
             k=self.plan.request.k,
@@ -339,7 +340,7 @@ class _Trials:
 def _weighed_by_oracle(trial: Trial) -> bool:
     """Whether the trial's oracle is made of BM25 weights, whatever its engine reads."""
     card = trial.spec.card
-    return card is not None and card.oracle.kind == "sparse" and card.oracle.applies(trial.parameters)
+    return card is not None and card.oracle.kind in ("sparse", "hybrid") and card.oracle.applies(trial.parameters)
 
 
 def _now_utc() -> str:

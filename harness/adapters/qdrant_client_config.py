@@ -7,9 +7,15 @@ from typing import Any
 
 from harness.adapters.qdrant_points import DENSE, TERMS, path_of
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.adapters.qdrant_vector_settings import DenseSettings, Quantisation, SparseSettings
+from harness.adapters.qdrant_vector_settings import (
+    QDRANT_RRF_K,
+    DenseSettings,
+    FusionSettings,
+    Quantisation,
+    SparseSettings,
+)
 
-__all__ = ["collection_of", "filter_of", "search_parameters"]
+__all__ = ["collection_of", "filter_of", "fusion_of", "search_parameters"]
 
 _DISTANCES = {"cosine": "Cosine", "dot": "Dot", "l2": "Euclid"}
 
@@ -50,6 +56,13 @@ def search_parameters(models: Any, dense: DenseSettings) -> Any:  # noqa: ANN401
             ignore=quantisation.ignore, rescore=quantisation.rescore, oversampling=quantisation.oversampling
         ),
     )
+
+
+def fusion_of(models: Any, fusion: FusionSettings) -> Any:  # noqa: ANN401 - the client is imported late
+    """How lists are fused; servers before 1.16 do not know a constant, so that Qdrant's own is left out."""
+    if fusion.method == "rrf" and fusion.rrf_k != QDRANT_RRF_K:
+        return models.RrfQuery(rrf=models.Rrf(k=fusion.rrf_k))
+    return models.FusionQuery(fusion=models.Fusion(fusion.method))
 
 
 def _sparse(models: Any, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is imported late

@@ -20,7 +20,7 @@ from harness.adapters.address import Address
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.faults import Cause, FaultError, shown
 from harness.adapters.qdrant_address import address_of
-from harness.adapters.qdrant_client_config import collection_of, filter_of, search_parameters
+from harness.adapters.qdrant_client_config import collection_of, filter_of, fusion_of, search_parameters
 from harness.adapters.qdrant_connect import connect
 from harness.adapters.qdrant_faults import Retrier, require_client, translated
 from harness.adapters.qdrant_graphs import in_graphs_of_server
@@ -229,11 +229,29 @@ class ClientStore:
             query=self._of_client(vector),
             using=self._names[name],
             filter=self._filter,
-            params=self._parameters,
+            params=self._parameters if name == DENSE else None,
             limit=k,
             with_payload=False,
             with_vector=False,
         )
+
+    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
+        models, fusion = self._models, self._settings.fusion
+        if fusion is None:
+            raise AssertionError("a fusion without its settings")
+        prefetch = [
+            models.Prefetch(
+                query=self._of_client(vector),
+                using=self._names[name],
+                params=self._parameters if name == DENSE else None,
+                limit=fusion.candidates,
+                filter=self._filter,
+            )
+            for name, vector in vectors.items()
+        ]
+        method = fusion_of(models, fusion)
+        return models.QueryRequest(prefetch=prefetch, query=method, limit=k, with_payload=False, with_vector=False)
 
     def query(self, request: Any) -> list[Any]:  # noqa: ANN401
         """Hits of a query, best first, each with ``id`` and ``score``; raises FaultError."""
@@ -242,6 +260,7 @@ class ClientStore:
                 self.collection,
                 query=request.query,
                 using=request.using,
+                prefetch=request.prefetch,
                 query_filter=request.filter,
                 search_params=request.params,
                 limit=request.limit,

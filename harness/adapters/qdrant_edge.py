@@ -196,10 +196,27 @@ class EdgeStore:
             limit=k,
             query=self._client.Query.Nearest(self._of_client(vector), using=self._names[name]),
             filter=self._filter,
-            params=self._parameters,
+            params=self._parameters if name == DENSE else None,
             with_payload=False,
             with_vector=False,
         )
+
+    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
+        client, fusion = self._client, self._settings.fusion
+        if fusion is None:
+            raise AssertionError("a fusion without its settings")
+        prefetches = [
+            client.Prefetch(
+                fusion.candidates,
+                query=client.Query.Nearest(self._of_client(vector), using=self._names[name]),
+                filter=self._filter,
+                params=self._parameters if name == DENSE else None,
+            )
+            for name, vector in vectors.items()
+        ]
+        method = client.Fusion.Rrf(fusion.rrf_k) if fusion.method == "rrf" else client.Fusion.Dbsf()
+        return client.QueryRequest(limit=k, query=method, prefetches=prefetches, with_payload=False, with_vector=False)
 
     def query(self, request: Any) -> list[Any]:  # noqa: ANN401
         """Hits of a query, best first, each with ``id`` and ``score``; errors are the caller's to translate."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.manifest import check_manifest, write_manifest
-from harness.adapters.qdrant_search import search_in_batches, search_one_by_one
+from harness.adapters.qdrant_search import Ask, search_in_batches, search_one_by_one
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
 from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_store
 from harness.adapters.stored_metadata import require_fields, save_fields
@@ -195,10 +195,14 @@ class PointsEngine:
             raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
         require_positive_k(k)
         self.require(queries, "query", store.dimensions)
+        ask = store.request if self._settings.fusion is None else store.fused
+        return self._search(store, queries, k, clock, ask)
+
+    def _search(self, store: QdrantStore, queries: Inputs, k: int, clock: Clock, ask: Ask) -> SearchResult:
         limit, batch = min(k, max(1, len(self._ids))), self._settings.server.search_batch
         if batch > 1:
-            return search_in_batches(cast("BatchingStore", store), queries, limit, batch, clock, self.columns)
-        return search_one_by_one(store, queries, limit, clock, self.columns)
+            return search_in_batches(cast("BatchingStore", store), queries, limit, batch, clock, self.columns, ask)
+        return search_one_by_one(store, queries, limit, clock, self.columns, ask)
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Rows and scores of hits."""

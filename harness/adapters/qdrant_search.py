@@ -6,24 +6,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.adapters.hits import HitCollector
-from harness.adapters.qdrant_points import query_of
+from harness.adapters.qdrant_points import Vectors, query_of
 from harness.adapters.qdrant_store import BatchingStore, QdrantStore
 from harness.protocols import Clock, Inputs, SearchResult
 from harness.types import Float32Array, Int32Array
 
-__all__ = ["search_in_batches", "search_one_by_one"]
+__all__ = ["Ask", "search_in_batches", "search_one_by_one"]
 
 Columns = Callable[[Sequence[Any]], tuple[Int32Array, Float32Array]]
 """Rows and scores of the client's hits."""
+Ask = Callable[[Vectors, int], Any]
+"""The vectors of a query, and how many hits it may have, to a query in the client's own form."""
 
 
-def search_one_by_one(store: QdrantStore, queries: Inputs, limit: int, clock: Clock, columns: Columns) -> SearchResult:
+def search_one_by_one(
+    store: QdrantStore, queries: Inputs, limit: int, clock: Clock, columns: Columns, ask: Ask
+) -> SearchResult:
     """One call for each query that has a vector."""
     collector, repeated = HitCollector(len(queries)), store.repeated
     query = 0
     with store.translated(lambda: f"searching for query '{queries.ids[query]}'"):
         for query in range(len(queries)):
-            request = _request(store, queries, query, limit)
+            request = _request(ask, queries, query, limit)
             started = clock()
             hits = store.query(request) if request is not None else []
             searched = clock()
@@ -34,13 +38,13 @@ def search_one_by_one(store: QdrantStore, queries: Inputs, limit: int, clock: Cl
 
 
 def search_in_batches(
-    store: BatchingStore, queries: Inputs, limit: int, size: int, clock: Clock, columns: Columns
+    store: BatchingStore, queries: Inputs, limit: int, size: int, clock: Clock, columns: Columns, ask: Ask
 ) -> SearchResult:
     """Every call answers up to ``size`` queries; each of them is given an equal share of the call's time."""
     collector, repeated = HitCollector(len(queries)), store.repeated
     for start in range(0, len(queries), size):
         stop = min(start + size, len(queries))
-        requests = [_request(store, queries, query, limit) for query in range(start, stop)]
+        requests = [_request(ask, queries, query, limit) for query in range(start, stop)]
         sent = [request for request in requests if request is not None]
         last = queries.ids[stop - 1]
         with store.translated(lambda: f"searching for queries '{queries.ids[start]}' to '{last}'"):  # noqa: B023 - used inside
@@ -54,7 +58,7 @@ def search_in_batches(
     return collector.result(repeated_calls=store.repeated - repeated, queries_per_call=size)
 
 
-def _request(store: QdrantStore, queries: Inputs, query: int, limit: int) -> Any:  # noqa: ANN401
+def _request(ask: Ask, queries: Inputs, query: int, limit: int) -> Any:  # noqa: ANN401
     """A query in the client's own form; None for one without a vector."""
     vectors = query_of(queries, query)
-    return store.request(vectors, limit) if vectors else None
+    return ask(vectors, limit) if vectors else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.adapters.existing import source_folder
-from harness.adapters.qdrant_vector_settings import DenseSettings, SparseSettings, unless_negative
+from harness.adapters.qdrant_vector_settings import DenseSettings, FusionSettings, SparseSettings, unless_negative
 from harness.errors import RejectedInputError, UnknownNameError
 from harness.protocols import ParameterValue
 
@@ -19,6 +19,7 @@ FREE_ON_REOPENING = (
     *("url", "transport", "grpc_port", "api_key_env", "keep"),
     *("timeout_s", "retry_s", "upload_threads", "search_batch"),
     *("hnsw_ef", "exact", "rescore", "oversampling", "ignore_quantization"),
+    *("fusion", "rrf_k", "candidates"),
 )
 """Parameters that do not change what an index holds."""
 
@@ -95,7 +96,8 @@ class ExistingQdrant:
 class QdrantSettings:
     """What a card of Qdrant declares for the engine; None leaves a setting to the engine.
 
-    ``sparse`` and ``dense`` say which vectors a point has: None for those that it has not.
+    ``sparse`` and ``dense`` say which vectors a point has: None for those that it has not. ``fusion`` is set for a
+    hybrid of both.
     """
 
     mode: str
@@ -111,6 +113,7 @@ class QdrantSettings:
     threads: int
     server: ServerSettings
     existing: ExistingQdrant | None
+    fusion: FusionSettings | None = None
 
     @classmethod
     def of(
@@ -119,6 +122,7 @@ class QdrantSettings:
         *,
         sparse: SparseSettings | None = None,
         dense: DenseSettings | None = None,
+        fusion: FusionSettings | None = None,
     ) -> QdrantSettings:
         """From the card's complete parameters, -1 meaning "left to the engine".
 
@@ -140,6 +144,7 @@ class QdrantSettings:
             threads=int(parameters["threads"]),
             server=ServerSettings.of(parameters),
             existing=ExistingQdrant.of(parameters, mode) if parameters.get("existing") else None,
+            fusion=fusion,
         )
 
     @property

@@ -57,6 +57,9 @@ class QdrantStore(Protocol):
     def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
         """A query in the client's own form: for the nearest points to its only vector."""
 
+    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
+        """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
+
     def query(self, request: Any) -> list[Any]:  # noqa: ANN401
         """Hits, best first, each with ``id`` and ``score``."""
 

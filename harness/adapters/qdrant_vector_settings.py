@@ -10,9 +10,19 @@ from harness.errors import RejectedInputError, UnknownNameError
 from harness.protocols import ParameterValue
 from harness.types import Similarity
 
-__all__ = ["DATATYPES", "DenseSettings", "Quantisation", "SparseSettings", "unless_negative"]
+__all__ = [
+    "DATATYPES",
+    "QDRANT_RRF_K",
+    "DenseSettings",
+    "FusionSettings",
+    "Quantisation",
+    "SparseSettings",
+    "unless_negative",
+]
 
 DATATYPES = ("float32", "float16", "uint8")
+QDRANT_RRF_K = 2
+"""Qdrant's own default, which servers of any version know without being told."""
 _OF_QUANTISATION: Mapping[str, ParameterValue] = {
     "quantile": -1.0,
     "compression": "",
@@ -43,13 +53,16 @@ class SparseSettings:
     full_scan_threshold: int | None = None
 
     @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue]) -> SparseSettings:
-        """From the card's complete parameters; raises UnknownNameError."""
+    def of(cls, parameters: Mapping[str, ParameterValue], *, prefix: str = "") -> SparseSettings:
+        """From the card's complete parameters; raises UnknownNameError.
+
+        ``prefix`` begins the names of those that a dense vector beside it has too.
+        """
         return cls(
             idf=bool(parameters["idf"]),
-            datatype=_datatype(parameters),
-            on_disk=bool(parameters["on_disk"]),
-            full_scan_threshold=unless_negative(parameters["full_scan_threshold"]),
+            datatype=_datatype(parameters, f"{prefix}datatype"),
+            on_disk=bool(parameters[f"{prefix}on_disk"]),
+            full_scan_threshold=unless_negative(parameters[f"{prefix}full_scan_threshold"]),
         )
 
 
@@ -126,7 +139,7 @@ class DenseSettings:
         """From the card's complete parameters; raises UnknownNameError and RejectedInputError."""
         return cls(
             similarity=cast("Similarity", parameters["similarity"]),
-            datatype=_datatype(parameters),
+            datatype=_datatype(parameters, "datatype"),
             on_disk=bool(parameters["on_disk"]),
             m=int(parameters["m"]),
             ef_construct=int(parameters["ef_construct"]),
@@ -139,14 +152,33 @@ class DenseSettings:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How Qdrant fuses the best ``candidates`` of each vector: ``method`` ``rrf``, with its constant, or ``dbsf``."""
+
+    method: str
+    rrf_k: int
+    candidates: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> FusionSettings:
+        """From the card's complete parameters; raises RejectedInputError for a constant without the method."""
+        fusion = cls(str(parameters["fusion"]), int(parameters["rrf_k"]), int(parameters["candidates"]))
+        if fusion.method != "rrf" and fusion.rrf_k != QDRANT_RRF_K:
+            raise RejectedInputError(
+                f"rrf_k cannot be set with fusion={fusion.method}", fix="leave it out, or take fusion=rrf"
+            )
+        return fusion
+
+
 def unless_negative(value: ParameterValue) -> int | None:
     """The number, or None for a negative one, which leaves a setting to the engine."""
     number = int(value)
     return None if number < 0 else number
 
 
-def _datatype(parameters: Mapping[str, ParameterValue]) -> str:
-    datatype = str(parameters["datatype"])
+def _datatype(parameters: Mapping[str, ParameterValue], name: str) -> str:
+    datatype = str(parameters[name])
     if datatype not in DATATYPES:
-        raise UnknownNameError("datatype", datatype, DATATYPES)
+        raise UnknownNameError(name, datatype, DATATYPES)
     return datatype

@@ -15,7 +15,16 @@ from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.protocols import ParameterValue
 from harness.remote import Limits
 
-__all__ = ["DEFAULT_MODEL", "MODEL_ENCODERS", "EncoderName", "ModelSource", "Role", "Settings", "parse_source"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODEL_ENCODERS",
+    "EncoderName",
+    "ModelSource",
+    "Role",
+    "Settings",
+    "model_encoder",
+    "parse_source",
+]
 
 EncoderName = Literal["dense", "splade"]
 MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
@@ -42,6 +51,11 @@ _MEANINGLESS: Mapping[SourceKind, tuple[str, ...]] = {
     "random": ("revision", *_PROMPTS, *_PROMPT_NAMES, *_OF_WEIGHTS, *_OF_HTTP),
 }
 """Parameters that change nothing; max_calls is in none of them, since --max-calls gives it to all backends."""
+
+
+def model_encoder(name: str) -> EncoderName | None:
+    """The encoder that runs a model, of those that a card names: ``bm25+dense`` is ``dense``; None without any."""
+    return next((known for known in MODEL_ENCODERS if known in name.split("+")), None)
 
 
 class ModelSource(NamedTuple):

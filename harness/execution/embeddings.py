@@ -17,7 +17,7 @@ from harness.cache import JSON, Cache, Continued, entry_name
 from harness.columns import load_vectors
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.identity import declared_prompts, encoding_key
-from harness.encoders.settings import EncoderName, Role, Settings
+from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, read_made
 from harness.errors import DataError, EncoderError, EngineFailureError, HarnessError
@@ -176,7 +176,7 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
     What is in the cache is not asked for again. Raises as :func:`embedding_keys`.
     """
     spec = trial.spec
-    if spec.kind != "rerank" and (spec.card is None or spec.card.encoder != "dense"):
+    if spec.kind != "rerank" and (spec.card is None or model_encoder(spec.card.encoder) != "dense"):
         return None
     if spec.kind == "rerank" and spec.name != "dense":
         return _calls_of_second_stage(trial, dataset)
@@ -218,7 +218,7 @@ def _vectors(settings: Settings, entries: _Entries) -> Vectors:
         encoder=settings.encoder,
         sparse=sparse,
         dense=dense,
-        folders=folders,
+        folders=(folders,),
         steps_ns=tuple(made[role].took_ns if role in entries.made_now else None for role in _ROLES),
         facts=_facts(settings, made, entries.made_now, sparse),
         notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ())),

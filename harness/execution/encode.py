@@ -24,7 +24,7 @@ def encode(job: EncodeJob, progress: Progress, clock: Clock) -> None:
     for part in job.parts:
         encode_into(
             Path(part.target),
-            load_inputs(Path(part.texts), None, part.role),
+            load_inputs(Path(part.texts), (), part.role),
             part.role,
             settings,
             model,

@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -18,12 +17,12 @@ from harness.analysis import analyzer_identity, count_terms, create_analyzer, lo
 from harness.cache import JSON, Cache
 from harness.columns import load_sparse, load_table, save_sparse
 from harness.encoders import bm25
-from harness.encoders.settings import MODEL_ENCODERS, EncoderName, Role, Settings
+from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.errors import DataError, HarnessError
 from harness.execution.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.execution.executor import Executor
 from harness.execution.jobs import AnalyseJob, read_analysed, write_job
-from harness.execution.vectors import Folders, SparsePair, Terms, Vectors
+from harness.execution.vectors import Folders, SparsePair, Terms, Vectors, both
 from harness.plan import Trial
 from harness.protocols import Clock, Display, ParameterValue, Progress
 from harness.types import Dataset
@@ -33,6 +32,7 @@ __all__ = ["Encodings", "analyse", "encoder_key"]
 NO_CHECK = CacheCheck()
 _SCHEME = 1
 _BATCH = 2000
+_BM25 = "bm25"
 _JAVA = ("heap", "jar")
 
 
@@ -60,16 +60,18 @@ class Encodings:
 
     def vectors(self, trial: Trial, *, weights: bool) -> Vectors | None:
         """What a trial's encoder makes: a model's vectors, or BM25 term counts and, where it needs ``weights``, these.
+        An encoder that is made of two makes both.
 
         None for a backend whose card says that nothing encodes its input.
         May be called from several threads: whoever comes second waits for the lock of the cache entry.
         Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
         """
-        encoder = _encoder_of(trial)
-        if encoder is None:
-            return None
-        if encoder != "bm25":
-            return self._embeddings.vectors(trial, encoder)
+        terms, model = _encoders_of(trial)
+        of_terms = self._of_terms(trial, weights=weights) if terms else None
+        of_model = self._embeddings.vectors(trial, model) if model is not None else None
+        return both(of_terms, of_model) if of_terms is not None and of_model is not None else of_terms or of_model
+
+    def _of_terms(self, trial: Trial, *, weights: bool) -> Vectors:
         counts_key = _terms_key(trial, self._dataset)
         analyzer, java = str(trial.analyzer), _java(trial)
         counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
@@ -84,7 +86,7 @@ class Encodings:
         terms = Terms(analyzer, counts, counts_folder)
         if not weights:
             return Vectors(
-                encoder, SparsePair(None, counts.queries), terms=terms, steps_ns=(analyse_ns, None), facts=_facts(terms)
+                _BM25, SparsePair(None, counts.queries), terms=terms, steps_ns=(analyse_ns, None), facts=_facts(terms)
             )
         k1, b = float(trial.parameters["k1"]), float(trial.parameters["b"])
         factor = bool(trial.parameters.get("k1_plus_1", False))
@@ -99,9 +101,9 @@ class Encodings:
         folder = self._entry("bm25", key, weigh)
         documents = load_sparse(folder, "documents")
         return Vectors(
-            encoder,
+            _BM25,
             SparsePair(documents, counts.queries),
-            folders=Folders(folder, folder),
+            folders=(Folders(folder, folder),),
             terms=terms,
             steps_ns=(analyse_ns, self._took_ns.get(folder)),
             facts=_facts(terms),
@@ -144,20 +146,19 @@ def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSO
     not there. Raises as :func:`harness.analysis.analyzer_identity`
     and :func:`harness.encoders.identity.encoding_key` do.
     """
-    encoder = _encoder_of(trial)
-    if encoder is None:
-        return None
-    if encoder == "bm25":
-        return _terms_key(trial, dataset)
-    keys = embedding_keys(Settings.of(encoder, trial.parameters), dataset, fetch=fetch)
-    return {str(role): key for role, key in keys.items()}
+    terms, model = _encoders_of(trial)
+    of_terms = _terms_key(trial, dataset) if terms else None
+    if model is None:
+        return of_terms
+    keys = embedding_keys(Settings.of(model, trial.parameters), dataset, fetch=fetch)
+    of_model: dict[str, JSON] = {str(role): key for role, key in keys.items()}
+    return of_model if of_terms is None else {"terms": of_terms, "model": of_model}
 
 
-def _encoder_of(trial: Trial) -> Literal["bm25", "dense", "splade"] | None:
-    name = trial.spec.card.encoder if trial.spec.card is not None else None
-    if name == "bm25":
-        return "bm25"
-    return next((known for known in MODEL_ENCODERS if known == name), None)
+def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
+    """Whether BM25 counts the terms for a trial, and the encoder that runs its model, None without one."""
+    name = trial.spec.card.encoder if trial.spec.card is not None else "none"
+    return _BM25 in name.split("+"), model_encoder(name)
 
 
 def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
@@ -176,7 +177,7 @@ def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
     lengths = terms.counts.lengths
     with_terms = int(np.count_nonzero(lengths))
     return {
-        "encoder": "bm25",
+        "encoder": _BM25,
         "analyzer": terms.analyzer,
         "terms": int(lengths.sum()),
         "distinct_terms": len(terms.counts.vocabulary),

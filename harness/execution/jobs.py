@@ -18,7 +18,7 @@ import orjson
 from harness.columns import load_ids, save_ids
 from harness.execution.load.files import LoadKind, LoadRecord, read_loads, write_loads
 from harness.execution.rebuild_files import RebuildHits, read_rebuilds, write_rebuilds
-from harness.protocols import EngineInfo, IndexReport, ParameterValue, SearchResult, Storage
+from harness.protocols import EngineInfo, Hits, IndexReport, InputKind, ParameterValue, SearchResult, Storage
 from harness.types import Ids, Int32Array, Int64Array
 
 __all__ = [
@@ -91,9 +91,10 @@ class TrialJob:
     """Index and search with one engine.
 
     ``engine`` is ``module:class``; ``corpus`` and ``queries`` are Arrow files with columns id and text;
-    ``document_vectors`` and ``query_vectors`` are folders with the vectors of each, None for engines that read text;
-    sparse ones are widened to ``dimensions``. ``existing`` searches the index
-    that the parameters name instead of building one; ``terms`` is then the folder of the analyzer's counts, if any.
+    ``document_vectors`` and ``query_vectors`` are folders with the vectors of each: none for engines that read text,
+    two for those that read sparse and dense ones. Sparse ones are widened to ``dimensions``. ``existing`` searches
+    the index that the parameters name instead of building one; ``terms`` is then the folder of the analyzer's counts,
+    if any.
     ``release`` is a file that a server's trial waits for
     before it closes its engine, and its index with it; None does not wait. ``hashes`` is where an existing index's
     digests lie until they were compared (:func:`harness.execution.fingerprint.unchanged`), set with ``existing``.
@@ -107,8 +108,8 @@ class TrialJob:
     parameters: dict[str, ParameterValue]
     corpus: str
     queries: str
-    document_vectors: str | None
-    query_vectors: str | None
+    document_vectors: tuple[str, ...]
+    query_vectors: tuple[str, ...]
     index_folder: str
     k: int
     repeats: int
@@ -194,11 +195,12 @@ class TrialRecord:
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
     ``existing`` is set when the index was there before; rows of hits are then rows of ``existing.ids``. ``loads`` are
     the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
-    for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first.
+    for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first,
+    ``lists`` the lists that an engine fuses, by name.
     """
 
     engine: EngineInfo
-    input: Literal["text", "sparse", "dense"]
+    input: InputKind
     open_ns: int
     index: IndexReport
     storage: Storage
@@ -213,6 +215,7 @@ class TrialRecord:
     loads: tuple[LoadRecord, ...] = ()
     built_by: str | None = None
     rebuilds: tuple[RebuildHits, ...] = ()
+    lists: Mapping[str, Hits] = field(default_factory=dict)
 
 
 Job = AnalyseJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
@@ -232,15 +235,19 @@ def read_job(folder: Path) -> Job:
         case "EncodeJob":
             return EncodeJob(parts=tuple(EncodePart(**part) for part in fields.pop("parts")), **fields)
         case "TrialJob":
-            return TrialJob(**fields)
+            return _trial_job(fields)
         case "RerankJob":
             return RerankJob(**fields)
         case "IdentityJob":
             return IdentityJob(**fields)
         case "ClientJob":
-            return ClientJob(trial=TrialJob(**fields.pop("trial")), **fields)
+            return ClientJob(trial=_trial_job(fields.pop("trial")), **fields)
         case other:
             raise AssertionError(f"unknown job: {other}")
+
+
+def _trial_job(fields: dict[str, Any]) -> TrialJob:
+    return TrialJob(**{**fields, **{name: tuple(fields[name]) for name in ("document_vectors", "query_vectors")}})
 
 
 def write_analysed(folder: Path, took_ns: int) -> None:
@@ -274,6 +281,8 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
         "transfer_ns": record.transfer_ns,
         "missing_rows": record.index.missing_rows,
     }
+    for label, hits in record.lists.items():
+        arrays |= {f"list_{label}_{name}": array for name, array in hits._asdict().items()}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     index = record.index
@@ -297,6 +306,7 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
         "warm_up_ns": record.warm_up_ns,
         "existing": _write_existing(folder, record.existing) if record.existing is not None else None,
         "built_by": record.built_by,
+        "lists": list(record.lists),
     }
     (folder / "result.json").write_bytes(orjson.dumps(described))
     write_loads(folder, record.loads)
@@ -330,7 +340,12 @@ def read_trial(folder: Path) -> TrialRecord:
         loads=read_loads(folder),
         built_by=described["built_by"],
         rebuilds=read_rebuilds(folder),
+        lists={label: _read_list(folder, label) for label in described["lists"]},
     )
+
+
+def _read_list(folder: Path, label: str) -> Hits:
+    return Hits(*(np.load(folder / f"list_{label}_{name}.npy", allow_pickle=False) for name in Hits._fields))
 
 
 def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, str | int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.columns import load_table, load_vectors
 from harness.errors import EngineFailureError
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
-from harness.protocols import Clock, Engine, Filtering, IndexReport, Inputs, Progress, SearchResult
+from harness.protocols import Clock, Engine, Filtering, Fusing, IndexReport, Inputs, Progress, SearchResult
 from harness.reference.encoding import widen
 from harness.types import Ids, Int64Array, SparseVectors
 
@@ -103,22 +103,27 @@ def _measure(
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
         existing=ready.existing,
+        lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
     )
 
 
 def load_inputs(
-    table: Path, vectors: str | None, name: Literal["documents", "queries"], *, dimensions: int = 0
+    table: Path, vectors: Sequence[str], name: Literal["documents", "queries"], *, dimensions: int = 0
 ) -> Inputs:
     """Documents or queries as engines take them, memory-mapped.
 
-    ``vectors`` is the folder of theirs, if any; sparse ones get at least ``dimensions`` columns.
+    ``vectors`` are the folders of theirs, if any; sparse ones get at least ``dimensions`` columns.
     """
     columns = load_table(table)
     ids, texts = Ids(columns.column("id").combine_chunks()), columns.column("text")
-    found = load_vectors(Path(vectors), name) if vectors is not None else None
-    if isinstance(found, SparseVectors):
-        return Inputs(ids, texts, sparse=widen(found, dimensions))
-    return Inputs(ids, texts, dense=found)
+    inputs = Inputs(ids, texts)
+    for folder in vectors:
+        found = load_vectors(Path(folder), name)
+        if isinstance(found, SparseVectors):
+            inputs = replace(inputs, sparse=widen(found, dimensions))
+        else:
+            inputs = replace(inputs, dense=found)
+    return inputs
 
 
 def create_engine(job: TrialJob) -> Engine:

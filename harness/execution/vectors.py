@@ -11,7 +11,7 @@ from harness.analysis import TermCounts
 from harness.protocols import ParameterValue
 from harness.types import Float32Array, SparseVectors
 
-__all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors"]
+__all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors", "both"]
 
 
 class Terms(NamedTuple):
@@ -45,17 +45,17 @@ class Folders(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Vectors:
-    """Vectors of documents and queries by one encoder, either ``sparse`` or ``dense``.
+    """Vectors of documents and queries: ``sparse`` or ``dense`` by one encoder, or both by two.
 
-    ``folders`` is None when there are none of documents. ``terms`` are what BM25 weights are made of, None for a model.
-    ``steps_ns`` is what each step of making them took now, None for a step whose result was there before. ``facts`` and
-    ``notes`` are for the report.
+    ``folders`` are those of each encoder; none when there are no vectors of documents. ``terms`` are what BM25 weights
+    are made of, None for a model. ``steps_ns`` is what each step of making them took now, None for a step whose result
+    was there before. ``facts`` and ``notes`` are for the report.
     """
 
     encoder: str
     sparse: SparsePair | None = None
     dense: DensePair | None = None
-    folders: Folders | None = None
+    folders: tuple[Folders, ...] = ()
     terms: Terms | None = None
     steps_ns: tuple[int | None, ...] = ()
     facts: Mapping[str, ParameterValue | None] = field(default_factory=dict)
@@ -63,12 +63,27 @@ class Vectors:
 
     @property
     def dimensions(self) -> int:
-        """Columns that documents and queries have together."""
-        if self.dense is not None:
+        """Columns that documents and queries have together: of the sparse ones, where there are both."""
+        if self.sparse is None and self.dense is not None:
             return int(self.dense.documents.shape[1])
         return max((one.dimensions for one in self.sparse or () if one is not None), default=0)
 
     @property
     def places(self) -> tuple[Path | None, ...]:
         """The folders that they lie in: the same ones for the same vectors."""
-        return (self.terms.folder if self.terms is not None else None, *(self.folders or ()))
+        of_terms = self.terms.folder if self.terms is not None else None
+        return (of_terms, *(place for one in self.folders for place in one))
+
+
+def both(terms: Vectors, model: Vectors) -> Vectors:
+    """Sparse vectors of ``terms`` and dense ones of ``model``, for an engine that reads both."""
+    return Vectors(
+        encoder=f"{terms.encoder}+{model.encoder}",
+        sparse=terms.sparse,
+        dense=model.dense,
+        folders=(*terms.folders, *model.folders),
+        terms=terms.terms,
+        steps_ns=(*terms.steps_ns, *model.steps_ns),
+        facts={**terms.facts, **model.facts, "encoder": f"{terms.encoder}+{model.encoder}"},
+        notes=(*terms.notes, *model.notes),
+    )

@@ -1,4 +1,5 @@
-"""What Qdrant does to numbers, so that an oracle can do the same: its idf in float32, its datatypes for weights.
+"""What Qdrant does to numbers, so that an oracle can do the same: its idf in float32, its datatypes for weights, its
+normalising of scores before it adds them up.
 
 Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/integration/test_qdrant_model.py``.
 """
@@ -9,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UnknownNameError
-from harness.types import Float32Array, SparseVectors
+from harness.jit import kernel
+from harness.types import Float32Array, Int64Array, SparseVectors
 
-__all__ = ["DATATYPES", "qdrant_idf", "qdrant_weights"]
+__all__ = ["DATATYPES", "qdrant_idf", "qdrant_normalised", "qdrant_weights"]
 
 DATATYPES = ("float32", "float16", "uint8")
 _LEVELS = np.float32(255)
@@ -59,3 +61,30 @@ def _to_255_levels(values: Float32Array, columns: npt.NDArray[np.int32], dimensi
     levels = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
     held: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step
     return held
+
+
+@kernel
+def qdrant_normalised(indptr: Int64Array, scores: Float32Array) -> Float32Array:
+    """``(s - (m - 3 sd)) / (6 sd)`` of the scores float32 (H,) of each query, every step in float32.
+
+    Mean and sample variance are those of one pass in the order of the hits (Welford), so that order shows in the last
+    bits; where ``sd`` is small beside the scores, in more of them. One hit alone, and hits without any spread, get 0.5.
+    """
+    normalised = np.full(len(scores), np.float32(0.5), dtype=np.float32)
+    three = np.float32(3.0)
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        if stop - start < 2:
+            continue
+        mean, squares = np.float32(0.0), np.float32(0.0)
+        for hit in range(start, stop):
+            before = np.float32(scores[hit] - mean)
+            mean = np.float32(mean + np.float32(before / np.float32(hit - start + 1)))
+            squares = np.float32(squares + np.float32(before * np.float32(scores[hit] - mean)))
+        deviation = np.float32(np.sqrt(np.float32(squares / np.float32(stop - start - 1))))
+        low = np.float32(mean - np.float32(three * deviation))
+        spread = np.float32(np.float32(mean + np.float32(three * deviation)) - low)
+        if spread != np.float32(0.0):
+            for hit in range(start, stop):
+                normalised[hit] = np.float32(np.float32(scores[hit] - low) / spread)
+    return normalised

@@ -22,8 +22,8 @@ __all__ = ["Assessed", "Rebuilt", "assess", "parity_table", "per_query_table"]
 class Assessed:
     """One outcome with its scores (None without judgments or run) and its parity (None without an oracle).
 
-    ``exact`` are the scores of the oracle's own run, for backends of dense vectors: what approximation loses.
-    ``rebuilds`` are the builds after the first, in their order.
+    ``exact`` are the scores of the oracle's own run, for backends of dense vectors and hybrids: what approximation
+    loses. ``rebuilds`` are the builds after the first, in their order.
     """
 
     outcome: Outcome

@@ -113,8 +113,8 @@ def _rate(count: int, seconds: float) -> float:
 
 
 def _has_terms(vectors: Vectors | None, queries: int) -> npt.NDArray[np.bool_]:
-    """Which queries have a term that a document has, bool (Q,): all, where no sparse vectors say otherwise."""
-    if vectors is None or vectors.sparse is None:
+    """Which queries have a term that a document has, bool (Q,): all, where there are dense vectors, or none."""
+    if vectors is None or vectors.sparse is None or vectors.dense is not None:
         return np.ones(queries, dtype=bool)
     return np.diff(vectors.sparse.queries.indptr) > 0
 
@@ -205,14 +205,16 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
     if vectors is not None:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
-        notes += _notes_on_terms(vectors.terms, dataset, existing=record is not None and record.existing is not None)
+        notes += _notes_on_terms(
+            vectors, vectors.terms, dataset, existing=record is not None and record.existing is not None
+        )
     run = one.outcome.run
     if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
     return notes
 
 
-def _notes_on_terms(terms: Terms, dataset: Dataset, *, existing: bool) -> list[str]:
+def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, existing: bool) -> list[str]:
     notes = []
     with_terms = int(np.count_nonzero(terms.counts.lengths))
     if with_terms < len(dataset.corpus) and not existing:
@@ -220,7 +222,12 @@ def _notes_on_terms(terms: Terms, dataset: Dataset, *, existing: bool) -> list[s
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
     if unknown:
         found = "query has" if unknown == 1 else "queries have"
-        notes.append(f"{unknown} {found} no term that a document has, and no hits; times and queries/s are without")
+        so = (
+            "and no hits; times and queries/s are without"
+            if vectors.dense is None
+            else "and hits of dense vectors alone"
+        )
+        notes.append(f"{unknown} {found} no term that a document has, {so}")
     return notes
 
 

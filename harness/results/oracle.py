@@ -20,6 +20,7 @@ from harness.plan import Plan
 from harness.protocols import Display, ParameterValue
 from harness.reference.qdrant_shards import shards_of
 from harness.results.fused import ExactLists
+from harness.results.hybrid import hold_hybrid
 from harness.runner import Outcome
 from harness.types import Dataset, Int32Array, Run, Similarity
 
@@ -38,7 +39,7 @@ _OF_RECIPES: Mapping[str, ParameterValue | None] = {
 
 
 class Held(NamedTuple):
-    """How a run relates to its oracle; ``exact`` is the oracle's own run, where that is dense.
+    """How a run relates to its oracle; ``exact`` is the oracle's own run, where that is dense or a hybrid.
 
     ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first.
     """
@@ -53,7 +54,7 @@ class Oracles:
 
     def __init__(self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display) -> None:
         self._plan, self._dataset, self._display = plan, dataset, display
-        self._made: dict[Hashable, Oracle] = {}
+        self._made: dict[Hashable, Mapping[str, Oracle]] = {}
         self._left = Counter(key for key in map(_key, outcomes) if key is not None)
         self._exact = ExactLists(outcomes)
 
@@ -73,13 +74,17 @@ class Oracles:
             return None
         label, held = outcome.trial.label, record.existing
         self._display.section(label).start("exact reference", None)
-        oracle = self._made.pop(key, None)
-        if oracle is None:
-            oracle = self._make(card, vectors, outcome.trial.parameters, held)
+        made = self._made.pop(key, None)
+        if made is None:
+            made = self._make(card, vectors, outcome.trial.parameters, held)
         self._left[key] -= 1
         if self._left[key]:
-            self._made[key] = oracle
+            self._made[key] = made
         k = self._plan.request.k
+        if card.oracle.kind == "hybrid":
+            parity, exact = hold_hybrid(outcome.trial, outcome.run, record, made, k=k, tolerance=card.oracle.tolerance)
+            return self._told(outcome, parity, exact, own=True)
+        (oracle,) = made.values()
         parity = compare_run(
             outcome.run,
             oracle,
@@ -88,14 +93,18 @@ class Oracles:
             missing_rows=record.index.missing_rows if held is None else None,
             graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
         )
-        if self._exact.wants(label):
-            self._exact.keep(label, oracle.retrieve(k), card.oracle.tolerance)
+        return self._told(outcome, parity, oracle.retrieve(k), own=isinstance(oracle, DenseOracle))
+
+    def _told(self, outcome: Outcome, parity: Parity, exact: Run, *, own: bool) -> Held:
+        """What was found, shown, and kept for fusions that are made of this backend; ``own``: with the oracle's run."""
+        label, card = outcome.trial.label, outcome.trial.spec.card
+        if self._exact.wants(label) and card is not None:
+            self._exact.keep(label, exact, card.oracle.tolerance)
         self._display.done(label, f"{parity.tie_equivalent} of {parity.queries} queries agree with the exact reference")
-        exact = oracle.retrieve(k)
         rebuilds = tuple(
             {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
         )
-        return Held(parity, exact if isinstance(oracle, DenseOracle) else None, rebuilds)
+        return Held(parity, exact if own else None, rebuilds)
 
     def _make(
         self,
@@ -103,11 +112,15 @@ class Oracles:
         vectors: Vectors,
         parameters: Mapping[str, ParameterValue],
         held: ExistingRecord | None,
-    ) -> Oracle:
+    ) -> Mapping[str, Oracle]:
+        """The oracle by the column of what it is made of: of a hybrid one for each of its lists."""
         threads = self._plan.request.threads
-        if card.oracle.kind == "dense":
-            return DenseOracle(_dense_recipe(vectors, self._dataset, parameters, held), threads=threads)
-        return SparseOracle(_recipe(card, vectors, self._dataset, parameters, held), threads=threads)
+        made: dict[str, Oracle] = {}
+        if card.oracle.kind != "dense":
+            made["sparse"] = SparseOracle(_recipe(card, vectors, self._dataset, parameters, held), threads=threads)
+        if card.oracle.kind in ("dense", "hybrid"):
+            made["dense"] = DenseOracle(_dense_recipe(vectors, self._dataset, parameters, held), threads=threads)
+        return made
 
 
 def _key(outcome: Outcome) -> Hashable | None:
@@ -146,11 +159,12 @@ def _recipe(
     parameters: Mapping[str, ParameterValue],
     held: ExistingRecord | None,
 ) -> Recipe:
+    kind = "sparse" if card.oracle.kind == "hybrid" else card.oracle.kind
     counts = vectors.terms.counts if vectors.terms is not None else None
     documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
     if held is None:
         recipe = make_recipe(
-            card.oracle.kind,
+            kind,
             doc_ids=dataset.corpus.ids,
             query_ids=dataset.queries.ids,
             counts=counts,
@@ -163,7 +177,7 @@ def _recipe(
     # an existing index has documents, and an order of them that ties may show, of its own; it numbers its points by
     # rules of its own too, so in which shard they lie is not known
     return make_recipe(
-        card.oracle.kind,
+        kind,
         doc_ids=held.ids,
         query_ids=dataset.queries.ids,
         counts=counts.of_documents(held.rows) if counts is not None else None,

@@ -14,7 +14,7 @@ import pytest
 from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
 from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.drive import RecordingProgress, StepClock
-from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, sparse_scores
+from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, fused_scores, sparse_scores
 from harness.testing.samples import plain_ids
 from harness.testing.verdicts import (
     assert_exact,
@@ -44,8 +44,8 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
 
 
 def has_terms(capabilities: Capabilities) -> bool:
-    """Whether documents match by terms: every dense vector matches every other."""
-    return capabilities.input != "dense"
+    """Whether documents match by terms alone: every dense vector matches every other."""
+    return capabilities.input in {"text", "sparse"}
 
 
 class Collection(NamedTuple):
@@ -104,11 +104,23 @@ class Base:
 
     def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
         """Exact scores of all pairs; override it for an engine that computes something else."""
-        if self.engine.capabilities.input == "dense":
+        kind = self.engine.capabilities.input
+        if kind == "hybrid":
+            return self.expected_fusion(self.expected_lists(documents, queries))
+        if kind == "dense":
             return dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
-        if self.engine.capabilities.input == "sparse":
+        if kind == "sparse":
             return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
         return bm25_scores(documents, queries, self.bm25)
+
+    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
+        """Of an engine of both sparse and dense vectors: the exact scores by each."""
+        sparse = sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
+        return sparse, dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
+
+    def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
+        """What such an engine makes of the two, all documents being candidates: by distributions, if not overridden."""
+        return fused_scores(lists)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
         """Both lists of texts as the engine takes them."""
@@ -116,10 +128,16 @@ class Base:
         document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
         if kind == "text":
             return _texts(document_ids, documents), _texts(query_ids, queries)
+        sample = encode_words(documents, queries, self.bm25)
         if kind == "sparse":
-            sample = encode_words(documents, queries, self.bm25)
             return Inputs(document_ids, sparse=sample.documents), Inputs(query_ids, sparse=sample.queries)
-        return Inputs(document_ids, dense=embed_words(documents)), Inputs(query_ids, dense=embed_words(queries))
+        dense = DenseSample(embed_words(documents), embed_words(queries))
+        if kind == "dense":
+            return Inputs(document_ids, dense=dense.documents), Inputs(query_ids, dense=dense.queries)
+        return (
+            Inputs(document_ids, sparse=sample.documents, dense=dense.documents),
+            Inputs(query_ids, sparse=sample.queries, dense=dense.queries),
+        )
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
         """Inputs of both, and what the engine should answer."""
@@ -185,8 +203,11 @@ def select(queries: Inputs, rows: Sequence[int]) -> Inputs:
     ids = Ids.of(f"s{place}" for place in range(len(rows)))
     if queries.texts is not None:
         return Inputs(ids, texts=queries.texts.take(pa.array(list(rows), type=pa.int64())))
-    if queries.sparse is not None:
-        return Inputs(ids, sparse=SparseVectors.from_scipy(queries.sparse.to_scipy()[np.asarray(rows, dtype=np.int64)]))
-    if queries.dense is not None:
-        return Inputs(ids, dense=np.ascontiguousarray(queries.dense[np.asarray(rows, dtype=np.int64)]))
-    pytest.fail("the queries have no column")
+    if queries.sparse is None and queries.dense is None:
+        pytest.fail("the queries have no column")
+    chosen = np.asarray(rows, dtype=np.int64)
+    return Inputs(
+        ids,
+        sparse=None if queries.sparse is None else SparseVectors.from_scipy(queries.sparse.to_scipy()[chosen]),
+        dense=None if queries.dense is None else np.ascontiguousarray(queries.dense[chosen]),
+    )

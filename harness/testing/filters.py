@@ -23,6 +23,8 @@ _DOCUMENTS = 240
 _K = 20
 _COLOURS = ("red", "red", "red", "Red", "blue", "dark red", "\u7ea2", None)
 _SIZES = ("1", "1", "1", "01", "1.0", "true", None)
+_TEXTS = random_texts(31, _DOCUMENTS)
+_QUERIES = [word(n) for n in range(6)]
 _FILTERS: tuple[Mapping[str, str], ...] = (
     {"colour": "red"},
     {"colour": "dark red"},
@@ -48,13 +50,16 @@ class FilterContract(Base):
     @only_where(_filters)
     @pytest.mark.parametrize("wanted", _FILTERS)
     def test_returns_what_matches(self, tmp_path: Path, wanted: Mapping[str, str]) -> None:
-        """The best k of the documents that match, with the scores that they have without a filter; and all for none."""
+        """The best k of the documents that match, with the scores that they have without a filter; and all for none.
+
+        Scores of an engine that fuses lists are those of the fused lists without the others.
+        """
         sample = self._sample()
         with self.built(tmp_path, sample.documents) as (engine, _):
             assert isinstance(engine, Filtering)
             engine.restrict(wanted)
             for k in (1, _K, _DOCUMENTS):
-                self._search_filtered(engine, _only(sample, wanted), k, fields=len(wanted))
+                self._search_filtered(engine, self._only(sample, wanted), k, fields=len(wanted))
             engine.restrict({})
             self.search_rightly(engine, sample, _K)
 
@@ -67,7 +72,7 @@ class FilterContract(Base):
         with self.opened(tmp_path, sample.documents.ids) as engine:
             assert isinstance(engine, Filtering)
             engine.restrict(wanted)
-            self.search_rightly(engine, _only(sample, wanted), _K)
+            self.search_rightly(engine, self._only(sample, wanted), _K)
 
     @only_where(_filters)
     def test_refuses_a_field_that_it_does_not_hold(self, tmp_path: Path) -> None:
@@ -88,7 +93,7 @@ class FilterContract(Base):
         assert np.all(np.diff(found.indptr) > 0), "a query has no hits, and documents match the filter"
 
     def _sample(self) -> Collection:
-        sample = self.collection(random_texts(31, _DOCUMENTS), [word(n) for n in range(6)])
+        sample = self.collection(_TEXTS, _QUERIES)
         chance = np.random.default_rng(32)
         columns = {
             name: pa.array([values[n] for n in chance.integers(len(values), size=_DOCUMENTS)], pa.string())
@@ -96,10 +101,13 @@ class FilterContract(Base):
         }
         return sample._replace(documents=replace(sample.documents, metadata=pa.table(columns)))
 
-
-def _only(sample: Collection, wanted: Mapping[str, str]) -> Collection:
-    matches = sample.expected.matches & _matching(sample, wanted)
-    return sample._replace(expected=sample.expected._replace(matches=matches))
+    def _only(self, sample: Collection, wanted: Mapping[str, str]) -> Collection:
+        left = _matching(sample, wanted)
+        if self.engine.capabilities.input == "hybrid":
+            lists = self.expected_lists(_TEXTS, _QUERIES)
+            fused = self.expected_fusion([one._replace(matches=one.matches & left) for one in lists])
+            return sample._replace(expected=fused)
+        return sample._replace(expected=sample.expected._replace(matches=sample.expected.matches & left))
 
 
 def _matching(sample: Collection, wanted: Mapping[str, str]) -> BoolArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,12 @@ def _sparse(capabilities: Capabilities) -> bool:
     return capabilities.input == "sparse"
 
 
+def _columns(capabilities: Capabilities) -> bool:
+    return capabilities.input in {"sparse", "hybrid"}
+
+
 def _vectors(capabilities: Capabilities) -> bool:
-    return capabilities.input in {"sparse", "dense"}
+    return capabilities.input != "text"
 
 
 class InputContract(Base):
@@ -59,40 +64,38 @@ class InputContract(Base):
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_documents(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite weights are refused, the document is named, and nothing of the batch is searchable."""
-        documents = self._bad_values(value)
-        with (
-            self.opened(tmp_path, documents.ids) as engine,
-            pytest.raises(RejectedInputError, match=documents.ids[1]),
-        ):
-            engine.index(documents, RecordingProgress(), StepClock())
+        for number, documents in enumerate(self._bad_values(value)):
+            with (
+                self.opened(tmp_path / str(number), documents.ids) as engine,
+                pytest.raises(RejectedInputError, match=documents.ids[1]),
+            ):
+                engine.index(documents, RecordingProgress(), StepClock())
 
     @only_where(_vectors)
     @pytest.mark.parametrize("value", _BAD_VALUES)
     def test_refuses_bad_values_in_queries(self, tmp_path: Path, value: float) -> None:
         """NaN and infinite query weights are refused, and the query is named."""
-        queries = self._bad_values(value)
-        with (
-            self.built(tmp_path, self._good()) as (engine, _),
-            pytest.raises(RejectedInputError, match=queries.ids[1]),
-        ):
-            engine.search(queries, 3, StepClock())
+        with self.built(tmp_path, self._good()) as (engine, _):
+            for queries in self._bad_values(value):
+                with pytest.raises(RejectedInputError, match=queries.ids[1]):
+                    engine.search(queries, 3, StepClock())
 
-    @only_where(_sparse)
+    @only_where(_columns)
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_documents(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers are refused, and the document is named."""
-        documents = _bad_indices(indices)
+        documents = self._bad_indices(indices)
         with (
             self.opened(tmp_path, documents.ids) as engine,
             pytest.raises(RejectedInputError, match=documents.ids[1]),
         ):
             engine.index(documents, RecordingProgress(), StepClock())
 
-    @only_where(_sparse)
+    @only_where(_columns)
     @pytest.mark.parametrize("indices", _BAD_INDICES)
     def test_refuses_bad_indices_in_queries(self, tmp_path: Path, indices: tuple[int, int]) -> None:
         """Repeated, falling, negative and too large column numbers of a query are refused, and the query is named."""
-        queries = _bad_indices(indices)
+        queries = self._bad_indices(indices)
         with (
             self.built(tmp_path, self._good()) as (engine, _),
             pytest.raises(RejectedInputError, match=queries.ids[1]),
@@ -115,23 +118,26 @@ class InputContract(Base):
             engine.index(sample.documents, RecordingProgress(), StepClock())
 
     def _good(self) -> Inputs:
-        if self.engine.capabilities.input == "dense":
-            return Inputs(_ids(3), dense=np.eye(3, 4, dtype=np.float32))
-        return Inputs(_ids(3), sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: 2.0}, {0: 1.0}], 10))
+        kind = self.engine.capabilities.input
+        dense = np.eye(3, 4, dtype=np.float32) if kind in {"dense", "hybrid"} else None
+        sparse = to_vectors([{2: 1.0}, {3: 1.0, 4: 2.0}, {0: 1.0}], 10) if kind in {"sparse", "hybrid"} else None
+        return Inputs(_ids(3), sparse=sparse, dense=dense)
 
-    def _bad_values(self, value: float) -> Inputs:
-        good = self._good()
+    def _bad_values(self, value: float) -> list[Inputs]:
+        """Vectors with the value in the second row, once in each column that there is."""
+        good, bad = self._good(), []
         if good.dense is not None:
             dense: Float32Array = good.dense.copy()
             dense[1, 2] = value
-            return Inputs(good.ids, dense=dense)
-        return Inputs(good.ids, sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: value}, {0: 1.0}], 10))
+            bad.append(replace(good, dense=dense))
+        if good.sparse is not None:
+            bad.append(replace(good, sparse=to_vectors([{2: 1.0}, {3: 1.0, 4: value}, {0: 1.0}], 10)))
+        return bad
 
-
-def _bad_indices(indices: Sequence[int]) -> Inputs:
-    indptr = np.array([0, 1, 3, 4], dtype=np.int64)
-    columns = np.array([2, *indices, 0], dtype=np.int32)
-    return Inputs(_ids(3), sparse=SparseVectors(indptr, columns, np.ones(4, dtype=np.float32), 10))
+    def _bad_indices(self, indices: Sequence[int]) -> Inputs:
+        indptr = np.array([0, 1, 3, 4], dtype=np.int64)
+        columns = np.array([2, *indices, 0], dtype=np.int32)
+        return replace(self._good(), sparse=SparseVectors(indptr, columns, np.ones(4, dtype=np.float32), 10))
 
 
 def _ids(count: int) -> Ids:

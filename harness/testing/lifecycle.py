@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from harness.errors import BackendError
-from harness.protocols import Capabilities, Engine, EngineInfo, IndexReport, Inputs, Storage
+from harness.protocols import Capabilities, Engine, EngineInfo, IndexReport, InputKind, Inputs, Storage
 from harness.testing.base import Base, has_terms, only_where
 from harness.testing.drive import STEP_NS, RecordingProgress, StepClock
 from harness.testing.samples import ODD_IDS, random_texts, word
@@ -58,7 +59,7 @@ class LifecycleContract(Base):
         """Capabilities are declared on the class, reopening among them, and gaps name tests that may be one."""
         declared = self.engine.capabilities
         assert isinstance(declared, Capabilities), "'capabilities' is not a Capabilities"
-        assert declared.input in {"text", "sparse", "dense"}, f"unknown kind of input '{declared.input}'"
+        assert declared.input in get_args(InputKind), f"unknown kind of input '{declared.input}'"
         assert declared.reopens, "every engine must be able to open its index again"
         tests = {name for name in dir(self) if name.startswith("test_") and callable(getattr(self, name))}
         unknown = sorted(set(declared.gaps) - tests)

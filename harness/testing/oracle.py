@@ -13,7 +13,19 @@ import numpy.typing as npt
 
 from harness.types import SparseVectors
 
-__all__ = ["Bm25", "Expected", "SparseSample", "bm25_idf", "bm25_scores", "encode_words", "sparse_scores", "to_vectors"]
+__all__ = [
+    "Bm25",
+    "Expected",
+    "SparseSample",
+    "bm25_idf",
+    "bm25_scores",
+    "encode_words",
+    "fused_scores",
+    "sparse_scores",
+    "to_vectors",
+]
+
+_NOISE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +136,24 @@ def sparse_scores(sample: SparseSample, idf: Callable[[int, int], float] | None)
                     scores[place, row] += weight * document[column]
                     matches[place, row] = True
     return Expected(scores, matches)
+
+
+def fused_scores(lists: Sequence[Expected]) -> Expected:
+    """Distribution-based fusion of lists that hold all documents that match: the sum of ``(s - m + 3 sd) / (6 sd)``.
+
+    ``m`` and ``sd`` (of n - 1) are those of the scores of a list; equal scores all become 0.5. An error of a score
+    counts as much more as ``6 sd`` is smaller than what it is relative to, and so does the scale.
+    """
+    shape = lists[0].scores.shape
+    scores, matches, scale = np.zeros(shape), np.zeros(shape, dtype=np.bool_), np.ones(shape[0])
+    for part in lists:
+        for query, (found, held) in enumerate(zip(part.scores, part.matches, strict=True)):
+            largest = float(np.abs(found[held]).max(initial=0.0)) if part.scale is None else float(part.scale[query])
+            spread = 6 * float(found[held].std(ddof=1)) if held.sum() > 1 else 0.0
+            if spread <= _NOISE * largest:
+                scores[query, held] += 0.5
+                continue
+            scores[query, held] += (found[held] - found[held].mean()) / spread + 0.5
+            scale[query] += largest / spread
+        matches |= part.matches
+    return Expected(scores, matches, scale)

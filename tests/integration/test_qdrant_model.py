@@ -10,7 +10,7 @@ import pytest
 from harness.adapters.qdrant import QdrantEngine
 from harness.errors import UnknownNameError
 from harness.protocols import Inputs, ParameterValue, SearchResult
-from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
+from harness.reference.qdrant_model import qdrant_idf, qdrant_normalised, qdrant_weights
 from harness.registry import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.types import Float32Array, Ids, SparseVectors
@@ -95,3 +95,30 @@ def test_a_dimension_with_one_weight_keeps_it() -> None:
 def test_unknown_datatype() -> None:
     with pytest.raises(UnknownNameError, match="float16"):
         qdrant_weights(single_terms(1), "float64")
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 100.0, 10_000.0])
+def test_normalised_scores_are_qdrants_to_the_bit(tmp_path: Path, offset: float) -> None:
+    """Far from 0 float32 leaves little of the spread: any other order of operations would show."""
+    import qdrant_edge
+
+    config = qdrant_edge.EdgeConfig(vectors={"dense": qdrant_edge.EdgeVectorParams(4, qdrant_edge.Distance.Dot)})
+    shard = qdrant_edge.EdgeShard.create(str(tmp_path), config)
+    vectors = np.random.default_rng(1).standard_normal((300, 4))
+    vectors[:, 0] = offset
+    points = [qdrant_edge.Point(row, {"dense": vector.tolist()}) for row, vector in enumerate(vectors)]
+    shard.update(qdrant_edge.UpdateOperation.upsert_points(points))
+    nearest = qdrant_edge.Query.Nearest([1.0, 1.0, 0.3, 0.5], using="dense")
+    plain = shard.query(qdrant_edge.QueryRequest(limit=100, query=nearest))
+    prefetch = [qdrant_edge.Prefetch(100, query=nearest)]
+    fused = shard.query(qdrant_edge.QueryRequest(limit=100, query=qdrant_edge.Fusion.Dbsf(), prefetches=prefetch))
+    shard.close()
+    found = {hit.id: hit.score for hit in fused}
+    scores = np.array([hit.score for hit in plain], dtype=np.float32)
+    modelled = qdrant_normalised(np.array([0, 100], dtype=np.int64), scores)
+    assert modelled.tolist() == [found[hit.id] for hit in plain]
+
+
+def test_a_single_score_and_equal_ones_are_in_the_middle() -> None:
+    indptr, scores = np.array([0, 1, 1, 4], dtype=np.int64), np.array([7, 2, 2, 2], dtype=np.float32)
+    assert qdrant_normalised(indptr, scores).tolist() == [0.5] * 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.errors import RankingError, UsageError
-from harness.fusion import dbsf, min_max, rrf
+from harness.fusion import comb_sum, dbsf, min_max, rrf
 from harness.loaders.memory import run_from_dict
 from harness.types import Run
 
@@ -25,6 +25,7 @@ def test_the_worked_example():
     assert hits(min_max([bm25, dense], weights=[0.3, 0.7])) == pytest.approx(
         {"b": 0.3 * 6 / 9 + 0.7, "d": 0.7 * 0.8, "a": 0.3, "c": 0.0}
     )
+    assert hits(comb_sum([bm25, dense])) == pytest.approx({"a": 12.4, "b": 9.9, "c": 3.0, "d": 0.8})
     # means 8 and 0.7, standard deviations sqrt(21) and sqrt(0.07)
     assert hits(dbsf([bm25, dense]))["b"] == pytest.approx(1 / (6 * 21**0.5) + 0.2 / (6 * 0.07**0.5) + 1.0)
 
@@ -59,7 +60,7 @@ def test_unequal_columns_and_missing_queries():
     assert hits(fused, "second") == pytest.approx({"d": 1 / 61})
 
 
-@pytest.mark.parametrize("fuse", [rrf, min_max, dbsf])
+@pytest.mark.parametrize("fuse", [rrf, comb_sum, min_max, dbsf])
 def test_runs_without_any_hits(fuse):
     nothing = run_from_dict({"q": {}})
     assert hits(fuse([nothing, nothing])) == {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from harness.cache import JSON
 from harness.cards import BackendCard
-from harness.encoders.settings import MODEL_ENCODERS
+from harness.encoders.settings import model_encoder
 from harness.execution.encodings import encoder_key
 from harness.execution.resume.identity import Identities
 from harness.parameters import encoder_parameters
@@ -20,7 +20,7 @@ from harness.types import Dataset
 
 __all__ = ["SCHEME", "is_kept", "trial_key"]
 
-SCHEME = 4
+SCHEME = 5
 """To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
 
 
@@ -37,8 +37,9 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     encoder = encoder_key(trial, dataset, fetch=identities.fetch)
     identity = identities.of(card, trial.parameters)
     left_out = {*identity, *(("jar",) if encoder is not None else ())}  # the terms' key holds the jar's digest
-    if card.encoder in MODEL_ENCODERS:  # its key holds what they come to: a model's files, not its name
-        left_out |= set(encoder_parameters(card.encoder))
+    model = model_encoder(card.encoder)
+    if model is not None:  # its key holds what they come to: a model's files, not its name
+        left_out |= set(encoder_parameters(model))
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
     parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
     filtered = dataset.filtered

@@ -1,0 +1,154 @@
+"""Qdrant's own hybrid query keeps the contract: fused by distributions and by ranks, in each mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from test_qdrant_dense_contract import GRAPH
+
+from harness.adapters.qdrant_hybrid import QdrantHybridEngine
+from harness.protocols import Capabilities, Engine, ParameterValue, SearchResult
+from harness.reference.qdrant_model import qdrant_idf
+from harness.registry import find_cards
+from harness.testing import EngineContract, Expected
+from harness.testing.base import Collection
+from harness.testing.dense import DenseSample, dense_scores, embed_words
+from harness.testing.oracle import encode_words, sparse_scores
+from harness.types import Float64Array
+
+pytest.importorskip("qdrant_edge")
+pytestmark = pytest.mark.contract
+
+DEFAULTS = {**find_cards("backends")["qdrant-hybrid"].defaults, "candidates": 1000}
+RRF_K = 2
+
+
+class ByDistributions(QdrantHybridEngine):
+    """Equal documents have equal scores: what reciprocal ranks cannot do, this does."""
+
+    capabilities: ClassVar[Capabilities] = replace(QdrantHybridEngine.capabilities, gaps={})
+
+
+class Hybrid(EngineContract):
+    engine = ByDistributions
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "fusion": "dbsf"}
+    graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {**GRAPH, "candidates": 10}
+    tolerance = 2e-6
+
+    def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
+        """Qdrant's idf is computed in float32: with few documents and frequent terms that shows."""
+        words = encode_words(documents, queries, self.bm25)
+        vectors = DenseSample(embed_words(documents), embed_words(queries))
+        return sparse_scores(words, _float32_idf), dense_scores(vectors, self.similarity)
+
+
+def _float32_idf(documents: int, containing: int) -> float:
+    return float(qdrant_idf(documents, containing))
+
+
+class TestQdrantHybridByDistributions(Hybrid):
+    """A collection this small is scanned."""
+
+
+class TestQdrantHybridOptimised(Hybrid):
+    """Immutable segments on disk with graphs, several of them, without a write-ahead log."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {
+        **Hybrid.parameters,
+        "indexing_threshold_kb": 1,
+        "full_scan_threshold_kb": 1,
+        "optimize_every": 50,
+        "default_segment_number": 2,
+        "on_disk": True,
+        "sparse_on_disk": True,
+        "wal": False,
+        "exact": True,
+        "upsert_batch": 20,
+    }
+    graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {
+        **GRAPH,
+        "candidates": 10,
+        "exact": False,
+        "optimize_every": 0,
+    }
+
+
+class TestQdrantHybridByRanks(Hybrid):
+    """As the card sets it up: what a document scores depends on its place among those that it ties with."""
+
+    engine = QdrantHybridEngine
+    parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+
+    def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
+        """The scores of the last places that ties allow; those of the first ones are in ``scale``."""
+        low, high = (np.sum([_reciprocal(one, at_last=last) for one in lists], axis=0) for last in (True, False))
+        return Expected(low, lists[0].matches | lists[1].matches, high)
+
+    def search_rightly(self, engine: Engine, sample: Collection, k: int) -> SearchResult:
+        """Each score is one that an order of the ties gives, and nothing that is better in all orders is missing."""
+        result = self.search(engine, sample.queries, len(sample.documents), k)
+        low, matches, high = sample.expected
+        assert high is not None
+        for query in range(len(sample.queries)):
+            hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
+            rows, scores = result.rows[hits], result.scores[hits].astype(np.float64)
+            assert len(rows) == min(k, int(matches[query].sum())), f"query {query}: {len(rows)} hits"
+            assert matches[query, rows].all(), f"query {query}: a document that does not match"
+            assert (scores >= low[query, rows] - self.tolerance).all(), f"query {query}: a score is too low"
+            assert (scores <= high[query, rows] + self.tolerance).all(), f"query {query}: a score is too high"
+            better = np.flatnonzero(low[query] > scores[-1] + self.tolerance)
+            assert np.isin(better, rows).all(), f"query {query}: a better document is missing"
+        return result
+
+    def _search_filtered(self, engine: Engine, sample: Collection, k: int, *, fields: int) -> None:
+        """Everything is scanned: nothing is lost, however many fields there are."""
+        self.search_rightly(engine, sample, k)
+
+
+def _reciprocal(part: Expected, *, at_last: bool) -> Float64Array:
+    scores: Float64Array = np.zeros(part.scores.shape)
+    for query, (found, held) in enumerate(zip(part.scores, part.matches, strict=True)):
+        slack = 4e-6 * (np.abs(found) if part.scale is None else np.full(found.shape, part.scale[query]))
+        for row in np.flatnonzero(held):
+            bound = found[row] - slack[row] if at_last else found[row] + slack[row]
+            place = int(np.count_nonzero(found[held] >= bound)) - (1 if at_last else 0)
+            scores[query, row] = 1 / (RRF_K + place)
+    return scores
+
+
+class LocalMode(ByDistributions):
+    """What the client answers by itself."""
+
+    capabilities: ClassVar[Capabilities] = replace(
+        ByDistributions.capabilities, gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"}
+    )
+
+
+class TestLocal(Hybrid):
+    """The same calls as for a server, answered by qdrant-client itself."""
+
+    engine = LocalMode
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Hybrid.parameters, "mode": "local"}
+
+    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
+        """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
+        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-5, err_msg=what)
+
+
+@pytest.fixture(scope="class")
+def serving(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A stub for all tests of a class; collections are kept, because the suite opens indexes again."""
+    from qdrant_stub import serve
+
+    with serve() as stub:
+        request.cls.parameters = {**Hybrid.parameters, "url": stub.url, "transport": "rest", "keep": True}
+        yield
+
+
+@pytest.mark.usefixtures("serving")
+class TestStub(Hybrid):
+    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
