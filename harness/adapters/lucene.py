@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
@@ -19,6 +20,7 @@ from harness.adapters.lucene_runtime import info_of, java_of
 from harness.adapters.lucene_search import Hits, OpenIndex
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
 from harness.java_bridge import REBUILD, java_errors
@@ -58,6 +60,7 @@ class LuceneEngine:
         keeps_k_prefix=True,
         shares_index=True,
         existing=True,
+        filters=True,
     )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -125,6 +128,7 @@ class LuceneEngine:
             builder.finish()
         index = self._open_index()
         ready = clock()
+        save_fields(self._folder, documents.metadata)
         write_manifest(self._folder, _NAME, self._settings.of_index, self._ids)
         missing = np.ones(len(documents), dtype=bool)
         missing[self._row_of] = False
@@ -136,6 +140,17 @@ class LuceneEngine:
             ready_ns=ready - added,
             state={**index.state(), "heap": self._settings.heap, **java_of(analyzer.bridge)},
         )
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Filter by exact terms, in Lucene's query; raises RejectedInputError for a field that was not indexed.
+
+        RM3 and AX expand queries by documents that match.
+        """
+        self._opened()
+        if self._index is None:
+            raise RejectedInputError("Lucene has no index yet", fix="index documents before filtering")
+        require_fields(self._folder, wanted)
+        self._index.restrict(wanted)
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` documents of each query: score descending, then Lucene's document number (the row) ascending.
@@ -157,6 +172,8 @@ class LuceneEngine:
         with java_errors("building the queries"):
             built = index.queries(texts)
             feedback = Feedback(analyzer, index, self._settings, self._folder) if self._settings.feedback else None
+            if feedback is None:
+                built = [index.filtered(query) for query in built]
         times_ns: list[tuple[int, int]] = []
         found: list[Hits] = []
         with java_errors(lambda: f"searching query '{queries.ids[len(found)]}'"):
@@ -212,7 +229,10 @@ def _add_all(builder: IndexBuilder, documents: Inputs, progress: Progress) -> No
         ids = documents.ids.values.slice(start, _BATCH).to_pylist()
         texts = documents.texts.slice(start, _BATCH).to_pylist() if documents.texts is not None else []
         kept = [place for place, text in enumerate(texts) if not is_blank(text)]
-        builder.add([ids[place] for place in kept], [texts[place] for place in kept])
+        metadata = documents.metadata
+        if metadata is not None:
+            metadata = metadata.take(pa.array([start + place for place in kept], pa.int64()))
+        builder.add([ids[place] for place in kept], [texts[place] for place in kept], metadata)
         progress.advance(len(ids))
 
 

@@ -46,12 +46,14 @@ class Feedback:
             self._reranker = _rm3(bridge, analyzer, settings.rm3, settings.field)
 
     def search(self, query: Any, text: str, k: int) -> Any:  # noqa: ANN401 - Java objects
-        """The best ``k`` documents of the expanded query as Anserini's ``ScoredDocs``."""
-        first = self._index.search(query, self._depth)
+        """The best ``k`` documents of the expanded query as Anserini's ``ScoredDocs``; both searches are filtered."""
+        first = self._index.search(self._index.filtered(query), self._depth)
         before = self._scored_docs.fromTopDocs(first, self._index.searcher)
         tokens = self._utilities.analyze(self._analyzer.java, text)
         self._arguments.hits = k
-        context = self._context(self._index.searcher, "q", query, None, text, tokens, None, self._arguments)
+        context = self._context(
+            self._index.searcher, "q", query, None, text, tokens, self._index.filter, self._arguments
+        )
         after = self._reranker.rerank(before, context)
         if after.equals(before):
             raise EngineFailureError("Anserini swallowed an error", fix="see what Java printed on stderr")

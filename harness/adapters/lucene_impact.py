@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from harness.adapters.checks import require_sparse
+from harness.adapters.lucene_filter import with_filter
 from harness.adapters.lucene_rows import RowsEngine
 from harness.errors import RejectedInputError, UsageError
 from harness.java_bridge import JavaBridge, spans
@@ -28,7 +29,13 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
+        input="sparse",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        filters=True,
     )
     name = "lucene-impact"
 
@@ -68,7 +75,8 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         built = bridge.map(bridge.function(parse), bridge.to_java([_text(vectors, row, "^") for row in filled]))
         queries: list[Any] = [None] * len(vectors)
         for place, row in enumerate(filled):
-            queries[row] = bridge.cast("org.apache.lucene.search.Query", built.get(place))
+            query = bridge.cast("org.apache.lucene.search.Query", built.get(place))
+            queries[row] = with_filter(bridge, query, self.filter)
         return queries
 
     def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects

@@ -11,6 +11,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from harness.adapters.lucene_filter import with_metadata
 from harness.adapters.lucene_runtime import open_directory, writer_configuration
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.analysis.lucene import LuceneAnalyzer
@@ -43,6 +46,8 @@ class IndexBuilder:
         parse = bridge.constructor(_JSON_DOCUMENT, "(Lcom/fasterxml/jackson/databind/JsonNode;)V")
         generate = bridge.method(_GENERATOR, "createDocument", _GENERATE).bindTo(generator)
         self._to_document = bridge.function(bridge.chain(parse, generate))
+        fields_of = bridge.method("org.apache.lucene.document.Document", "getFields", "()Ljava/util/List;")
+        self._fields = bridge.function(fields_of)
 
     @classmethod
     @contextmanager
@@ -59,12 +64,16 @@ class IndexBuilder:
             yield cls(bridge, settings, writer)
             writer.close()
 
-    def add(self, ids: list[str], texts: list[str]) -> None:
-        """Add documents of which none is blank, in order."""
+    def add(self, ids: list[str], texts: list[str], metadata: pa.Table | None = None) -> None:
+        """Add documents of which none is blank, in order; ``metadata`` has a row for each."""
         for span in spans(texts):
             nodes = [{"id": one, FIELD: text} for one, text in zip(ids[span], texts[span], strict=True)]
             with java_errors(f"indexing '{ids[span.start]}' and {len(nodes) - 1} documents after it"):
                 documents = self._bridge.to_nodes(nodes).map(self._to_document).toList()
+                if metadata is not None:
+                    fields = self._bridge.map(self._fields, self._bridge.cast("java.util.List", documents))
+                    rows = pa.array(range(span.start, span.stop))
+                    documents = with_metadata(self._bridge, fields, metadata, rows)
                 self._writer.addDocuments(self._bridge.cast("java.lang.Iterable", documents))
 
     def finish(self) -> None:

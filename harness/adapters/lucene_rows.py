@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.hits import HitCollector
+from harness.adapters.lucene_filter import filter_query, with_metadata
 from harness.adapters.lucene_runtime import info_of, java_of, open_directory, writer_configuration
 from harness.adapters.lucene_search import HitReader
 from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineFailureError, LostDocumentsError, RejectedInputError
 from harness.java_bridge import JavaBridge, java_errors
 from harness.jvm import find_jar, jar_digest, start
@@ -61,6 +64,7 @@ class RowsEngine(Generic[Vectors]):
         self._resources = ExitStack()
         self._reader: Any = None
         self._searcher: Any = None
+        self.filter: Any = None
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
@@ -77,7 +81,9 @@ class RowsEngine(Generic[Vectors]):
         raise NotImplementedError
 
     def queries(self, bridge: JavaBridge, vectors: Vectors, depth: int) -> list[Any]:
-        """A Java query for each row of ``vectors`` that finds its best ``depth``; None for one that finds nothing."""
+        """A Java query for each row of ``vectors`` that finds its best ``depth`` among the documents of the ``filter``,
+        where there is one; None for a row that finds nothing.
+        """
         raise NotImplementedError
 
     def configure(self, bridge: JavaBridge, configuration: Any) -> None:  # noqa: ANN401 - a Java object
@@ -123,7 +129,11 @@ class RowsEngine(Generic[Vectors]):
             self.configure(bridge, configuration)
             writer = bridge.load("org.apache.lucene.index.IndexWriter")(directory, configuration)
             stack.callback(writer.rollback)  # does nothing once the writer is closed
+            sent, metadata = 0, documents.metadata
             for count, batch in self.documents(bridge, vectors):
+                if metadata is not None:
+                    batch = with_metadata(bridge, batch, metadata, pa.array(range(sent, sent + count)))  # noqa: PLW2901
+                sent += count
                 writer.addDocuments(bridge.cast("java.lang.Iterable", batch))
                 progress.advance(count)
             added = clock()
@@ -133,6 +143,7 @@ class RowsEngine(Generic[Vectors]):
             writer.close()
         self._open_index(bridge)
         ready = clock()
+        save_fields(self._folder, documents.metadata)
         write_manifest(self._folder, self.name, self.parameters, self._ids)
         with java_errors("counting the index"):
             state = {
@@ -143,6 +154,13 @@ class RowsEngine(Generic[Vectors]):
             }
         missing = np.empty(0, dtype=np.int32)  # fewer than were sent is an error of opening: numbers are rows
         return IndexReport(len(documents), len(documents), missing, added - started, ready - added, state)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Filter by exact terms, in Lucene's query; raises RejectedInputError for a field that was not indexed."""
+        bridge = self._opened()
+        require_fields(self._folder, wanted)
+        with java_errors("building the filter"):
+            self.filter = filter_query(bridge, wanted)
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
         """The best ``k`` of each query, equal scores by row ascending; queries are made before the clock runs."""
@@ -175,7 +193,7 @@ class RowsEngine(Generic[Vectors]):
         """Close the index; the JVM stays, as it must."""
         with java_errors("closing the index") if self._bridge is not None else ExitStack():
             self._resources.close()
-        self._bridge, self._reader, self._searcher = None, None, None
+        self._bridge, self._reader, self._searcher, self.filter = None, None, None, None
 
     def _opened(self) -> JavaBridge:
         if self._bridge is None:

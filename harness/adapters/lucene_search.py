@@ -6,6 +6,7 @@ copies at once (1,000 hits in a tenth of a millisecond, and the floats exact).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from harness.adapters.lucene_filter import filter_query, with_filter
 from harness.adapters.lucene_runtime import open_directory
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.lucene_statistics import IndexStatistics
@@ -98,6 +100,7 @@ class OpenIndex:
             build = bridge.method(_GENERATOR, "buildQuery", _BUILD)
             self._to_query = bridge.function(build.bindTo(generator).bindTo(settings.field).bindTo(analyzer.java))
             self._resources = stack.pop_all()
+        self.filter: Any = None
 
     def close(self) -> None:
         """Close files; calling it again does nothing."""
@@ -105,10 +108,19 @@ class OpenIndex:
             self._resources.close()
 
     def queries(self, texts: list[str]) -> list[Any]:
-        """A bag-of-words query of each text, a term's count as its weight: Anserini's."""
+        """A bag-of-words query of each text, a term's count as its weight: Anserini's. See :meth:`filtered`."""
         bridge = self.bridge
         built = bridge.map(self._to_query, bridge.to_java(texts))
         return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(texts))]
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Set the filter that :meth:`filtered` applies; none for nothing."""
+        with java_errors("building the filter"):
+            self.filter = filter_query(self.bridge, wanted)
+
+    def filtered(self, query: Any) -> Any:  # noqa: ANN401 - Java objects
+        """``query`` among the documents that the filter leaves."""
+        return with_filter(self.bridge, query, self.filter)
 
     @property
     def documents(self) -> int:

@@ -73,8 +73,13 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     def queries(self, bridge: JavaBridge, vectors: Float32Array, depth: int) -> list[Any]:
         """Lucene's own queries for the nearest vectors."""
         kind = "org.apache.lucene.search.KnnFloatVectorQuery"
-        make = bridge.bind(bridge.constructor(kind, "(Ljava/lang/String;[FI)V"), 0, bridge.string(_FIELD))
+        make = bridge.bind(
+            bridge.constructor(kind, "(Ljava/lang/String;[FILorg/apache/lucene/search/Query;)V"),
+            0,
+            bridge.string(_FIELD),
+        )
         make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(depth)))
+        make = bridge.bind(make, 1, self.filter)
         built = float_rows(bridge, self._directed(vectors)).map(bridge.function(make)).toList()
         return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(vectors))]
 
@@ -117,7 +122,13 @@ class LuceneHnswEngine(_VectorsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=False, deterministic=True, reopens=True, keeps_k_prefix=False, shares_index=True
+        input="dense",
+        exact=False,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=False,
+        shares_index=True,
+        filters=True,
     )
     name = "lucene-hnsw"
     of_search = ("ef_search",)
@@ -146,7 +157,13 @@ class LuceneFlatEngine(_VectorsEngine):
     """An exact scan of all vectors, by Anserini's flat format and Lucene's own query; equal scores by row ascending."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True, shares_index=True
+        input="dense",
+        exact=True,
+        deterministic=True,
+        reopens=True,
+        keeps_k_prefix=True,
+        shares_index=True,
+        filters=True,
     )
     name = "lucene-flat"
 
