@@ -22,6 +22,9 @@ if importlib.util.find_spec("chromadb") is not None:
     BACKENDS.append("chroma:model=random")
 if importlib.util.find_spec("qdrant_edge") is not None:
     BACKENDS.append("qdrant-dense:model=random")
+LUCENE = importlib.util.find_spec("jnius_config") is not None
+if LUCENE:
+    BACKENDS += ["lucene-hnsw:model=random", "lucene"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,7 @@ def test_every_backend_returns_what_matches_and_agrees_with_the_filtered_list(co
         assert parity is not None
         assert parity.different == 0
         assert not [note for note in comparison.backend(label).notes if "fewer" in note]
-    for label in BACKENDS[1:]:
+    for label in [label for label in BACKENDS if "model=random" in label]:
         assert np.diff(comparison.run(label).indptr).tolist() == [3] * 4
     assert comparison.backend("csr").index is not None
     assert comparison.backend("csr").index.documents_indexed == len(DOCUMENTS)  # type: ignore[union-attr]
@@ -98,6 +101,16 @@ def test_an_existing_index_is_refused_when_planning(collection: Path, tmp_path: 
     )
     assert done.returncode == 2
     assert f"backend 'csr:{existing}': --filter" in done.stderr
+
+
+@pytest.mark.skipif(not LUCENE, reason="the extra 'lucene' is not installed")
+@pytest.mark.parametrize("backend", ["lucene:rm3=true;rm3_fb_docs=2", "lucene:axiom=true;axiom_n=2;axiom_r=2"])
+def test_expanded_queries_are_filtered_too(collection: Path, backend: str) -> None:
+    compared = harness.compare(backend, collection, k=5, filter="section=garden", timing=False)
+    assert compared.failed == []
+    run = compared.run(backend)
+    assert run.hits > 0
+    assert {run.doc_ids[int(row)] for row in run.rows} <= {"d3", "d4", "d6"}
 
 
 def test_clients_under_load_filter_too(collection: Path) -> None:
