@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
@@ -61,6 +64,23 @@ def test_grpc_is_preferred_and_gives_the_results_of_rest(ports: Ports, tmp_path:
     assert over_rest[0].mode == "server, rest"
     assert np.array_equal(found.scores, over_rest[2].scores)
     assert ports.stub.collections == {}
+
+
+@pytest.mark.parametrize("search_batch", [1, 3])
+def test_filters_are_those_of_rest(ports: Ports, tmp_path: Path, search_batch: int) -> None:
+    kinds = pa.table({"a.b": pa.array([("x", "y", None)[row % 3] for row in range(60)], pa.string())})
+    found = []
+    for transport in ("grpc", "rest"):
+        given = {"url": ports.stub.url, "grpc_port": ports.grpc, "transport": transport, "search_batch": search_batch}
+        (tmp_path / transport).mkdir()
+        with closing(QdrantEngine({**DEFAULTS, **given})) as engine:
+            engine.open(tmp_path / transport, IDS)
+            engine.index(replace(DOCUMENTS, metadata=kinds), RecordingProgress(), StepClock())
+            engine.restrict({"a.b": "y"})
+            found.append(engine.search(QUERIES, 60, StepClock()))
+    assert len(found[0].rows) > 0
+    assert set((found[0].rows % 3).tolist()) == {1}
+    assert np.array_equal(found[0].scores, found[1].scores)
 
 
 def test_several_queries_in_one_call(ports: Ports, tmp_path: Path) -> None:

@@ -83,10 +83,21 @@ class _Collections(_Servicer, messages.CollectionsServicer):
 class _Points(_Servicer, messages.PointsServicer):
     def Upsert(self, request: Any, context: Any) -> Any:  # noqa: N802
         points = [
-            {"id": point.id.num, "vector": {"terms": _vector(point.vectors.vectors.vectors["terms"])}}
+            {
+                "id": point.id.num,
+                "vector": {"terms": _vector(point.vectors.vectors.vectors["terms"])},
+                "payload": {name: value.string_value for name, value in point.payload.items()},
+            }
             for point in request.points
         ]
         self._ask(context, "PUT", f"/collections/{request.collection_name}/points", {"points": points})
+        done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
+        return messages.PointsOperationResponse(result=done)
+
+    def CreateFieldIndex(self, request: Any, context: Any) -> Any:  # noqa: N802
+        assert request.field_type == messages.FieldType.FieldTypeKeyword
+        body = {"field_name": request.field_name, "field_schema": "keyword"}
+        self._ask(context, "PUT", f"/collections/{request.collection_name}/index", body)
         done = messages.UpdateResult(operation_id=1, status=messages.UpdateStatus.Completed)
         return messages.PointsOperationResponse(result=done)
 
@@ -122,7 +133,8 @@ def _vector(vector: Any) -> Any:
 def _asked(request: Any) -> Any:
     sparse = request.query.nearest.sparse
     query = {"indices": list(sparse.indices), "values": list(sparse.values)}
-    return {"query": query, "using": request.using, "limit": request.limit}
+    must = [{"key": one.field.key, "match": {"value": one.field.match.keyword}} for one in request.filter.must]
+    return {"query": query, "using": request.using, "limit": request.limit, "filter": {"must": must}}
 
 
 def _hits(told: Any) -> list[Any]:
