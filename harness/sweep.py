@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from harness.errors import UsageError
 from harness.expressions import split_outside
 
-__all__ = ["expand"]
+__all__ = ["Swept", "expand", "swept"]
+
+
+class Swept(NamedTuple):
+    """A sweep: the backend as it is named without the parameter, the parameter, and its values as they were given."""
+
+    backend: str
+    parameter: str
+    values: tuple[str, ...]
+
 
 _FORM = "NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
 
@@ -25,6 +35,13 @@ def expand(backends: str | Sequence[str], sweeps: Sequence[str]) -> list[str]:
         place = expanded.index(kept) if kept in expanded else len(expanded)
         expanded[place : place + 1] = [f"{base}={value}" for value in values]
     return expanded
+
+
+def swept(sweep: str) -> Swept:
+    """What a sweep expression says; raises UsageError when it is none."""
+    base, values = _parse(sweep)
+    place = max(base.rfind(";"), base.rfind(":"))
+    return Swept(base[:place].strip(), base[place + 1 :].strip(), tuple(values))
 
 
 def _parse(sweep: str) -> tuple[str, list[str]]:

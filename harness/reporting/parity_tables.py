@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table
 from harness.results.schema import BackendResult, LossStats, ParityStats, Report
 
-__all__ = ["legend_of_parity", "parity_tables"]
+__all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 
 
 def parity_tables(report: Report) -> list[Table]:
@@ -72,11 +72,12 @@ def _recall(backends: list[BackendResult]) -> Table:
 def _losses(backends: list[BackendResult]) -> Table:
     found = [(backend.label, backend.parity.loss) for backend in backends if backend.parity and backend.parity.loss]
     names = list(found[0][1]) if found else []
-    rows = [(label, *(_loss(loss.get(name)) for name in names)) for label, loss in found]
+    rows = [(label, *(loss_cell(loss.get(name)) for name in names)) for label, loss in found]
     return Table("Loss against exact dense search", ("backend", *names), tuple(rows))
 
 
-def _loss(loss: LossStats | None) -> str:
+def loss_cell(loss: LossStats | None) -> str:
+    """A mean less that of the exact result, with its interval."""
     if loss is None:
         return NOT_APPLICABLE
     if loss.difference == 0 and loss.ci_low == loss.ci_high:

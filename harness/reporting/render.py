@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from harness.errors import UnknownNameError
 from harness.reporting.cells import Table
+from harness.reporting.frontier import frontiers
 from harness.reporting.tables import header, legend, notes, tables
 from harness.results.schema import Report
 
@@ -101,6 +102,11 @@ def _csv(report: Report) -> str:
         levels += [(f"open_loop.{level['rate']:g}", level) for level in content.pop("open_loop")]
         sections += [(backend.label, name, level) for name, level in levels]
         sections += [(backend.label, name, values) for name, values in content.items() if values]
+    for one in frontiers(report):
+        for point in one.points if one.timed else ():
+            on_it: dict[str, object] = {"value": point.value, "quality": point.quality, "p50_ms": point.p50_ms}
+            on_it["on_frontier"] = point.best
+            sections.append((point.backend.label, "frontier", on_it))
     for row in report.comparisons:
         values = row.model_dump(exclude={"a", "b", "metric"})
         sections.append((f"{row.b} - {row.a}", "difference", {row.metric: values}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
+from harness.reporting.frontier import frontier_notes, frontier_tables, legend_of_frontier
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
@@ -23,9 +24,9 @@ _MARKS = {
 
 
 def tables(report: Report) -> list[Table]:
-    """Quality, parity, spread, indexing, phases, speed; and the differences between backends when there are several."""
+    """Quality, parity, spread, indexing, phases, speed and sweeps; and differences between backends."""
     made = [_quality(report), *parity_tables(report), *spread_tables(report)]
-    made += [indexing(report), phases(report), single_client(report)]
+    made += [indexing(report), phases(report), single_client(report), *frontier_tables(report)]
     made += [stages(report), reranking(report), cold(report), closed_loop(report), open_loop(report)]
     if report.comparisons:
         made.append(_differences(report))
@@ -84,6 +85,7 @@ def notes(report: Report) -> list[str]:
         for note in backend.notes:
             shared.setdefault(note, []).append(backend.label)
     lines.extend(f"{', '.join(labels)}: {note}" for note, labels in shared.items())
+    lines += frontier_notes(report)
     lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
     return lines
 
@@ -99,6 +101,7 @@ def legend(report: Report) -> list[str]:
         lines.append("(≤ x): what the best possible order of a second stage's candidates would reach")
     lines += legend_of_parity(report)
     lines += legend_of_spread(report)
+    lines += legend_of_frontier(report)
     lines += legend_of_load(report)
     if any(backend.reused for backend in report.backends):
         lines.append(f"{REUSED}: measured by an earlier comparison and re-used (--resume)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from harness.errors import ResultError
+from harness.reporting.frontier import frontiers
 from harness.reporting.render import render
 from harness.results.schema import BackendResult, ClosedLoopStats, OpenLoopStats, Report, SearchStats, SpreadValue
 from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
@@ -136,6 +137,22 @@ class Comparison:
                 "qps": search.qps,
             }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def frontier(self) -> pd.DataFrame:
+        """Every point of every sweep: one row a backend that ``sweep`` made.
+
+        Columns sweep, value, measure, quality (the mean of the first metric, without judgments the recall), p50_ms, and
+        on_frontier; no rows without a sweep.
+        """
+        import pandas as pd
+
+        columns = ("sweep", "value", "measure", "quality", "p50_ms", "on_frontier")
+        rows = {
+            point.backend.label: (one.name, point.value, one.measure, point.quality, point.p50_ms, point.best)
+            for one in frontiers(self.report)
+            for point in one.points
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns)).rename_axis("backend")
 
     def per_query(self) -> pd.DataFrame:
         """Every per-query value: columns backend, query_id, metric, value, min, max."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sample_report import sample_report
+from sample_report import sample_report, swept_report
 
 from harness.errors import UnknownNameError
 from harness.reporting.render import FORMATS, render
@@ -25,6 +25,22 @@ def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
     )
     filtered = report.model_copy(update={"dataset": report.dataset.model_copy(update={"filter": info})})
     golden("\n".join([header(filtered), *notes(filtered)]) + "\n")
+
+
+@pytest.mark.parametrize("format_name", ["table", "markdown"])
+def test_frontier_of_a_sweep(format_name: str, golden: Callable[[str], None]) -> None:
+    golden(render(swept_report(), format_name))
+
+
+def test_the_frontier_in_csv() -> None:
+    lines = [line for line in render(swept_report(), "csv").splitlines() if ",frontier," in line]
+    assert lines[:4] == [
+        "chroma:ef_search=10,frontier,value,10",
+        "chroma:ef_search=10,frontier,quality,0.3",
+        "chroma:ef_search=10,frontier,p50_ms,0.1",
+        "chroma:ef_search=10,frontier,on_frontier,True",
+    ]
+    assert "chroma:ef_search=100,frontier,on_frontier,False" in lines
 
 
 def test_json_reads_back_as_the_same_report() -> None:

@@ -264,3 +264,30 @@ def sample_report() -> schema.Report:
         backends=backends,
         comparisons=[difference],
     )
+
+
+def swept_report(*, timed: bool = True, judged: bool = True, values: str = "10,50.0,100,400") -> schema.Report:
+    """Chroma at four values: the third is no better than the second and slower, the fourth failed."""
+    base = sample_report()
+    like = next(one for one in base.backends if one.label == "qdrant")
+    assert like.parity is not None
+    assert like.search is not None
+    assert like.search.milliseconds is not None
+    backends = []
+    for value, mean, recall, p50 in (("10", 0.3, 0.5, 0.1), ("50", 0.38, 0.9, 0.4), ("100", 0.38, 0.9, 0.5)):
+        loss = schema.LossStats(exact=0.4, difference=mean - 0.4, ci_low=mean - 0.41, ci_high=mean - 0.39)
+        update = {"overlap": {"10": recall, "1000": recall - 0.1}, "loss": {"nDCG@10": loss}, "oracle": "dense"}
+        times = like.search.milliseconds.model_copy(update={"p50": p50})
+        metrics = {"nDCG@10": like.metrics["nDCG@10"].model_copy(update={"mean": mean})}
+        changed = {
+            "label": f"chroma:ef_search={value}",
+            "metrics": metrics if judged else {},
+            "parity": like.parity.model_copy(update=update),
+            "search": like.search.model_copy(update={"milliseconds": times if timed else None}),
+            "spread": None,
+        }
+        backends.append(like.model_copy(update=changed))
+    failed = {"label": "chroma:ef_search=400", "status": "failed", "metrics": {}, "parity": None, "search": None}
+    backends.append(like.model_copy(update={**failed, "spread": None}))
+    plan = base.plan.model_copy(update={"given": {**base.plan.given, "sweep": [f"chroma:ef_search={values}"]}})
+    return base.model_copy(update={"backends": backends, "comparisons": [], "plan": plan})

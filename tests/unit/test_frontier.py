@@ -1,0 +1,71 @@
+"""The frontier of a sweep: found from the report alone, and only where there is something to weigh."""
+
+from __future__ import annotations
+
+import pytest
+from sample_report import sample_report, swept_report
+
+from harness.reporting.frontier import frontiers, on_frontier
+from harness.reporting.tables import legend, notes, tables
+from harness.sweep import Swept, swept
+
+
+@pytest.mark.parametrize(
+    ("points", "best"),
+    [
+        ([], []),
+        ([(0.5, 1.0)], [True]),
+        ([(0.5, 1.0), (0.5, 1.0)], [True, True]),
+        ([(0.5, 1.0), (0.5, 2.0)], [True, False]),
+        ([(0.5, 1.0), (0.6, 1.0)], [False, True]),
+        ([(0.5, 1.0), (0.6, 2.0), (0.55, 3.0)], [True, True, False]),
+    ],
+)
+def test_only_what_nothing_beats_is_on_the_frontier(points: list[tuple[float, float]], best: list[bool]) -> None:
+    assert on_frontier(points) == best
+
+
+def test_values_find_their_backends_however_they_were_written() -> None:
+    (one,) = frontiers(swept_report())
+    assert (one.name, one.measure) == ("chroma, ef_search", "nDCG@10")
+    assert [(point.value, point.backend.label) for point in one.points] == [
+        ("10", "chroma:ef_search=10"),
+        ("50.0", "chroma:ef_search=50"),
+        ("100", "chroma:ef_search=100"),
+        ("400", "chroma:ef_search=400"),
+    ]
+    assert [point.best for point in one.points] == [True, True, False, False]
+
+
+def test_without_judgments_the_recall_decides() -> None:
+    (one,) = frontiers(swept_report(judged=False))
+    assert one.measure == "recall@1000"
+    assert [point.quality for point in one.points] == [0.4, pytest.approx(0.8), pytest.approx(0.8), None]
+    assert [point.best for point in one.points] == [True, True, False, False]
+
+
+def test_the_table_shows_what_is_weighed_and_the_legend_what_the_mark_means() -> None:
+    table = next(one for one in tables(swept_report()) if one.title.startswith("Frontier"))
+    assert table.columns == ("ef_search", "nDCG@10", "loss", "recall@10", "recall@1000", *table.columns[5:])
+    assert [row[-1] for row in table.rows] == ["●", "●", "", "–"]
+    assert table.rows[0][:3] == ("10", "0.3000", "−0.1000 [−0.1100, −0.0900]")
+    assert table.rows[3][1] == "failed"
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert any("on the frontier: no other value has at least its nDCG@10" in line for line in legend(swept_report()))
+
+
+def test_without_times_there_is_no_frontier_and_a_note_says_so() -> None:
+    report = swept_report(timed=False)
+    assert not any(one.title.startswith("Frontier") for one in tables(report))
+    assert "no frontier of chroma, ef_search: no latencies were measured" in notes(report)
+    assert not any("frontier" in line for line in legend(report))
+
+
+def test_a_comparison_without_a_sweep_says_nothing_of_frontiers() -> None:
+    assert frontiers(sample_report()) == []
+    assert not any("frontier" in line for line in [*notes(sample_report()), *legend(sample_report())])
+
+
+def test_a_sweep_is_taken_apart() -> None:
+    assert swept("lucene:k1=1.2;b=0.2, 0.4") == Swept("lucene:k1=1.2", "b", ("0.2", "0.4"))
+    assert swept("csr: k1=1,2") == Swept("csr", "k1", ("1", "2"))
