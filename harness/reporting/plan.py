@@ -11,6 +11,7 @@ import orjson
 from harness.errors import UnknownNameError
 from harness.execution.resume.stored import LookUp
 from harness.execution_options import ExecutionOptions
+from harness.filtering import in_words
 from harness.load_options import LoadOptions
 from harness.plan import Plan, Trial
 
@@ -84,6 +85,7 @@ def _settings(plan: Plan) -> dict[str, str]:
     rules = f"k={request.k}, ties={plan.ties.value}, queries={plan.queries.value}, relevance={request.relevance}"
     return {
         "dataset": f"{request.dataset}{split}",
+        **({"filter": in_words(plan.filter)} if plan.filter else {}),
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
         "execution": _execution(plan.execution, request.rebuilds),

@@ -12,10 +12,12 @@ from small_world import write_cards, write_collection
 from harness.cache import Cache
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.execution.checks import refuse_impossible, refuse_unmatched
+from harness.execution.resume.stored import LookUp
 from harness.filtering import apply_filter, in_words, matching_rows, parse_filter
 from harness.loaders import filter_dataset, load_dataset
 from harness.loaders.memory import run_from_dict
 from harness.plan import make_plan
+from harness.reporting.plan import render_plan
 from harness.request import CompareRequest
 from harness.types import Dataset
 
@@ -126,6 +128,13 @@ def test_a_plan_keeps_its_filter(tmp_path: Path) -> None:
     assert "--filter" not in make_plan(CompareRequest(backends="csr"), lucene_available=False).command()
     with pytest.raises(UsageError, match="is no condition"):
         make_plan(CompareRequest(backends="csr", filter="a"), lucene_available=False)
+
+
+def test_a_dry_run_shows_the_filter() -> None:
+    for conditions, shown in ((["a=1", "b=x"], "filter     a=1 and b=x"), ([], None)):
+        plan = make_plan(CompareRequest(backends="csr", filter=conditions), lucene_available=False)
+        lines = render_plan(plan, [LookUp(None, None, "never stored")], "table").splitlines()
+        assert [line for line in lines if line.startswith("filter")] == ([shown] if shown else [])
 
 
 def test_engines_that_do_not_filter_and_existing_indexes_are_refused(tmp_path: Path) -> None:
