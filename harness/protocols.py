@@ -39,6 +39,7 @@ __all__ = [
     "ParameterValue",
     "Progress",
     "SearchResult",
+    "SearchedState",
     "Storage",
 ]
 
@@ -283,6 +284,17 @@ class Fusing(Protocol):
         """The lists that a search of these queries fuses, in the engine's own order, by the column of ``queries``.
 
         Each is asked for by itself, after everything was measured. Raises as ``search`` does.
+        """
+
+
+@runtime_checkable
+class SearchedState(Protocol):
+    """What an engine has besides whose index state depends on how it is searched: an exact search uses no graph."""
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Entries of the index's state as they are for this trial's searches of the best ``k``; they replace others.
+
+        Asked for when everything was searched. An index that several trials search has the state of its builder else.
         """
 
 

@@ -208,6 +208,11 @@ class ChromaEngine:
                 collector.add(rows, scores.astype(np.float32), searched - started, clock() - searched)
         return collector.result(repeated_calls=store.repeated - repeated)
 
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Chroma looks at no k
+        """The ``ef_search`` that is in effect, by Chroma's own account."""
+        told = self._opened().configured().get("ef_search")
+        return {} if told is None else {"ef_search": told}
+
     def storage(self) -> Storage:
         """Allocated bytes of the folder; unknown for a server."""
         return self._opened().storage()

@@ -133,6 +133,10 @@ class LuceneHnswEngine(_VectorsEngine):
     name = "lucene-hnsw"
     of_search = ("ef_search",)
 
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        self._sizes: list[int] = []
+
     def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
         """With the graph's parameters."""
         links, width = int(self.parameters["max_connections"]), int(self.parameters["beam_width"])
@@ -144,13 +148,26 @@ class LuceneHnswEngine(_VectorsEngine):
 
     def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
         """How many vectors the segments' graphs hold, by the graphs themselves."""
+        return {"vectors_in_graph": sum(self._graphs(bridge, reader))}
+
+    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401 - Java objects
+        """Note the dimensions, and the sizes of the graphs."""
+        super().prepare(bridge, reader, searcher)
+        self._sizes = self._graphs(bridge, reader)
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """The vectors of those segments that have more than a search keeps: the others are scanned."""
+        return {"vectors_in_graph": sum(size for size in self._sizes if size > self.candidates(k))}
+
+    @staticmethod
+    def _graphs(bridge: JavaBridge, reader: Any) -> list[int]:  # noqa: ANN401 - a Java object
         graphs = []
         for leaf in _leaves(bridge, reader):
             vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf).getVectorReader()
             fields = bridge.cast(f"{_CODECS}.perfield.PerFieldKnnVectorsFormat$FieldsReader", vectors)
             field = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(_FIELD))
             graphs.append(int(field.getGraph(_FIELD).size()))
-        return {"vectors_in_graph": sum(graphs)}
+        return graphs
 
 
 class LuceneFlatEngine(_VectorsEngine):

@@ -209,6 +209,11 @@ class PointsEngine:
         rows = np.fromiter([hit.id for hit in hits], dtype=np.int32, count=len(hits))
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
+        """No vector is found by a graph where every search scans."""
+        dense = self._settings.dense
+        return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
+
     def storage(self) -> Storage:
         """Allocated bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
         return self._opened().storage()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,18 @@ from harness.columns import load_table, load_vectors
 from harness.errors import EngineFailureError
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
-from harness.protocols import Clock, Engine, Filtering, Fusing, IndexReport, Inputs, Progress, SearchResult
+from harness.protocols import (
+    Clock,
+    Engine,
+    Filtering,
+    Fusing,
+    IndexReport,
+    Inputs,
+    ParameterValue,
+    Progress,
+    SearchedState,
+    SearchResult,
+)
 from harness.reference.encoding import widen
 from harness.types import Ids, Int64Array, SparseVectors
 
@@ -93,7 +104,7 @@ def _measure(
         engine=ready.info,
         input=engine.capabilities.input,
         open_ns=ready.open_ns,
-        index=ready.report,
+        index=replace(ready.report, state={**ready.report.state, **_searched_state(engine, job.k)}),
         storage=engine.storage(),
         hits=passes[0]._replace(repeated_calls=sum(one.repeated_calls for one in passes)),
         search_ns=np.stack([one.search_ns for one in passes]),
@@ -105,6 +116,10 @@ def _measure(
         existing=ready.existing,
         lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
     )
+
+
+def _searched_state(engine: Engine, k: int) -> Mapping[str, ParameterValue]:
+    return engine.searched_state(k) if isinstance(engine, SearchedState) else {}
 
 
 def load_inputs(

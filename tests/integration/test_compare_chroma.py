@@ -29,6 +29,8 @@ def test_ef_search_is_swept_on_one_build(tmp_path: Path) -> None:
     assert [backend.status for backend in swept.report.backends] == ["ok", "ok"]
     built_by = [backend.index.built_by for backend in swept.report.backends if backend.index is not None]
     assert built_by == [None, "chroma:model=random;ef_search=10"]
+    states = [backend.index.state for backend in swept.report.backends if backend.index is not None]
+    assert [state["ef_search"] for state in states] == [10, 400], "each says what it was searched with"
     assert [backend.search.hits for backend in swept.report.backends if backend.search is not None] == [HITS, HITS]
 
 

@@ -88,7 +88,7 @@ def test_lucene_finds_dense_vectors_by_a_graph_and_exactly(small: Path) -> None:
     model = "model=python:own_model:Words"
     graph, flat = compared(small, f"lucene-hnsw:{model};segments=single;ef_search=20", f"lucene-flat:{model}")
     assert graph.index is not None
-    assert graph.index.state["vectors_in_graph"] == 6
+    assert graph.index.state["vectors_in_graph"] == 0, "its 6 vectors are fewer than the 20 candidates: a scan"
     for result in (graph, flat):
         assert result.metrics["RR@10"].mean == 1.0
 
@@ -106,6 +106,24 @@ def test_one_build_is_searched_with_several_numbers_of_candidates(
     assert first.index is not None
     assert second.index is not None
     assert (first.index.built_by, second.index.built_by) == (None, first.label)
+    expected = 6 if module == "jnius_config" else 0  # Qdrant makes no graph of so few
+    assert [one.index.state["vectors_in_graph"] for one in (first, second)] == [expected, expected]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, exact: bool) -> None:
+    pytest.importorskip("qdrant_edge")
+    from harness.adapters.qdrant_dense import QdrantDenseEngine
+
+    defaults = find_cards("backends")["qdrant-dense"].defaults
+    forced = {"indexing_threshold_kb": 1, "full_scan_threshold_kb": 1, "exact": exact}
+    engine = QdrantDenseEngine({**defaults, **forced})
+    documents = Inputs(Ids.of(f"d{row}" for row in range(600)), dense=random_unit_vectors(1, 600, 16))
+    engine.open(tmp_path, documents.ids)
+    report = engine.index(documents, RecordingProgress(), StepClock())
+    assert report.state["vectors_in_graph"] == 600
+    assert engine.searched_state(10) == ({"vectors_in_graph": 0} if exact else {})
+    engine.close()
 
 
 def test_lucene_adds_impacts_exactly(small: Path) -> None:
