@@ -1,7 +1,8 @@
 """How much of the nearest neighbours Chroma finds among 20,000 random directions, at its defaults and with more effort.
 
 Random directions have no clusters, which is the hardest case for a graph: real texts are much easier. Each line is a
-build of its own, because two builds from the same vectors give two graphs.
+build of its own, because two builds from the same vectors give two graphs. The frontier after them is of one build,
+which a sweep searches with more and more effort.
 
     pip install 'retrieval-harness[chroma]'
     python examples/chroma_graph.py
@@ -10,6 +11,8 @@ build of its own, because two builds from the same vectors give two graphs.
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+import harness
 from harness.adapters.chroma import ChromaEngine
 from harness.protocols import Inputs, ParameterValue
 from harness.registry import find_cards
@@ -29,6 +33,8 @@ SETTINGS: Mapping[str, Mapping[str, ParameterValue]] = {
     "ef_search=400": {"ef_search": 400},
     "ef_search=400;max_neighbors=32": {"ef_search": 400, "max_neighbors": 32},
 }
+
+EFFORTS = "10,50,100,400"
 
 
 class Quiet:
@@ -66,6 +72,23 @@ def measure(vectors: Vectors, asked: Vectors, k: int, changed: Mapping[str, Para
     }
 
 
+def frontier(documents: int, dimensions: int, queries: int, k: int) -> list[tuple[str, float, float, bool]]:
+    """Value of ef_search, recall@k, milliseconds a query (median), and whether no other value beats both."""
+    model = f"model=random;truncate_dim={dimensions}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "directions"
+        folder.mkdir()
+        for file, role, count in (("corpus.jsonl", "d", documents), ("queries.jsonl", "q", queries)):
+            lines = (json.dumps({"_id": f"{role}{n}", "text": f"direction {n}"}) for n in range(count))
+            (folder / file).write_text("\n".join(lines), encoding="utf-8")
+        os.environ["HARNESS_CACHE"] = str(Path(name) / "cache")
+        sweep = f"chroma:{model};max_neighbors=32;ef_search={EFFORTS}"
+        compared = harness.compare([f"flat:{model}"], folder, sweep=sweep, k=k)
+    points = compared.frontier()
+    rows = zip(points["value"], points["quality"], points["p50_ms"], points["on_frontier"], strict=True)
+    return [(str(value), float(recall), float(p50), bool(best)) for value, recall, p50, best in rows]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=20_000)
@@ -81,6 +104,10 @@ def main() -> None:
         one = measure(vectors, asked, given.k, changed)
         told = f"{one['recall']:.2f} | {one['p50_ms']:.2f} | {one['build_s']:.1f} | {one['in_graph']:,.0f}"
         print(f"| {name} | {told} |", flush=True)
+    print(f"\n| max_neighbors=32, ef_search | recall@{given.k} | ms a query, p50 | on the frontier |")
+    print("|---|--:|--:|--:|")
+    for value, recall, p50, best in frontier(given.documents, given.dimensions, given.queries, given.k):
+        print(f"| {value} | {recall:.2f} | {p50:.2f} | {'yes' if best else 'no'} |")
 
 
 if __name__ == "__main__":
