@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
@@ -173,6 +173,16 @@ class Settings:
             endpoint_key_env=str(given.get("endpoint_key_env", "")),
             limits=_limits(given),
         )
+
+    @property
+    def of_model(self) -> Settings:
+        """The settings of the vectors that the model itself gives, of which those of these settings are cut.
+
+        The same object where nothing is cut. Random vectors are drawn at the width that is asked for.
+        """
+        if self.source.kind == "random" or not (self.truncate_dim or self.normalize):
+            return self
+        return replace(self, truncate_dim=0, normalize=False)
 
     def prompt(self, role: Role, declared: Mapping[str, str]) -> str:
         """What is put before each text of ``role``: "" for nothing. ``declared`` are the model's own prompts by name.

@@ -23,7 +23,7 @@ from harness.errors import DataError
 from harness.protocols import Clock, Inputs, ParameterValue, Progress
 from harness.types import Float32Array, Ids, SparseVectors
 
-__all__ = ["Made", "encode_into", "read_made"]
+__all__ = ["Made", "encode_into", "finished_dense", "read_made", "write_made"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
@@ -112,13 +112,18 @@ def encode_into(
     )
     if sparse:
         np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
-    _write(folder / _MADE, asdict(made))
+    write_made(folder, made)
     (folder / _PROGRESS).unlink(missing_ok=True)
 
 
 def read_made(folder: Path) -> Made:
     """What :func:`encode_into` wrote beside the vectors."""
     return Made(**orjson.loads((folder / _MADE).read_bytes()))
+
+
+def write_made(folder: Path, made: Made) -> None:
+    """Write what :func:`read_made` reads; the vectors have to be there whole."""
+    _write(folder / _MADE, asdict(made))
 
 
 class _Columns:
@@ -166,14 +171,23 @@ class _Columns:
 
 
 def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows:
-    """Checked, truncated and normalised."""
-    source = f"vectors of {role} by model '{settings.source.name}'"
+    """Checked; dense ones truncated and normalised."""
+    source = _source(role, settings)
     if len(rows) != len(texts):
         raise DataError(source, [f"{len(rows)} rows came for the {len(texts)} texts from '{texts.ids[0]}' on"])
     if isinstance(rows, SparseVectors):
         _refuse(source, "values that are NaN or infinite", texts.ids, ~_finite_rows(rows))
         return rows
     _refuse(source, "values that are NaN or infinite", texts.ids, ~np.isfinite(rows).all(axis=1))
+    return finished_dense(rows, texts, role, settings)
+
+
+def finished_dense(rows: Float32Array, texts: Inputs, role: Role, settings: Settings) -> Float32Array:
+    """Finite vectors of ``texts`` truncated, then normalised, as ``settings`` say; (n, dimensions).
+
+    Raises DataError for more dimensions than there are, and for vectors without a direction, naming texts.
+    """
+    source = _source(role, settings)
     if settings.truncate_dim > rows.shape[1]:
         problem = f"have {rows.shape[1]} dimensions, and truncate_dim is {settings.truncate_dim}"
         raise DataError(source, [problem], fix="ask for fewer")
@@ -185,6 +199,10 @@ def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows
     _refuse(source, "only zeros, which has no direction to normalise", texts.ids, lengths == 0)
     normalised: Float32Array = (rows / lengths[:, None]).astype(np.float32)
     return normalised
+
+
+def _source(role: Role, settings: Settings) -> str:
+    return f"vectors of {role} by model '{settings.source.name}'"
 
 
 def _finite_rows(rows: SparseVectors) -> Any:  # noqa: ANN401 - bool (n,)

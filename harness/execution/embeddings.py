@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from harness.cache import JSON, Cache, Continued, entry_name
 from harness.columns import load_vectors
+from harness.encoders.derived import derive
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.identity import declared_prompts, encoding_key
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
@@ -96,9 +97,49 @@ class Embeddings:
         return _vectors(settings, self._found[asked])
 
     def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        model = settings.source.shown
+        own = settings.of_model
+        if own is settings:
+            found = self._encoded(settings, trial, keys)
+        else:  # a sweep of truncate_dim asks the model once
+            whole = self._encoded(own, trial, embedding_keys(own, self._dataset, fetch=True))
+            found = self._derived(settings, whole, keys)
+        self._display.done(model, self._in_words(found))
+        cached = {
+            role: folder for role, folder in zip(_ROLES, found.folders, strict=True) if role not in found.made_now
+        }
+        if not cached or not self._check.share:
+            return found
+        note = self._verify(settings, trial, cached)
+        self._display.done(model, note)
+        return found._replace(note=note)
+
+    def _encoded(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        """The model's own vectors; what is missing is encoded."""
+        with self._continued(settings, keys) as entries:
+            # queries first: they are few, and tell soon that a model is no good
+            missing = [role for role in reversed(_ROLES) if not entries[role].finished]
+            if missing:
+                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts)
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing))
+
+    def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        """Vectors cut out of the model's own; ``made_now`` are those for which the model was asked just now."""
+        ids = {"documents": self._dataset.corpus.ids, "queries": self._dataset.queries.ids}
+        with self._continued(settings, keys) as entries:
+            for role, source in zip(_ROLES, whole.folders, strict=True):
+                if not entries[role].finished:
+                    derive(source, entries[role].folder, ids[role], role, settings)
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now)
+
+    @contextmanager
+    def _continued(
+        self, settings: Settings, keys: Mapping[Role, Mapping[str, JSON]]
+    ) -> Iterator[Mapping[Role, Continued]]:
+        """The cache's entries of both roles, to be completed inside the block."""
         model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
         with ExitStack() as stack:
-            entries: dict[Role, Continued] = {
+            yield {
                 role: stack.enter_context(
                     self._cache.continued(
                         KIND, keys[role], shelf=(model, dataset, role), about=f"{model} {dataset} {role}"
@@ -106,18 +147,6 @@ class Embeddings:
                 )
                 for role in _ROLES
             }
-            # queries first: they are few, and tell soon that a model is no good
-            missing = [role for role in reversed(_ROLES) if not entries[role].finished]
-            if missing:
-                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts)
-        found = _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing))
-        self._display.done(model, self._in_words(found))
-        cached = {role: entries[role].entry for role in _ROLES if role not in missing}
-        if not cached or not self._check.share:
-            return found
-        note = self._verify(settings, trial, cached)
-        self._display.done(model, note)
-        return found._replace(note=note)
 
     def _verify(self, settings: Settings, trial: Trial, cached: Mapping[Role, Path]) -> str:
         """Encode a sample of the cached vectors again; raises CacheError where they differ."""
@@ -140,7 +169,9 @@ class Embeddings:
     ) -> None:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
         parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
-        write_job(folder, EncodeJob(settings.encoder, dict(trial.parameters), parts))
+        asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize}
+        given = {name: asked.get(name, value) for name, value in trial.parameters.items()}
+        write_job(folder, EncodeJob(settings.encoder, given, parts))
         try:
             self._executor.run(folder, self._display.section(settings.source.shown))
         except HarnessError as error:
@@ -180,7 +211,7 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
         return None
     if spec.kind == "rerank" and spec.name != "dense":
         return _calls_of_second_stage(trial, dataset)
-    settings = Settings.of("dense", trial.parameters)
+    settings = Settings.of("dense", trial.parameters).of_model
     if settings.source.kind != "http":
         return None
     texts: dict[Role, pa.ChunkedArray] = {"documents": dataset.corpus.texts, "queries": dataset.queries.texts}

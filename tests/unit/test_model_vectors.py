@@ -115,6 +115,37 @@ def test_what_is_cached_is_not_encoded_again_and_queries_are_apart_from_document
     assert (sampled.encoder["documents_encoded"], sampled.encoder["queries_encoded"]) == (0, 2)
 
 
+def test_a_sweep_of_dimensions_asks_the_model_once(world: Path) -> None:
+    base = "dense:model=python:own_model:Words"
+    given: CompareOptions = {"timing": False, "isolation": "none", "k": 3, "cards": world}
+    swept = harness.compare([], world / "small", sweep=f"{base};truncate_dim=2,3,7", **given)
+    assert swept.failed == []
+    assert calls(world) == len(DOCUMENTS) + len(QUERIES)
+    assert [one.encoder["dimensions"] for one in swept.report.backends] == [2, 3, 7]
+    assert [one.encoder["documents_encoded"] for one in swept.report.backends] == [6, 0, 0]
+    run(world, base)
+    assert calls(world) == len(DOCUMENTS) + len(QUERIES), "the model's own vectors are there, too"
+
+
+def test_vectors_that_were_cut_are_those_that_the_model_s_own_give(world: Path) -> None:
+    base = "dense:model=python:own_model:Words"
+    run(world, base)
+    run(world, f"{base};truncate_dim=3")
+    stored = (np.load(file) for file in (world / "cache" / "embeddings").rglob("documents.npy"))
+    cut, whole = sorted(stored, key=lambda vectors: int(vectors.shape[1]))
+    assert cut.tobytes() == np.ascontiguousarray(whole[:, :3]).tobytes()
+
+
+def test_vectors_that_were_cut_are_verified_by_encoding_again(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = "dense:model=python:own_model:Words;truncate_dim=3"
+    run(world, backend)
+    assert "were encoded again" in " ".join(run(world, backend, verify_cache="100%").notes)
+    monkeypatch.setenv("DRIFT", "0.5")
+    result = run(world, backend, verify_cache="100%")
+    assert result.error is not None
+    assert result.error.type == "CacheError"
+
+
 def test_vectors_lie_where_a_person_finds_them_and_under_any_name_of_the_collection(world: Path) -> None:
     run(world, "dense:model=python:own_model:Words")
     shelf = world / "cache" / "embeddings" / "own_model--Words" / "small"
