@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from harness.credentials import hide, read_key, shown
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 
@@ -20,7 +21,7 @@ Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What may be otherwise a moment later."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
-_SHOWN = 300
+_HIDDEN = "(key)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class RemoteCalls:
     ) -> None:
         """The key is the environment variable ``key_env``, sent as a bearer token where it is set.
 
-        Raises UsageError for a URL that holds more than an address.
+        Raises UsageError for a URL that holds more than an address, and EngineUnavailableError for a key that cannot be
+        sent.
         """
         if not is_plain_url(url):
             raise UsageError(
@@ -61,7 +63,7 @@ class RemoteCalls:
             )
         import httpx
 
-        key = os.environ.get(key_env, "") if key_env else ""
+        key = read_key(key_env, os.environ)
         self._url, self._key, self._key_env, self._limits = url.rstrip("/"), key, key_env, limits
         self._clock, self._sleep = clock, sleep
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -117,13 +119,13 @@ class RemoteCalls:
         except httpx.TransportError as error:
             return f"cannot be reached: {type(error).__name__}: {error}", None
         if answer.status_code in _PASSING:
-            return f"answered {answer.status_code}: {answer.text[:_SHOWN]}", _retry_after(answer.headers)
+            return f"answered {answer.status_code}: {answer.text}", _retry_after(answer.headers)
         if answer.status_code != 200:
             raise self._refused(answer.status_code, answer.text)
         try:
             return None, answer.json()
         except ValueError:
-            return f"answered with what is not JSON: {answer.text[:_SHOWN]!r}", None
+            return f"answered with what is not JSON: {answer.text!r}", None
 
     def _take_turn(self) -> None:
         if self._limits.max_calls and self.calls >= self._limits.max_calls:
@@ -144,11 +146,11 @@ class RemoteCalls:
         else:
             fix = "look at its answer: the path of the endpoint, the name of the model, or a text that is too long"
         return EngineUnavailableError(
-            f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text[:_SHOWN])}", fix=fix
+            f"the endpoint '{self._url}' refused a call with {status}: {self._safe(text)}", fix=fix
         )
 
     def _safe(self, text: str) -> str:
-        return text.replace(self._key, "(key)") if self._key else text
+        return shown(text, lambda whole: hide(whole, [self._key], _HIDDEN))
 
 
 def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own class

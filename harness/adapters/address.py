@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
-from urllib.parse import SplitResult, quote, quote_plus, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from harness.credentials import hide, read_key
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = ["Address", "Place", "read_address"]
 
 _HIDDEN = "***"
-_SPELLINGS: tuple[Callable[[str], str], ...] = (str, quote, quote_plus, partial(quote, safe=""))
 
 
 class Place(NamedTuple):
@@ -56,18 +54,16 @@ class Address:
         return (" and ".join(used) or "none") + plainly
 
     def hide(self, text: str) -> str:
-        """``text`` without any secret in it, as it is or percent-encoded: a server may repeat what it was sent."""
-        spellings = {spell(secret) for secret in self.secrets for spell in _SPELLINGS}
-        for spelling in sorted(spellings, key=len, reverse=True):
-            text = re.sub(re.escape(spelling), _HIDDEN, text, flags=re.IGNORECASE)  # %2f is %2F
-        return text
+        """``text`` without any secret in it, as it is, escaped or percent-encoded: a server may repeat them."""
+        return hide(text, self.secrets, _HIDDEN)
 
 
 def read_address(place: Place, url: str, key_variable: str, environment: Mapping[str, str]) -> Address:
     """From the parameter ``url``, or from the environment where that is empty.
 
     A user name and a password are taken from the environment only. Raises RejectedInputError for a URL that is
-    none or that holds what must not be shown, EngineUnavailableError when a variable that was asked for is not set.
+    none or that holds what must not be shown, EngineUnavailableError when a variable that was asked for is not set
+    or holds a key that cannot be sent.
     """
     named = url or environment.get(place.url_variable, "")
     if not named:
@@ -82,8 +78,8 @@ def read_address(place: Place, url: str, key_variable: str, environment: Mapping
             f"{place.key_variable}",
         )
     parts = _split(named, place)
-    key = environment.get(key_variable)
-    if key is None and key_variable != place.key_variable:
+    key = read_key(key_variable, environment)
+    if key_variable not in environment and key_variable != place.key_variable:
         raise EngineUnavailableError(
             f"the environment variable {key_variable} is not set (api_key_env)",
             fix="set it to the API key, or leave api_key_env out",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
+from harness import credentials
 from harness.adapters.address import Address
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, EngineUnavailableError
 
@@ -25,7 +26,6 @@ T = TypeVar("T")
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _OF_THE_SERVER = 500
-_SHOWN = 300
 
 
 class Cause(Enum):
@@ -80,8 +80,7 @@ class FaultError(Exception):
 
 def shown(text: str, address: Address | None) -> str:
     """What another side said, fit to be shown: without secrets, on one line, cut. In this order: no part stays."""
-    line = " ".join((text if address is None else address.hide(text)).split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …"
+    return credentials.shown(text, str if address is None else address.hide)
 
 
 class Retrier(ABC):

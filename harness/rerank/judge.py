@@ -26,7 +26,6 @@ _SYSTEM = (
     "3: it is about the query and answers it\n"
     'Answer with JSON and nothing else: {"grade": 0}, {"grade": 1}, {"grade": 2} or {"grade": 3}.'
 )
-_SHOWN = 120
 _THOUGHTS = re.compile(r".*</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
@@ -108,7 +107,8 @@ class Judge:
 def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
     """The grade in a chat completion; raises ValueError, TypeError or KeyError for what is none.
 
-    A chain of thought before it, and a fence around it, are left aside.
+    A chain of thought before it, and a fence around it, are left aside. The errors hold the whole message: it is cut
+    where the key is hidden.
     """
     content = answer["choices"][0]["message"]["content"]
     if not isinstance(content, str):
@@ -118,8 +118,8 @@ def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
     try:
         found = json.loads(fenced[1] if fenced else text)
     except ValueError as error:
-        raise ValueError(f"a message that is not JSON: {content[:_SHOWN]!r}") from error
+        raise ValueError(f"a message that is not JSON: {content!r}") from error
     grade = found.get("grade") if isinstance(found, dict) else None
     if type(grade) is not int or grade not in GRADES:
-        raise ValueError(f"a message without a grade from 0 to 3: {content[:_SHOWN]!r}")
+        raise ValueError(f"a message without a grade from 0 to 3: {content!r}")
     return grade

@@ -20,7 +20,18 @@ pytestmark = pytest.mark.packaging
 # is a unit of its own. A new unit has to be given its place.
 LAYERS = (
     {"_version", "errors"},
-    {"cache", "compose", "environment", "execution_options", "jit", "optional", "plain_url", "scratch", "strict_toml"},
+    {
+        "cache",
+        "compose",
+        "credentials",
+        "environment",
+        "execution_options",
+        "jit",
+        "optional",
+        "plain_url",
+        "scratch",
+        "strict_toml",
+    },
     {"filtering"},
     {"cache_entries", "parameters", "remote", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},

@@ -13,7 +13,8 @@ WORDS = ("cat", "garden", "light", "station", "dog", "mat", "water")
 
 
 class EndpointStub:
-    """``faults`` are given instead of the next answers: a status, ``(status, headers)``, ``"malformed"`` …"""
+    """``faults`` are given instead of the next answers: a status, ``(status, headers)`` or
+    ``(status, headers, body)``, ``"malformed"`` …"""
 
     def __init__(self) -> None:
         self.faults: list[object] = []
@@ -43,7 +44,7 @@ class EndpointStub:
         if fault == "slow":
             time.sleep(1.5)
         if isinstance(fault, tuple):
-            return fault[0], fault[1], b"busy"
+            return fault[0], fault[1], fault[2] if len(fault) > 2 else b"busy"
         if isinstance(fault, int):
             return fault, {}, b"no such thing"
         content = {"data": data[::-1], "model": body["model"], "usage": {"prompt_tokens": sum(map(len, texts))}}

@@ -119,6 +119,28 @@ def test_a_refusal_is_not_repeated_and_never_shows_the_key(
     assert fix in str(caught.value)
 
 
+@pytest.mark.parametrize("around", ["\n", "\r\n", " "])
+def test_a_mounted_key_is_sent_without_its_line_break(
+    endpoint: EndpointStub, around: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", f"sesame{around}")
+    calls(endpoint, Time(), key_env="MY_KEY").post("/embeddings", {"model": "tiny", "input": ["cat"]}, lambda one: one)
+    assert endpoint.keys == ["Bearer sesame"]
+
+
+@pytest.mark.parametrize("status", [401, 500, 200])
+@pytest.mark.parametrize("before", [280, 295, 299])
+def test_a_key_across_the_cut_of_an_answer_leaves_no_part(
+    endpoint: EndpointStub, status: int, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-s3same0pen")
+    endpoint.faults = [(status, {}, b"-" * before + b"sk-s3same0pen")]
+    with pytest.raises(EngineUnavailableError) as caught:
+        calls(endpoint, Time(), key_env="MY_KEY", retry_s=0).post("/embeddings", {"input": ["cat"]}, lambda one: one)
+    assert "----" in str(caught.value)
+    assert "sk-" not in str(caught.value)
+
+
 def test_calls_keep_to_a_rate_and_end_at_a_limit(endpoint: EndpointStub) -> None:
     time = Time()
     with pytest.raises(EngineUnavailableError, match=r"3 calls .* were made, and --max-calls allows no more"):

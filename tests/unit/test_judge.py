@@ -111,6 +111,17 @@ def test_a_key_is_never_told(monkeypatch):
     assert KEY not in str(failed.value)
 
 
+def test_a_key_that_a_message_repeats_is_not_told_in_part(monkeypatch):
+    monkeypatch.setenv("HARNESS_JUDGE_API_KEY", KEY)
+    for before in (110, 115, 250, 280):
+        with (
+            chat_server(Fault(content="." * before + KEY)) as server,
+            pytest.raises(EngineUnavailableError, match="not JSON") as failed,
+        ):
+            graded(judge(server, request_retry_s=0.0))
+        assert KEY[:3] not in str(failed.value)
+
+
 def test_no_more_calls_than_allowed():
     with chat_server() as server, pytest.raises(EngineUnavailableError, match=r"2 calls .* allows no more"):
         graded(judge(server, max_calls=2))

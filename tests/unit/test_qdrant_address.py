@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.adapters import chroma_address as chroma
 from harness.adapters.address import Address
+from harness.adapters.chroma_settings import ServerSettings as ChromaServer
 from harness.adapters.qdrant_address import address_of
 from harness.adapters.qdrant_settings import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
@@ -17,6 +19,10 @@ HIDDEN = "Tr0ub4dor&3"
 
 def address(environment: dict[str, str], **changed: ParameterValue) -> Address:
     return address_of(ServerSettings.of({**DEFAULTS, **changed}), environment)
+
+
+def chroma_address(environment: dict[str, str]) -> Address:
+    return chroma.address_of(ChromaServer.of(find_cards("backends")["chroma"].defaults), environment)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +60,20 @@ def test_other_spellings_of_a_secret_are_hidden_too() -> None:
     found = address({"QDRANT_API_KEY": "a/b c+d", "HARNESS_QDRANT_URL": "http://host"})
     for spelling in ("a/b c+d", "a/b%20c%2Bd", "a%2Fb%20c%2Bd", "a%2fb%20c%2bd", "a%2Fb+c%2Bd"):
         assert found.hide(f"you sent {spelling}!") == "you sent ***!"
+
+
+def test_a_mounted_key_loses_its_line_break() -> None:
+    found = address({"QDRANT_API_KEY": "key-of-mine\n", "HARNESS_QDRANT_URL": "http://host"})
+    assert found.api_key == "key-of-mine"
+    assert found.hide("Illegal header value b'key-of-mine'") == "Illegal header value b'***'"
+
+
+@pytest.mark.parametrize("key", [f"{HIDDEN}\nmore", f"{HIDDEN}\x00", f"{HIDDEN}é", f"\u200b{HIDDEN}"])
+def test_a_key_that_cannot_be_sent_is_refused_for_either_server(key: str) -> None:
+    for engine, find in (("QDRANT", address), ("CHROMA", chroma_address)):
+        with pytest.raises(EngineUnavailableError, match=f"{engine}_API_KEY holds characters") as caught:
+            find({f"{engine}_API_KEY": key, f"HARNESS_{engine}_URL": "http://host"})
+        assert "Tr0ub" not in str(caught.value)
 
 
 def test_the_parameter_goes_before_the_environment() -> None:
