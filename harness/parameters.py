@@ -24,6 +24,9 @@ Affects = Literal["hits", "times", "nothing"]
 
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
+_OF_A_VARIABLE = "_env"
+"""How parameters end whose values name environment variables. A key may be given there by mistake."""
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _OF_ENCODERS = Path(__file__).parent / "encoders" / "parameters.toml"
 _OF_MODELS = "models"
 """The table of what encoders that run a model have in common."""
@@ -37,7 +40,8 @@ class Parameter:
     index is searched, ``engine`` for everything else. Bounds are inclusive. ``choices`` is empty when any value of the
     type may stand. ``pattern`` is a regular expression that the whole of a string must match; ``help`` then says what
     it means. ``affects`` is what another value may change of a trial's outcome: ``hits``, else ``times`` (or memory, or
-    what is left behind), else ``nothing``.
+    what is left behind), else ``nothing``. A string whose ``name`` ends in ``_env`` names an environment variable, in
+    capitals: anything else may be the key itself, and no error repeats it.
     """
 
     name: str
@@ -70,6 +74,12 @@ class Parameter:
 
     def check(self, value: object) -> ParameterValue:
         """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""
+        of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)
+        if of_variable and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+            raise ValueError(
+                "it wants the name of an environment variable, of capitals, digits and '_', and never the key itself; "
+                "what was given is not repeated here"
+            )
         if self.type == "float" and type(value) is int:
             value = float(value)
         if type(value) is not _TYPES[self.type]:

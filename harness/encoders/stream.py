@@ -27,6 +27,8 @@ __all__ = ["Made", "encode_into", "finished_dense", "read_made", "write_made"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
+_CALLS = 1
+"""Calls in a chunk, of a model behind an endpoint: none is lost, and paid for again, when the next one fails."""
 _PROGRESS, _MADE = "progress.json", "made.json"
 _SHOWN = 20
 
@@ -72,9 +74,9 @@ def encode_into(
 ) -> None:
     """Encode all of ``texts``, going on where an earlier run into ``folder`` was interrupted.
 
-    Memory is bounded by one chunk, eight batches. Nothing is done in a folder that is finished. Raises
-    DataError for vectors that are not finite, are of another width, or are all zero where they have to be normalised;
-    and whatever the model raises.
+    Memory is bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a folder
+    that is finished. Raises DataError for vectors that are not finite, are of another width, or are all zero where they
+    have to be normalised; and whatever the model raises.
     """
     if (folder / _MADE).exists():
         return
@@ -82,7 +84,7 @@ def encode_into(
     before = f", {state.rows:,} done before" if state.rows else ""
     progress.start(f"encode {role}{before}", len(texts) - state.rows)
     columns: _Columns | None = None
-    size = settings.batch_size * _BATCHES
+    size = settings.batch_size * (_CALLS if settings.source.kind == "http" else _BATCHES)
     try:
         for start in range(state.rows, len(texts), size):
             part = _slice(texts, start, size)

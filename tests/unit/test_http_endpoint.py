@@ -192,6 +192,19 @@ def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
     assert "sesame" not in "".join(path.read_text(errors="replace") for path in world.rglob("*.json"))
 
 
+def test_each_call_is_kept_when_the_next_one_fails(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=2;request_retry_s=0"
+    endpoint.faults = [None, None, None, 500]
+    results = [compared(world, backend)]
+    while results[-1].error is not None and len(results) < 20:
+        results.append(compared(world, backend, max_calls=1))
+    assert results[-1].error is None
+    assert "answered 500" in str(results[0].error)
+    assert len(results) == 3, "five calls: three, the one that failed, and one in each later comparison"
+    del endpoint.bodies[3]  # the one that failed
+    assert sorted(endpoint.texts) == sorted([*QUERIES.values(), *DOCUMENTS.values()]), "a text was paid for twice"
+
+
 def test_vectors_that_are_no_numbers_are_refused_with_the_document(endpoint: EndpointStub, world: Path) -> None:
     endpoint.faults = [None, "not a number"]
     result = compared(world, f"dense:model=http:tiny;endpoint={endpoint.url}")

@@ -10,8 +10,10 @@ from harness.adapters.chroma_settings import ServerSettings as ChromaServer
 from harness.adapters.qdrant_address import address_of
 from harness.adapters.qdrant_settings import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
+from harness.parameters import encoder_parameters
 from harness.protocols import ParameterValue
 from harness.registry import find_cards, parse_backends
+from harness.stages import rerankers
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 HIDDEN = "Tr0ub4dor&3"
@@ -161,9 +163,34 @@ def test_a_misspelt_name_after_a_url_is_said(more: str) -> None:
         parse_backends(f"qdrant:url=http://127.0.0.1:6333{more}")
 
 
-def test_a_key_given_as_the_name_of_its_variable_is_refused() -> None:
-    with pytest.raises(UsageError, match="api_key_env"):
-        parse_backends("qdrant:url=http://host;api_key_env=abc.def-ghi")
+@pytest.mark.parametrize(
+    "key", ["abc.def-ghi", "sk-Tr0ub", "sk_Tr0ub", "gsk_Tr0ub", "hf_Tr0ub", "Tr0ub4dor", "", "MY-KEY"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "qdrant:url=http://host;api_key_env=",
+        "chroma:url=http://host;api_key_env=",
+        "flat:model=http:tiny;endpoint=http://host/v1;endpoint_key_env=",
+        "lucene|judge:model=tiny;endpoint=http://host/v1;api_key_env=",
+    ],
+)
+def test_a_key_given_as_the_name_of_its_variable_is_refused_and_not_repeated(text: str, key: str) -> None:
+    with pytest.raises(UsageError, match="_key_env': it wants the name of an environment variable") as caught:
+        parse_backends(text + key)
+    assert not key or key not in str(caught.value)
+
+
+def test_every_parameter_that_names_a_variable_takes_one() -> None:
+    cards = find_cards("backends").values()
+    named = [one for card in cards for one in card.parameters.values() if one.name.endswith("_env")]
+    named += [encoder_parameters("dense")["endpoint_key_env"], rerankers()["judge"].parameters["api_key_env"]]
+    assert len(named) > 5
+    for parameter in named:
+        assert parameter.check("MY_KEY_2") == "MY_KEY_2"
+        with pytest.raises(ValueError, match="not repeated") as caught:
+            parameter.check(["hf_Tr0ub"])
+        assert "Tr0ub" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
