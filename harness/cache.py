@@ -43,6 +43,7 @@ UNFINISHED = ".unfinished"
 """How the folder of an entry ends that was begun and will be gone on with."""
 _SCHEME = 1
 _NAME_LENGTH = 32
+_SILENT_WAIT_S = 2.0
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
 _log = logging.getLogger("harness")
@@ -224,13 +225,24 @@ def entry_name(kind: str, key: Mapping[str, JSON]) -> str:
 def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]:
     """Hold the lock of one entry, so that no other process builds, replaces, reads or removes it.
 
-    Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes.
+    Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes,
+    and says so.
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     entry.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(entry.with_suffix(".lock"), timeout=-1 if timeout_s is None else timeout_s):
+    lock = FileLock(entry.with_suffix(".lock"))
+    try:
+        lock.acquire(timeout=_SILENT_WAIT_S if timeout_s is None else timeout_s)
+    except Timeout:
+        if timeout_s is not None:
+            raise
+        _log.warning("another process works on cache entry '%s': waiting until it is done", entry)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def files_fault(entry: Path) -> str | None:

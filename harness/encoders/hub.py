@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.encoders.model_files import chosen_files, has_weights
+from harness.encoders.model_files import chosen_files, is_whole
 from harness.errors import EngineUnavailableError
 from harness.optional import require
 
@@ -46,13 +46,13 @@ def snapshot(name: str, revision: str, *, fetch: bool) -> Path:
 
 
 def _cached(hub: Any, model: str, revision: str) -> Path | None:  # noqa: ANN401 - a module
-    """The snapshot in the hub's cache, where it has weights; None where there is none."""
+    """The snapshot in the hub's cache, where it is whole; None where there is none."""
     for name in _ALWAYS:
         try:
             found = hub.try_to_load_from_cache(model, name, revision=revision or None)
         except ValueError as error:  # a name that no hub model can have
             raise _unavailable(model, revision, str(error)) from error
-        if isinstance(found, str) and has_weights(Path(found).parent):
+        if isinstance(found, str) and is_whole(Path(found).parent):
             return Path(found).parent
     return None
 

@@ -1,11 +1,12 @@
-"""Which files of a model's folder its vectors may depend on."""
+"""Which files of a model's folder its vectors may depend on, and whether all of them are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-__all__ = ["chosen_files", "has_weights", "model_files"]
+__all__ = ["chosen_files", "is_whole", "model_files"]
 
 _NO_PART = (
     *(".md", ".png", ".jpg", ".gif", ".pdf", ".gitattributes", ".gitignore", ".lock", ".pyc"),
@@ -16,6 +17,8 @@ _OTHER_FORMATS = {"onnx", "openvino", "coreml", "__pycache__", ".git", ".cache"}
 _SECOND_CHOICE = (".bin", ".pt", ".pth", ".ckpt")
 """Weights that are read only where there are none in safetensors' format."""
 _WEIGHTS = (".safetensors", *_SECOND_CHOICE)
+_WITH_CONFIG = (".Pooling", ".SpladePooling", ".Dense")
+"""Modules that have a ``config.json`` of their own, by the ends of their classes; others may have no file at all."""
 
 
 def chosen_files(names: Iterable[str]) -> list[str]:
@@ -35,6 +38,26 @@ def model_files(folder: Path) -> list[tuple[str, Path]]:
     return [(name, folder / name) for name in chosen_files(names)]
 
 
-def has_weights(folder: Path) -> bool:
-    """Whether weights lie in the folder: a snapshot may hold no more than somebody asked for."""
-    return any(name.endswith(_WEIGHTS) for name, _ in model_files(folder))
+def is_whole(folder: Path) -> bool:
+    """Whether weights lie in the folder, all of their parts, and the modules that the model says it has.
+
+    A snapshot may hold no more than somebody asked for, or than came before a download was interrupted. False too for
+    lists of them that cannot be read.
+    """
+    if not any(name.endswith(_WEIGHTS) for name, _ in model_files(folder)):
+        return False
+    try:
+        return all(map(Path.is_file, _declared(folder)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _declared(folder: Path) -> Iterator[Path]:
+    """Files that must be there: the parts of weights that are stored in parts, and the modules' configurations."""
+    for index in folder.rglob("*.safetensors.index.json"):
+        yield from (index.parent / part for part in set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+    modules = folder / "modules.json"
+    if modules.is_file():
+        for module in json.loads(modules.read_text("utf-8")):
+            if module["path"] and str(module["type"]).endswith(_WITH_CONFIG):
+                yield folder / module["path"] / "config.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -74,7 +74,7 @@ class Embeddings:
         self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
         self._display, self._executor, self._check = display, executor, check
         self._found: dict[tuple[str, ...], _Entries] = {}
-        self._failed: dict[tuple[str, ...], HarnessError] = {}
+        self._failed: dict[Hashable, HarnessError] = {}
         self._one_at_a_time = threading.Lock()
 
     def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
@@ -86,13 +86,15 @@ class Embeddings:
         keys = embedding_keys(settings, self._dataset, fetch=True)
         asked = tuple(entry_name(KIND, keys[role]) for role in _ROLES)
         with self._one_at_a_time:  # a model fills the machine: two at once are no faster
-            if asked in self._failed:
-                raise self._failed[asked]
+            # on another device, with smaller batches or with more patience it may go well
+            failed = (asked, settings.device, settings.batch_size, settings.limits)
+            if failed in self._failed:
+                raise self._failed[failed]
             if asked not in self._found:
                 try:
                     self._found[asked] = self._entries(settings, trial, keys)
                 except HarnessError as error:
-                    self._failed[asked] = error
+                    self._failed[failed] = error
                     raise
         return _vectors(settings, self._found[asked])
 

@@ -20,8 +20,9 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from tiny_models import tiny_dense, tiny_splade
 
 import harness
-from harness.encoders.identity import encoding_key
+from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.model import create_model
+from harness.encoders.model_files import is_whole
 from harness.encoders.settings import Settings
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
@@ -232,6 +233,29 @@ def test_a_hub_model_is_fetched_once_without_what_is_not_read(hub: HubStub, mode
     found = create_model(settings("dense", "people/tiny", revision=COMMIT))
     assert len(hub.fetched) == fetched
     assert np.allclose(found.encode(texts("cat"), "documents"), dense(models / "plain", "documents", "cat"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", ["model.safetensors", "1_Pooling/config.json"])
+def test_a_download_that_was_interrupted_is_completed(hub: HubStub, missing: str) -> None:
+    folder = model_folder(settings("dense", hub.name), fetch=True)
+    (folder / missing).resolve().unlink()
+    (folder / missing).unlink()
+    with pytest.raises(EngineUnavailableError, match="not in the hub's cache yet"):
+        model_folder(settings("dense", hub.name))
+    hub.fetched.clear()
+    assert (model_folder(settings("dense", hub.name), fetch=True) / missing).is_file()
+    assert hub.fetched == [missing]
+
+
+def test_a_snapshot_without_a_part_of_its_weights_is_not_whole(tmp_path: Path) -> None:
+    parts = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(parts))
+    (tmp_path / "model-1.safetensors").touch()
+    assert not is_whole(tmp_path)
+    (tmp_path / "model-2.safetensors").touch()
+    assert is_whole(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text("{")
+    assert not is_whole(tmp_path)
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(hub: HubStub, monkeypatch: pytest.MonkeyPatch) -> None:

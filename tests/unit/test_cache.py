@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from harness.cache import Cache
+from harness.cache import Cache, entry_lock
 from harness.errors import CacheError
 
 KEY = {"file": "abc", "k1": 0.9, "nested": [1, None, True]}
@@ -232,3 +234,25 @@ def test_an_entry_that_could_not_be_built_was_not_taken_away(tmp_path: Path) -> 
     cache = Cache(tmp_path)
     with pytest.raises(ValueError, match="nothing goes into"), cache.intact():
         cache.get_or_build("plain", {"a": 1}, fails)
+
+
+def test_whoever_waits_for_another_process_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("harness.cache._SILENT_WAIT_S", 0.01)
+    entry, entered = tmp_path / "entry", threading.Event()
+
+    def enter() -> None:
+        with entry_lock(entry):
+            entered.set()
+
+    waiting = threading.Thread(target=enter)
+    with entry_lock(entry):
+        waiting.start()
+        deadline = time.monotonic() + 10
+        while not caplog.messages and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert caplog.messages == [f"another process works on cache entry '{entry}': waiting until it is done"]
+        assert not entered.is_set()
+    waiting.join(10)
+    assert entered.is_set()
