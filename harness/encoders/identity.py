@@ -39,6 +39,8 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
         "truncate_dim": settings.truncate_dim,
         "normalize": settings.normalize,
         "max_active_dims": settings.max_active_dims,
+        # the first version kept all weights of these models, whatever was asked for
+        **({"cut": 1} if settings.max_active_dims and not settings.source.has_files else {}),
         "max_seq_length": settings.max_seq_length,
         "dtype": settings.dtype,
         "texts": texts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +30,13 @@ _LAYOUT = (
 
 
 class _Stored(NamedTuple):
-    """Vectors of one file and the id of each row."""
+    """Vectors of one file and the row of each id.
+
+    A dictionary, about 150 bytes an id: looking up a few ids in an Arrow column would hash the whole column each time.
+    """
 
     file: Path
-    ids: Ids
+    rows: Mapping[str, int]
     vectors: Float32Array | SparseVectors
 
 
@@ -53,7 +57,7 @@ class Precomputed:
         if role not in self._read:
             self._read[role] = _read(self._folder, role, sparse=self._encoder == "splade")
         stored = self._read[role]
-        rows = stored.ids.rows_of(texts.ids.values)
+        rows = np.array([stored.rows.get(name, -1) for name in texts.ids.to_list()], dtype=np.int32)
         missing = texts.ids.take(np.flatnonzero(rows < 0))
         if missing:
             problem = f"has no vector for {len(missing)} or more {role}: {', '.join(missing[:_SHOWN])}"
@@ -87,9 +91,9 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
         raise DataError(str(file), [f"cannot be read: {error}"], fix=_LAYOUT) from error
     if ids is None:
         raise DataError(str(file), ["no ids say whose vectors these are"], fix=_LAYOUT)
-    stored = _Stored(file, ids, vectors)
-    _check(stored, sparse=sparse)
-    return stored
+    rows = {name: row for row, name in enumerate(ids.to_list())}
+    _check(file, ids, vectors, distinct=len(rows), sparse=sparse)
+    return _Stored(file, rows, vectors)
 
 
 def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - NumPy's archive
@@ -136,19 +140,17 @@ def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
     return as_sparse(csr_array((weights, columns, indptr), shape=shape), str(file))
 
 
-def _check(stored: _Stored, *, sparse: bool) -> None:
+def _check(file: Path, ids: Ids, vectors: Any, *, distinct: int, sparse: bool) -> None:  # noqa: ANN401 - either kind
     """Raises DataError for another number of ids than rows, repeated ids, and vectors of the other kind."""
     problems = []
-    if len(stored.ids) != len(stored.vectors):
-        problems.append(f"{len(stored.ids)} ids for {len(stored.vectors)} vectors")
-    if len(stored.ids.values.unique()) != len(stored.ids):
+    if len(ids) != len(vectors):
+        problems.append(f"{len(ids)} ids for {len(vectors)} vectors")
+    if distinct != len(ids):
         problems.append("an id occurs twice")
-    if isinstance(stored.vectors, SparseVectors) != sparse:
+    if isinstance(vectors, SparseVectors) != sparse:
         kinds = ("sparse", "dense") if sparse else ("dense", "sparse")
         problems.append(f"{kinds[0]} vectors are wanted, and these are {kinds[1]}")
-    elif not isinstance(stored.vectors, SparseVectors) and (
-        stored.vectors.ndim != 2 or stored.vectors.dtype.kind not in "fiu"
-    ):
-        problems.append(f"numbers of shape (n, d) are wanted: {stored.vectors.dtype} of shape {stored.vectors.shape}")
+    elif not sparse and (vectors.ndim != 2 or vectors.dtype.kind not in "fiu"):
+        problems.append(f"numbers of shape (n, d) are wanted: {vectors.dtype} of shape {vectors.shape}")
     if problems:
-        raise DataError(str(stored.file), problems, fix=_LAYOUT)
+        raise DataError(str(file), problems, fix=_LAYOUT)

@@ -1,4 +1,4 @@
-"""How sparse learned sparse vectors are, and what a search over them costs."""
+"""How sparse learned sparse vectors are, what a search over them costs, and the same vectors with fewer weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.types import Float64Array, Int64Array, SparseVectors
 
-__all__ = ["DimensionCounts", "Sparsity", "sparsity", "sparsity_of"]
+__all__ = ["DimensionCounts", "Sparsity", "sparsity", "sparsity_of", "strongest"]
 
 
 class Sparsity(NamedTuple):
@@ -61,6 +61,26 @@ def sparsity_of(documents: DimensionCounts, queries: DimensionCounts) -> Sparsit
     active = [float(counts.used.sum()) / max(counts.vectors, 1) for counts in (queries, documents)]
     ratios = [1.0 - one / width if width else 1.0 for one in active]
     return Sparsity(active[0], ratios[0], active[1], ratios[1], float(queries.shares @ documents.shares))
+
+
+def strongest(vectors: SparseVectors, most: int) -> SparseVectors:
+    """At most ``most`` values of each vector: those furthest from zero, of equal ones those of the lower dimensions.
+
+    Their order within a row and the number of dimensions stay. Vectors that have no more are returned as they are.
+    Raises AssertionError for ``most`` below 1.
+    """
+    if most < 1:
+        raise AssertionError(f"{most} values of each vector")
+    lengths = np.diff(vectors.indptr)
+    if lengths.max(initial=0) <= most:
+        return vectors
+    owner = np.repeat(np.arange(len(vectors)), lengths)
+    best_first = np.lexsort((vectors.indices, -np.abs(vectors.values), owner))
+    place = np.arange(vectors.nnz) - np.repeat(vectors.indptr[:-1], lengths)
+    kept = np.sort(best_first[place < most])
+    indptr = np.zeros_like(vectors.indptr)
+    np.cumsum(np.minimum(lengths, most), out=indptr[1:])
+    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
 
 
 def _counts(vectors: SparseVectors, width: int) -> DimensionCounts:

@@ -19,6 +19,7 @@ import orjson
 from harness.encoders.growing import GrowingColumn
 from harness.encoders.model import Model, Rows
 from harness.encoders.settings import Role, Settings
+from harness.encoders.sparsity import strongest
 from harness.errors import DataError
 from harness.protocols import Clock, Inputs, ParameterValue, Progress
 from harness.types import Float32Array, Ids, SparseVectors
@@ -179,7 +180,8 @@ def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows
         raise DataError(source, [f"{len(rows)} rows came for the {len(texts)} texts from '{texts.ids[0]}' on"])
     if isinstance(rows, SparseVectors):
         _refuse(source, "values that are NaN or infinite", texts.ids, ~_finite_rows(rows))
-        return rows
+        # models that sentence-transformers loads have cut theirs: nothing is left to do for them
+        return strongest(rows, settings.max_active_dims) if settings.max_active_dims else rows
     _refuse(source, "values that are NaN or infinite", texts.ids, ~np.isfinite(rows).all(axis=1))
     return finished_dense(rows, texts, role, settings)
 

@@ -17,9 +17,14 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 import harness
 from harness.cache import Cache
 from harness.cache_entries import list_entries, remove_entry
+from harness.encoders.precomputed import Precomputed
+from harness.encoders.settings import Settings
 from harness.errors import UsageError
+from harness.parameters import encoder_parameters
+from harness.protocols import Inputs
 from harness.request import CompareOptions
 from harness.results import schema
+from harness.types import Ids, _rows_in
 
 OWN_MODEL = """
 import os
@@ -266,6 +271,40 @@ def test_precomputed_sparse_vectors(world: Path, form: str) -> None:
             pq.write_table(pa.table(columns), made / f"{role}.parquet")
     found = best(world, f"csr-splade:model=precomputed:{made}")
     assert found == {"q1": "d1", "q2": "d2", "q3": "d3", "q4": "d4"}
+
+
+def test_ids_of_precomputed_vectors_are_not_hashed_again_for_every_few_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"d{number}" for number in range(100)]
+    np.save(tmp_path / "documents.npy", np.arange(300, dtype=np.float32).reshape(100, 3))
+    (tmp_path / "documents.ids.txt").write_text("\n".join(ids))
+    columns_hashed: list[int] = []
+
+    def rows_in(values: pa.StringArray, wanted: pa.Array) -> np.ndarray:
+        columns_hashed.append(len(values))
+        return _rows_in(values, wanted)
+
+    monkeypatch.setattr("harness.types._rows_in", rows_in)
+    given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
+    model = Precomputed(Settings.of("dense", {**given, "model": f"precomputed:{tmp_path}"}))
+    rows = [model.encode(Inputs(Ids.of(ids[start : start + 10])), "documents") for start in range(90, -1, -10)]
+    assert np.array_equal(np.concatenate(rows[::-1]), np.load(tmp_path / "documents.npy"))
+    assert sum(columns_hashed) <= len(ids)
+
+
+@pytest.mark.parametrize("model", ["python:own_model:Sparse", "precomputed:{world}/made"])
+def test_only_the_largest_weights_are_kept_of_any_model(world: Path, model: str) -> None:
+    made = world / "made"
+    made.mkdir()
+    for role, ids in (("documents", list(DOCUMENTS)), ("queries", list(QUERIES))):
+        columns = {"id": ids, "indices": [[3, 1, 8] for _ in ids], "values": [[0.5, 2.0, 1.0] for _ in ids]}
+        pq.write_table(pa.table(columns), made / f"{role}.parquet")
+    backend = f"csr-splade:model={model.format(world=world)}"
+    assert float(run(world, backend).encoder["corpus_active_dims"]) > 1
+    cut = run(world, f"{backend};max_active_dims=1")
+    assert float(cut.encoder["corpus_active_dims"]) <= 1
+    assert float(cut.encoder["query_active_dims"]) <= 1
 
 
 def test_random_vectors_are_the_same_for_a_seed(world: Path) -> None:
