@@ -163,7 +163,12 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     mistakes.raise_if_any()
     if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
         raise AssertionError("a mistake was not reported")
-    notes = (*_notes(trials), *_notes_on_components(trials, asked), *execution.notes())
+    notes = (
+        *_notes(trials),
+        *_notes_on_components(trials, asked),
+        *_notes_on_candidates(trials, request.k),
+        *execution.notes(),
+    )
     return Plan(request, trials, tuple(measures), ties, queries, execution, load, resume, wanted or {}, notes)
 
 
@@ -297,6 +302,17 @@ def _notes_on_components(trials: Sequence[Trial], asked: Sequence[BackendSpec]) 
             continue
         users = [one.label for one in trials if trial.spec.identity in {part.identity for part in one.spec.components}]
         yield f"{trial.label} runs, and is shown, as a component of {' and of '.join(users)}"
+
+
+def _notes_on_candidates(trials: Sequence[Trial], k: int) -> Iterator[str]:
+    """Which second stages ask for more candidates than are searched; stored runs are as deep as they are."""
+    for trial in trials:
+        first = trial.spec
+        while first.kind == "rerank":
+            (first,) = first.components
+        if trial.spec.kind == "rerank" and first.kind != "run" and int(trial.parameters["candidates"]) > k:
+            asked = f"candidates={trial.parameters['candidates']} of {trial.label}"
+            yield f"{asked}, but --k {k} searches only {k}: raise --k for more candidates"
 
 
 def may_be_server(trial: Trial) -> bool:

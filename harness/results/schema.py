@@ -221,7 +221,9 @@ class SpreadStats(Record):
 class RerankingStats(Record):
     """A second stage: candidates of the first one, in the order of new scores."""
 
-    candidates: Count = Field(description="documents that were taken of each query's hits, at most")
+    candidates: Count = Field(
+        description="documents of a query that were scored, at most: what was asked for, or less where fewer were found"
+    )
     pairs: Count = Field(description="pairs of a query and a document that have a score")
     scored: Count = Field(description="pairs that were scored now; the others' scores were in the cache")
     load_seconds: float | None = Field(

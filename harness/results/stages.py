@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import numpy as np
+
 from harness.plan import Plan
 from harness.results import schema
 from harness.results.ceiling import ceiling
@@ -38,7 +40,7 @@ def _reranking(outcome: Outcome, dataset: Dataset, plan: Plan) -> schema.Reranki
     reranked, timed = outcome.combined.reranked, plan.execution.timing and outcome.combined.reranked.scored > 0
     qrels, relevance = dataset.qrels, plan.request.relevance
     return schema.RerankingStats(
-        candidates=int(outcome.trial.parameters["candidates"]),
+        candidates=int(np.diff(outcome.run.indptr).max(initial=0)),
         pairs=len(reranked.scores),
         scored=reranked.scored,
         load_seconds=reranked.load_ns / _NS_PER_S if timed else None,

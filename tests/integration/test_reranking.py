@@ -96,6 +96,16 @@ def test_candidates_are_the_first_stages_best_and_no_others(comparison: Comparis
             assert sorted(found) == sorted(wanted)
 
 
+def test_the_report_counts_the_candidates_that_there_were() -> None:
+    backend = f"{FIRST}|keywords:candidates=50"
+    few = harness.compare([backend], "cacm", k=3, sample_queries=SAMPLE, timing=False, isolation="none")
+    stages = few.backend(backend).stages
+    assert stages is not None
+    assert stages.reranking is not None
+    assert stages.reranking.candidates == 3
+    assert "but --k 3 searches only 3" in few.render()
+
+
 def test_the_ceiling_is_the_best_order_of_the_candidates(comparison: Comparison) -> None:
     assert comparison.qrels is not None
     for backend in reranked(comparison):

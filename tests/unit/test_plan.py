@@ -22,6 +22,19 @@ def test_the_default_analyzer_is_lucenes_where_it_can_run() -> None:
     assert plan(backends="csr:analyzer=whitespace").trials[0].analyzer == "whitespace"
 
 
+def test_more_candidates_than_are_searched_are_never_taken_silently(tmp_path: Path) -> None:
+    asked = "csr|keywords:candidates=20,csr|keywords:candidates=10,(rrf:csr+(csr:k1=2.0))|keywords:candidates=20"
+    said = [note for note in plan(backends=asked, k=10).notes if "candidates" in note and "--k" in note]
+    assert said == [
+        f"candidates=20 of {label}, but --k 10 searches only 10: raise --k for more candidates"
+        for label in ("csr|keywords:candidates=20", "rrf:csr+(csr:k1=2.0)|keywords:candidates=20")
+    ]
+    assert not any("--k" in note for note in plan(backends=asked, k=20).notes)
+    stored = tmp_path / "old.trec"
+    stored.write_text("q1 Q0 d1 1 2.5 old\n")
+    assert not any("--k" in note for note in plan(backends=f"run:{stored}|keywords", k=10).notes)
+
+
 def test_different_analyzers_are_never_compared_unmarked() -> None:
     assert plan(backends="csr,csr:k1=1.2").notes == ()
     (note,) = plan(backends="csr,csr:analyzer=whitespace").notes
