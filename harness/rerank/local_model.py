@@ -120,7 +120,7 @@ class Transformer(LocalModel):
             self.tokenizer.pad_token = self.tokenizer.eos_token
         if self.model.config.pad_token_id is None:
             self.model.config.pad_token_id = self.tokenizer.pad_token_id
-        self.max_length = self._limit()
+        self.max_length = self.limit()
         self.prepare()
 
     def prepare(self) -> None:
@@ -140,7 +140,7 @@ class Transformer(LocalModel):
             out[part] = scores.float().cpu().numpy()
             progress.advance(len(scores))
 
-    def _limit(self) -> int:
+    def limit(self) -> int:
         """The tokens of a pair: what was given, else the tokenizer's limit, else the model's."""
         given = int(self.parameter("max_length"))
         if given:

@@ -13,6 +13,15 @@ _TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>\n{% if not enable_thinking %}<think> </think>\n{% endif %}{% endif %}"
 )
 
+_TURNS = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_WORDS_AND_SPACES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Where GPT-4's tokenizer and its kin cut a text into words: a space goes with the word after it."""
+
 
 def save_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     """A BERT of two layers with a head of ``labels``; a CrossEncoder with one label."""
@@ -40,11 +49,37 @@ def save_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
 
 def save_language_model(folder: Path, *, template: str | None = _TEMPLATE, words: str = WORDS) -> Path:
     """A causal model of two layers with a chat template, whose tokens are words."""
+    tokenizer = word_tokenizer(words)
+    tokenizer.chat_template = template
+    return _save_causal(folder, tokenizer)
+
+
+def save_byte_level_model(folder: Path, texts: list[str]) -> Path:
+    """A causal model whose tokens are bytes, merged as often as ``texts`` allow, in the manner of Qwen's tokenizer."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    words = pre_tokenizers.Split(Regex(_WORDS_AND_SPACES), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=2000, min_frequency=1, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([*texts, "yes", "no"], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=special[0], eos_token=special[2])
+    fast.chat_template = _TURNS
+    return _save_causal(folder, fast)
+
+
+def _save_causal(folder: Path, tokenizer: Any) -> Path:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    tokenizer = word_tokenizer(words)
-    tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = LlamaConfig(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from tiny_rerankers import WORDS, save_classifier, save_language_model
+from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
 
 from harness.errors import EngineUnavailableError, UsageError
 from harness.reporting.progress import SilentDisplay
@@ -22,6 +23,11 @@ PAIRS = [
     ("cat garden", "cats"),
     ("dog", ""),
 ]
+SYSTEM = (
+    "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+    'Note that the answer can only be "yes" or "no".'
+)
+TEXTS = [SYSTEM, "<Instruct>: <Query>: <Document>: \n yes no light rail reached the station, a dog"] * 3
 QUERIES, DOCUMENTS = [query for query, _ in PAIRS], [document for _, document in PAIRS]
 
 
@@ -98,14 +104,10 @@ def test_a_language_model_is_asked_in_its_template_and_says_yes_or_no(models):
 
     tokenizer = AutoTokenizer.from_pretrained(models["language"])
     model = AutoModelForCausalLM.from_pretrained(models["language"]).eval()
-    system = (
-        "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
-        'Note that the answer can only be "yes" or "no".'
-    )
     expected = []
     for query, document in PAIRS:
         asked = f"<Instruct>: light and water\n<Query>: {query}\n<Document>: {document}"
-        text = f"<|system|>\n{system}\n<|user|>\n{asked}\n<|assistant|>\n<think> </think>\n"
+        text = f"<|system|>\n{SYSTEM}\n<|user|>\n{asked}\n<|assistant|>\n<think> </think>\n"
         with torch.inference_mode():
             last = model(**tokenizer(text, add_special_tokens=False, return_tensors="pt")).logits[0, -1]
         yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no"))
@@ -123,6 +125,48 @@ def test_only_the_document_is_cut(models):
     assert len(short) < 90
     assert long[-8:] == short[-8:]
     assert long[:20] == short[:20]
+
+
+DOCUMENTS_OF_ALL_KINDS = ["light rail", "Light.", "42 cats", "", " two spaces", "(a dog)", "\nnext line", "-\n\n"]
+
+
+def test_a_prompt_has_the_tokens_that_it_has_as_one_text(tmp_path):
+    reranker: Any = create("qwen3", save_byte_level_model(tmp_path / "bytes", TEXTS + DOCUMENTS_OF_ALL_KINDS))
+    reranker.load()
+    for query in ("dog", "light rail"):
+        for document in DOCUMENTS_OF_ALL_KINDS:
+            asked = f"<Instruct>: {reranker.parameter('instruction')}\n<Query>: {query}\n<Document>: {document}"
+            chat = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": asked}]
+            text = reranker.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+            whole = reranker.tokenizer(text, add_special_tokens=False)["input_ids"]
+            assert reranker._tokens(query, document) == whole, document
+
+
+def test_a_language_model_gives_the_logits_of_one_place_and_keeps_nothing(models):
+    reranker: Any = create("qwen3", models["language"])
+    reranker.load()
+    sizes: list[tuple[int, ...]] = []
+    caches: list[object] = []
+
+    def watch(module: object, inputs: object, output: Any) -> None:
+        sizes.append(tuple(output.logits.shape[:2]))
+        caches.append(output.past_key_values)
+
+    reranker.model.register_forward_hook(watch)
+    reranker.batch_scores(["cat", "dog"], ["a cat", "a dog chased the cat"])
+    assert sizes == [(2, 1)]
+    assert caches == [None]
+
+
+@pytest.mark.parametrize(
+    ("given", "tokenizer", "positions", "limit"),
+    [(0, 131_072, 40_960, 8192), (0, 131_072, 2048, 2048), (0, 512, 40_960, 512), (20_000, 131_072, 40_960, 20_000)],
+)
+def test_a_language_model_reads_8192_tokens_at_most_unless_it_is_told(models, given, tokenizer, positions, limit):
+    reranker: Any = create("qwen3", models["language"], max_length=given)
+    reranker.tokenizer = SimpleNamespace(model_max_length=tokenizer)
+    reranker.model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions))
+    assert reranker.limit() == limit
 
 
 @pytest.mark.parametrize(("name", "message"), [("plain", "has no chat template"), ("mute", "has no token 'yes'")])
