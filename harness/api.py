@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from harness.cache import Cache
 from harness.cache_entries import COMPARISON, WORK
+from harness.columns import take_rows
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.execution.checks import refuse_impossible
@@ -169,7 +170,7 @@ def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
     chosen = pa.array(rows)
     queries = Queries(
         ids=Ids(dataset.queries.ids.values.take(chosen)),
-        texts=dataset.queries.texts.take(chosen),
+        texts=take_rows(dataset.queries.texts, rows),
         digest=f"{dataset.queries.digest}/sample-{size}-{request.seed}",
     )
     qrels = dataset.qrels.of_queries(queries.ids) if dataset.qrels is not None else None

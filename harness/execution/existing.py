@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.analysis import load_counts
+from harness.columns import take_rows
 from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
 from harness.execution.fingerprint import Fingerprint, unchanged
 from harness.execution.jobs import ExistingRecord, TrialJob
@@ -141,7 +142,7 @@ def _examples(ids: Ids) -> str:
 
 def _take(inputs: Inputs, rows: Int32Array) -> Inputs:
     chosen = pa.array(rows)
-    texts = inputs.texts.take(chosen) if inputs.texts is not None else None
+    texts = take_rows(inputs.texts, rows) if inputs.texts is not None else None
     sparse: SparseVectors | None = inputs.sparse.take(rows) if inputs.sparse is not None else None
     dense = inputs.dense[rows] if inputs.dense is not None else None
     return Inputs(Ids(inputs.ids.values.take(chosen)), texts, sparse, dense)

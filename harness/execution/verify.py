@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.columns import load_table, load_vectors, save_table
+from harness.columns import load_table, load_vectors, save_table, take_rows
 from harness.encoders.settings import Role, Settings
 from harness.errors import CacheError
 from harness.types import Float64Array, Int64Array, SparseVectors
@@ -35,7 +35,7 @@ def draw_sample(texts: Path, role: Role, share: float, seed: int, folder: Path) 
     count = min(len(table), max(1, math.ceil(share * len(table))))
     rows: Int64Array = np.sort(np.random.default_rng(seed).choice(len(table), size=count, replace=False))
     path = folder / f"{role}.sample.arrow"
-    save_table(path, table.take(pa.array(rows)))
+    save_table(path, pa.table({name: take_rows(table.column(name), rows) for name in table.column_names}))
     return Sample(rows, path)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from harness.columns import take_rows
 from harness.protocols import Clock, ParameterValue, Progress
 from harness.rerank.reranker import Reranker
 from harness.rerank.scores import ScoreCache, digest
@@ -82,8 +83,8 @@ class _Group:
     def __init__(self, reranker: Reranker, candidates: Candidates, place: slice) -> None:
         self.place = place
         self.query_rows = candidates.query_rows[place]
-        self.queries: list[str] = candidates.queries.take(pa.array(self.query_rows)).to_pylist()
-        self.documents: list[str] = candidates.documents.take(pa.array(candidates.document_rows[place])).to_pylist()
+        self.queries: list[str] = take_rows(candidates.queries, self.query_rows).to_pylist()
+        self.documents: list[str] = take_rows(candidates.documents, candidates.document_rows[place]).to_pylist()
         pairs = zip(self.queries, self.documents, strict=True)
         self.contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
