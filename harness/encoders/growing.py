@@ -24,15 +24,22 @@ class GrowingColumn:
     """
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> None:
-        """Begin the file, or go on after its first ``rows`` rows: what follows them is cut off."""
+        """Begin the file, or go on after its first ``rows`` rows, which are there: what follows them is cut off."""
         self._dtype, self._width = np.dtype(dtype), width
-        self._row_bytes = self._dtype.itemsize * (1 if width is None else width)
+        wanted = _bytes_of(rows, self._dtype, width)
+        if rows and path.stat().st_size < wanted:  # truncate would fill the file up with zeros
+            raise AssertionError(f"'{path}' holds less than {rows} rows")
         self._stream = path.open("r+b" if rows else "w+b")
         if not rows:
             self._stream.write(self._header(0))
-        self._stream.truncate(_HEADER_BYTES + rows * self._row_bytes)
+        self._stream.truncate(wanted)
         self._stream.seek(0, os.SEEK_END)
         self.rows = rows
+
+    @staticmethod
+    def holds(path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> bool:
+        """Whether a file is there with at least so many rows; any will do for none."""
+        return not rows or (path.is_file() and path.stat().st_size >= _bytes_of(rows, np.dtype(dtype), width))
 
     def append(self, array: npt.NDArray[Any]) -> None:
         """Add rows at the end; their bytes are on the disk after :meth:`sync`."""
@@ -69,3 +76,7 @@ class GrowingColumn:
             raise AssertionError(f"a header of {len(text)} bytes")
         prefix, fields = text[:8], text[10:].rstrip()
         return prefix + (_HEADER_BYTES - 10).to_bytes(2, "little") + fields.ljust(_HEADER_BYTES - 11) + b"\n"
+
+
+def _bytes_of(rows: int, dtype: np.dtype[Any], width: int | None) -> int:
+    return _HEADER_BYTES + rows * dtype.itemsize * (1 if width is None else width)

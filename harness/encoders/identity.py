@@ -48,7 +48,7 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
 
 
 def declared_prompts(settings: Settings) -> Mapping[str, str]:
-    """The prompts that a model's files declare, by name, without empty ones; nothing for a model without files."""
+    """The prompts that a model's files declare, by name, some perhaps empty; nothing for a model without files."""
     if not settings.source.has_files:
         return {}
     path = model_folder(settings) / _CONFIG
@@ -58,7 +58,7 @@ def declared_prompts(settings: Settings) -> Mapping[str, str]:
         prompts = json.loads(path.read_text(encoding="utf-8")).get("prompts") or {}
     except (OSError, ValueError, AttributeError) as error:
         raise DataError(str(path), [f"cannot be read: {error}"], fix="fetch the model again") from error
-    return {str(name): str(text) for name, text in prompts.items() if text}
+    return {str(name): str(text or "") for name, text in prompts.items()}
 
 
 def model_folder(settings: Settings, *, fetch: bool = False) -> Path:

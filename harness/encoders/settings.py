@@ -134,7 +134,8 @@ class Settings:
     def of(cls, encoder: EncoderName, parameters: Mapping[str, ParameterValue]) -> Settings:
         """From a backend's complete parameters; others than the encoder's are left aside.
 
-        Raises UsageError for a model that is not understood, and for parameters that it makes meaningless.
+        Raises UsageError for a model that is not understood, for parameters that it makes meaningless, and for a prompt
+        that is given both ways.
         """
         declared = encoder_parameters(encoder)
         given = {name: parameters[name] for name in declared}
@@ -154,6 +155,10 @@ class Settings:
                 f"model={given['model']} needs endpoint={PLAIN_FORM}; reports would store any key or password in it",
                 fix=f"a key goes into the environment variable {given['endpoint_key_env']}",
             )
+        twice = [name for name in _PROMPTS if given[name] and given[f"{name}_name"]]
+        if twice:
+            both = " and ".join(f"{name} and {name}_name" for name in twice)
+            raise UsageError(f"{both} are both given", fix="leave one of them out")
         return cls(
             encoder=encoder,
             source=source,
@@ -187,14 +192,11 @@ class Settings:
     def prompt(self, role: Role, declared: Mapping[str, str]) -> str:
         """What is put before each text of ``role``: "" for nothing. ``declared`` are the model's own prompts by name.
 
-        Raises UsageError for a name that the model does not declare, and for a prompt that is given both ways.
+        Raises UsageError for a name that the model does not declare.
         """
-        text, name = self.prompts[role], self.prompt_names[role]
+        name = self.prompt_names[role]
         if name is None:
-            return text or ""
-        option = f"{_SINGULAR[role]}_prompt"
-        if text is not None:
-            raise UsageError(f"{option} and {option}_name are both given", fix="leave one of them out")
+            return self.prompts[role] or ""
         if name not in declared:
             known = ", ".join(declared) or "none"
             raise UsageError(f"model '{self.source.name}' declares no prompt '{name}'", fix=f"it declares: {known}")

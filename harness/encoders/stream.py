@@ -7,6 +7,7 @@ holds finished columns (:func:`harness.columns.load_vectors`) and ``made.json``.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from harness.encoders.growing import GrowingColumn
@@ -32,6 +34,7 @@ _CALLS = 1
 """Calls in a chunk, of a model behind an endpoint: none is lost, and paid for again, when the next one fails."""
 _PROGRESS, _MADE = "progress.json", "made.json"
 _SHOWN = 20
+_log = logging.getLogger("harness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,15 @@ def encode_into(
 ) -> None:
     """Encode all of ``texts``, going on where an earlier run into ``folder`` was interrupted.
 
+    Where less is there than it left, or what it says of itself cannot be read, that is named on the log and everything
+    is encoded again.
     Memory is bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a folder
     that is finished. Raises DataError for vectors that are not finite, are of another width, or are all zero where they
     have to be normalised; and whatever the model raises.
     """
     if (folder / _MADE).exists():
         return
-    state = _read_state(folder)
+    state = _read_state(folder, texts, role, settings)
     before = f", {state.rows:,} done before" if state.rows else ""
     progress.start(f"encode {role}{before}", len(texts) - state.rows)
     columns: _Columns | None = None
@@ -92,9 +97,10 @@ def encode_into(
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
             took = clock() - started
+            _refuse_other_width(rows, part, state)
             if columns is None:
                 columns = _Columns(folder, role, state, rows)
-            state = columns.append(rows, part, replace(state, took_ns=state.took_ns + took))
+            state = columns.append(rows, replace(state, took_ns=state.took_ns + took))
             _write(folder / _PROGRESS, asdict(state))
             progress.advance(len(part))
         if columns is None:
@@ -133,21 +139,15 @@ class _Columns:
     """The growing files of dense or sparse vectors."""
 
     def __init__(self, folder: Path, role: Role, state: _State, like: Rows) -> None:
-        self._files: dict[str, GrowingColumn] = {}
-        if not isinstance(like, SparseVectors):
-            self._files[""] = GrowingColumn(folder / f"{role}.npy", np.float32, rows=state.rows, width=like.shape[1])
-            return
-        offsets = state.rows + 1 if state.rows else 0
-        for name, dtype, rows in (
-            ("indptr", np.int64, offsets),
-            ("indices", np.int32, state.values),
-            ("values", np.float32, state.values),
-        ):
-            self._files[name] = GrowingColumn(folder / f"{role}.{name}.npy", dtype, rows=rows)
-        if not offsets:
+        width = None if isinstance(like, SparseVectors) else like.shape[1]
+        self._files = {
+            name: GrowingColumn(path, dtype, rows=rows, width=width)
+            for name, path, dtype, rows in _files(folder, role, state, sparse=width is None)
+        }
+        if width is None and not state.rows:
             self._files["indptr"].append(np.zeros(1, dtype=np.int64))
 
-    def append(self, rows: Rows, texts: Inputs, state: _State) -> _State:
+    def append(self, rows: Rows, state: _State) -> _State:
         """Add rows, wait until the disk has them, and say how far that is."""
         if isinstance(rows, SparseVectors):
             self._files["indptr"].append(rows.indptr[1:] + state.values)
@@ -156,9 +156,6 @@ class _Columns:
             dimensions, values = max(state.dimensions, rows.dimensions), state.values + rows.nnz
         else:
             dimensions, values = rows.shape[1], 0
-            if state.rows and dimensions != state.dimensions:
-                problem = f"{dimensions} dimensions from '{texts.ids[0]}' on, {state.dimensions} before"
-                raise DataError("the model's vectors", [problem])
             self._files[""].append(rows)
         for file in self._files.values():
             file.sync()
@@ -171,6 +168,26 @@ class _Columns:
     def close(self) -> None:
         for file in self._files.values():
             file.close()
+
+
+def _files(folder: Path, role: Role, state: _State, *, sparse: bool) -> list[tuple[str, Path, npt.DTypeLike, int]]:
+    """The growing files: a name for each, where it is, its dtype, and how many rows of it are whole."""
+    if not sparse:
+        return [("", folder / f"{role}.npy", np.float32, state.rows)]
+    return [
+        (name, folder / f"{role}.{name}.npy", dtype, rows)
+        for name, dtype, rows in (
+            ("indptr", np.int64, state.rows + 1 if state.rows else 0),
+            ("indices", np.int32, state.values),
+            ("values", np.float32, state.values),
+        )
+    ]
+
+
+def _refuse_other_width(rows: Rows, texts: Inputs, state: _State) -> None:
+    if state.rows and not isinstance(rows, SparseVectors) and rows.shape[1] != state.dimensions:
+        problem = f"{rows.shape[1]} dimensions from '{texts.ids[0]}' on, {state.dimensions} before"
+        raise DataError("the model's vectors", [problem])
 
 
 def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows:
@@ -235,9 +252,28 @@ def _slice(texts: Inputs, start: int, size: int) -> Inputs:
     return Inputs(Ids(texts.ids.values.slice(start, size)), column)
 
 
-def _read_state(folder: Path) -> _State:
-    path = folder / _PROGRESS
-    return _State(**orjson.loads(path.read_bytes())) if path.exists() else _State()
+def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> _State:
+    path, sparse = folder / _PROGRESS, settings.encoder == "splade"
+    if not path.exists():
+        return _State()
+    try:
+        state = _State(**orjson.loads(path.read_bytes()))
+        if not all(isinstance(value, int) and value >= 0 for value in asdict(state).values()):
+            raise ValueError(f"{state} is no state")
+    except (ValueError, TypeError) as error:
+        return _anew(folder, f"{_PROGRESS} cannot be read: {error}")
+    if state.rows > len(texts):
+        return _anew(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {len(texts)}")
+    width = None if sparse else state.dimensions
+    for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
+        if not GrowingColumn.holds(file, dtype, rows=rows, width=width):
+            return _anew(folder, f"{file.name} holds less than the {state.rows} texts that {_PROGRESS} tells of")
+    return state
+
+
+def _anew(folder: Path, fault: str) -> _State:
+    _log.warning("unfinished cache entry '%s' is damaged and is begun again: %s", folder, fault)
+    return _State()
 
 
 def _write(path: Path, content: object) -> None:

@@ -284,7 +284,7 @@ def _facts(
 
 
 def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
-    declared = declared_prompts(settings)
+    declared = {name: text for name, text in declared_prompts(settings).items() if text}
     if not declared or any(one.prompt for one in made.values()):
         return ()
     listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())

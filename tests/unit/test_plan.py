@@ -22,6 +22,13 @@ def test_the_default_analyzer_is_lucenes_where_it_can_run() -> None:
     assert plan(backends="csr:analyzer=whitespace").trials[0].analyzer == "whitespace"
 
 
+@pytest.mark.parametrize("backend", ["flat:", "csr-splade:", "csr|dense:"])
+def test_a_prompt_that_is_given_as_text_and_by_name_is_refused_at_once(backend: str) -> None:
+    with pytest.raises(UsageError, match="query_prompt and query_prompt_name are both given"):
+        plan(backends=f"{backend}model=a/b;query_prompt=ask;query_prompt_name=query")
+    assert plan(backends=f"{backend}model=a/b;query_prompt=ask;document_prompt_name=passage").trials
+
+
 def test_more_candidates_than_are_searched_are_never_taken_silently(tmp_path: Path) -> None:
     asked = "csr|keywords:candidates=20,csr|keywords:candidates=10,(rrf:csr+(csr:k1=2.0))|keywords:candidates=20"
     said = [note for note in plan(backends=asked, k=10).notes if "candidates" in note and "--k" in note]

@@ -1,0 +1,132 @@
+"""Going on with an encoding that was interrupted, and with one whose files were damaged meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+
+from harness.columns import load_vectors
+from harness.encoders.settings import Settings
+from harness.encoders.stream import encode_into, read_made
+from harness.parameters import encoder_parameters
+from harness.protocols import Inputs
+from harness.reporting.progress import SilentDisplay
+from harness.types import Ids, SparseVectors
+
+TEXTS, CHUNK = 40, 8
+INPUTS = Inputs(Ids.of(f"d{number}" for number in range(TEXTS)), pa.chunked_array([[""] * TEXTS]))
+Kind = Literal["dense", "splade"]
+
+
+class Model:
+    """Vectors of the numbers in the ids; stops after so many chunks."""
+
+    facts: dict[str, Any] = {}  # noqa: RUF012 - the protocol's
+
+    def __init__(self, kind: Kind, chunks: int = 100) -> None:
+        self.kind, self.chunks, self.asked = kind, chunks, 0
+
+    def encode(self, texts: Inputs, role: str) -> Any:
+        if not self.chunks:
+            raise KeyboardInterrupt
+        self.chunks -= 1
+        self.asked += len(texts)
+        rows = np.array([[float(name[1:]), 1, 2] for name in texts.ids], dtype=np.float32)
+        return rows if self.kind == "dense" else SparseVectors.from_scipy(csr_array(rows))
+
+
+def encode(folder: Path, model: Model) -> None:
+    given = {name: one.default for name, one in encoder_parameters(model.kind).items()}
+    settings = Settings.of(model.kind, {**given, "model": "python:some:model", "batch_size": 1})
+    section = SilentDisplay().section("")
+    encode_into(folder, INPUTS, "documents", settings, model, prompt="", progress=section, clock=lambda: 0)
+
+
+def expected() -> np.ndarray:
+    return np.array([[number, 1, 2] for number in range(TEXTS)], dtype=np.float32)
+
+
+def found(folder: Path) -> np.ndarray:
+    vectors = load_vectors(folder, "documents")
+    dense = vectors.to_scipy().toarray() if isinstance(vectors, SparseVectors) else vectors
+    return np.asarray(dense)
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param  # type: ignore[no-any-return]
+
+
+def interrupted(folder: Path, kind: Kind) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        encode(folder, Model(kind, chunks=3))
+
+
+@pytest.mark.parametrize("kind", ["dense", "splade"], indirect=True)
+def test_what_is_whole_is_not_encoded_again(tmp_path: Path, kind: Kind) -> None:
+    interrupted(tmp_path, kind)
+    model = Model(kind)
+    encode(tmp_path, model)
+    assert model.asked == TEXTS - 3 * CHUNK
+    np.testing.assert_array_equal(found(tmp_path), expected())
+
+
+def shorter(path: Path) -> None:
+    with path.open("r+b") as stream:
+        stream.truncate(path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        ("dense", "documents.npy"),
+        ("splade", "documents.indptr.npy"),
+        ("splade", "documents.indices.npy"),
+        ("splade", "documents.values.npy"),
+    ],
+    indirect=["kind"],
+)
+@pytest.mark.parametrize("damage", [shorter, Path.unlink])
+def test_files_that_hold_less_than_was_written_are_begun_again(
+    tmp_path: Path, kind: Kind, file: str, damage: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupted(tmp_path, kind)
+    damage(tmp_path / file)
+    model = Model(kind)
+    with caplog.at_level(logging.WARNING, logger="harness"):
+        encode(tmp_path, model)
+    assert model.asked == TEXTS
+    np.testing.assert_array_equal(found(tmp_path), expected())
+    assert f"is damaged and is begun again: {file} holds less than the {3 * CHUNK} texts" in caplog.text
+    assert read_made(tmp_path).rows == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be read"),
+        (b'{"rows": 24, "valu', "cannot be read"),
+        (b"[24]", "cannot be read"),
+        (b'{"lines": 24}', "cannot be read"),
+        (b'{"rows": "24"}', "cannot be read"),
+        (b'{"rows": -8}', "cannot be read"),
+        (b'{"rows": 400, "dimensions": 3}', "tells of 400 texts, and there are 40"),
+    ],
+)
+def test_an_unreadable_state_is_begun_again(
+    tmp_path: Path, content: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupted(tmp_path, "dense")
+    (tmp_path / "progress.json").write_bytes(content)
+    model = Model("dense")
+    with caplog.at_level(logging.WARNING, logger="harness"):
+        encode(tmp_path, model)
+    assert model.asked == TEXTS
+    np.testing.assert_array_equal(found(tmp_path), expected())
+    assert said in caplog.text
