@@ -132,9 +132,9 @@ def test_records_that_get_lost_are_named(tmp_path: Path, monkeypatch: pytest.Mon
 
     upsert = Collection.upsert
 
-    def losing(self: Collection, ids: list[str], embeddings: np.ndarray) -> None:
+    def losing(self: Collection, ids: list[str], embeddings: np.ndarray, metadatas: None) -> None:
         kept = [place for place, one in enumerate(ids) if one not in ("7", "1203")]
-        upsert(self, ids=[ids[place] for place in kept], embeddings=embeddings[kept])
+        upsert(self, ids=[ids[place] for place in kept], embeddings=embeddings[kept], metadatas=metadatas)
 
     monkeypatch.setattr(Collection, "upsert", losing)
     with opened(tmp_path) as engine:
