@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from harness.credentials import hide, read_key, shown
 from harness.errors import EngineUnavailableError, UsageError
@@ -21,7 +21,11 @@ Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What may be otherwise a moment later."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_TRIES = 3
+"""Times that an answer which cannot be used is asked for: the same question rarely gets another one."""
 _HIDDEN = "(key)"
+_OF_PASSING = "start the server, or give it more time; what was finished is kept for the next run"
+_OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's API, for this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,14 @@ class Limits:
     retry_s: float = 120.0
     per_minute: float = 0.0
     max_calls: int = 0
+
+
+class _Fault(NamedTuple):
+    """A call that failed and may be repeated, after the pause that the server asked for; ``unusable`` was answered."""
+
+    text: str
+    pause_s: float | None = None
+    unusable: bool = False
 
 
 class RemoteCalls:
@@ -83,49 +95,56 @@ class RemoteCalls:
         """Let go of the connections."""
         self._client.close()
 
-    def post(self, path: str, body: dict[str, Any], read: Callable[[Any], Answer]) -> Answer:
+    def post(
+        self, path: str, body: dict[str, Any], read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
+    ) -> Answer:
         """What ``read`` makes of the JSON that answers ``body``; it raises ValueError for an answer that cannot be one.
 
-        What may pass (a busy or failing server, a broken connection, a malformed answer) is waited for: as long as the
-        server says in ``Retry-After``, else twice as long each time. Raises EngineUnavailableError when it does not
-        pass, for every other refusal, and when no more calls are allowed.
+        What may pass (a busy or failing server, a broken connection) is waited for: as long as the server says in
+        ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An answer that cannot be
+        used is asked for three times in all within that time; ``remedy`` says what to do about it. Raises
+        EngineUnavailableError when it does not pass, for every other refusal, and when no more calls are allowed.
         """
-        gave_up = self._clock() + self._limits.retry_s
-        wait = _FIRST_WAIT_S
+        given_up: float | None = None
+        wait, unusable = _FIRST_WAIT_S, 0
         while True:
-            fault, told = self._try(path, body)
-            if fault is None:
-                try:
-                    return read(told)
-                except (ValueError, TypeError, KeyError, IndexError) as error:
-                    fault, told = f"answered with what cannot be used: {error}", None
-            pause = told if isinstance(told, float) else wait
-            if self._clock() + pause > gave_up:
+            found = self._try(path, body, read)
+            if not isinstance(found, _Fault):
+                return found
+            if given_up is None:
+                given_up = self._clock() + self._limits.retry_s
+            unusable += found.unusable
+            pause = wait if found.pause_s is None else found.pause_s
+            if unusable == _TRIES or self._clock() + pause > given_up:
                 raise EngineUnavailableError(
-                    f"the endpoint '{self._url}' {self._safe(fault)}; {self.repeated} calls were repeated",
-                    fix="start the server, or give it more time; what was finished is kept for the next run",
+                    f"the endpoint '{self._url}' {self._safe(found.text)}; {self.repeated} calls were repeated",
+                    fix=remedy if found.unusable else _OF_PASSING,
                 )
             self._sleep(pause)
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
-    def _try(self, path: str, body: dict[str, Any]) -> tuple[str | None, Any]:
-        """(None, the decoded answer), or what went wrong and passes, with the seconds that the server asks to wait."""
+    def _try(self, path: str, body: dict[str, Any], read: Callable[[Any], Answer]) -> Answer | _Fault:
+        """What ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
         import httpx
 
         self._take_turn()
         try:
             answer = self._client.post(f"{self._url}{path}", json=body)
         except httpx.TransportError as error:
-            return f"cannot be reached: {type(error).__name__}: {error}", None
+            return _Fault(f"cannot be reached: {type(error).__name__}: {error}")
         if answer.status_code in _PASSING:
-            return f"answered {answer.status_code}: {answer.text}", _retry_after(answer.headers)
+            return _Fault(f"answered {answer.status_code}: {answer.text}", _retry_after(answer.headers))
         if answer.status_code != 200:
             raise self._refused(answer.status_code, answer.text)
         try:
-            return None, answer.json()
+            content = answer.json()
         except ValueError:
-            return f"answered with what is not JSON: {answer.text!r}", None
+            return _Fault(f"answered with what is not JSON: {answer.text!r}", unusable=True)
+        try:
+            return read(content)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            return _Fault(f"answered with what cannot be used: {error}", unusable=True)
 
     def _take_turn(self) -> None:
         if self._limits.max_calls and self.calls >= self._limits.max_calls:

@@ -26,12 +26,16 @@ _SYSTEM = (
     "3: it is about the query and answers it\n"
     'Answer with JSON and nothing else: {"grade": 0}, {"grade": 1}, {"grade": 2} or {"grade": 3}.'
 )
+_REMEDY = (
+    "give json_mode=false where the endpoint does not know response_format, a larger max_tokens where the model thinks "
+    "aloud, or another model; what was graded is kept for the next run"
+)
 _THOUGHTS = re.compile(r".*</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
 class Judge:
-    """One call a pair, at temperature 0 with a fixed seed; a grade is stored as soon as it is there."""
+    """One call a pair, at temperature 0 with a fixed seed; grades are stored by groups, and when a call fails."""
 
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 8
@@ -49,8 +53,10 @@ class Judge:
         self._calls: RemoteCalls | None = None
 
     def identity(self) -> dict[str, JSON]:
-        """Model and settings; the prompt is in each pair's content. The endpoint's address changes nothing."""
-        return {name: self._parameters[name] for name in ("model", "revision", "max_tokens", "seed", "json_mode")}
+        """Endpoint, model and settings; the prompt is in each pair's content. Endpoints may call two models alike."""
+        settings = ("model", "revision", "max_tokens", "seed", "json_mode")
+        endpoint = str(self._parameters["endpoint"]).rstrip("/")
+        return {"endpoint": endpoint, **{name: self._parameters[name] for name in settings}}
 
     def content(self, query: str, document: str) -> str:
         """The whole prompt."""
@@ -80,7 +86,7 @@ class Judge:
                 "max_tokens": self._parameters["max_tokens"],
                 **({"response_format": {"type": "json_object"}} if self._parameters["json_mode"] else {}),
             }
-            out[place] = self._calls.post("/chat/completions", body, read_grade)
+            out[place] = self._calls.post("/chat/completions", body, read_grade, remedy=_REMEDY)
             progress.advance(1)
 
     @property

@@ -149,6 +149,23 @@ def test_calls_keep_to_a_rate_and_end_at_a_limit(endpoint: EndpointStub) -> None
     assert time.slept == [2.0, 2.0]
 
 
+def test_waiting_for_the_rate_is_no_failure(endpoint: EndpointStub) -> None:
+    time = Time()
+    asking = model(endpoint, time, per_minute=1, retry_s=30.0)
+    asking.encode(texts("cat"), "queries")
+    endpoint.faults = [500]
+    assert asking.encode(texts("dog"), "queries")[0, 4] == 1.5
+    assert time.slept == [60.0, 0.5, 59.5], "the turn, the pause, the turn of the repeated call"
+
+
+@pytest.mark.parametrize("fault", ["malformed", "too few"])
+def test_what_cannot_be_used_is_asked_for_three_times(endpoint: EndpointStub, fault: str) -> None:
+    endpoint.faults = [500, *[fault] * 50]
+    with pytest.raises(EngineUnavailableError, match=r"answered with what .*; 3 calls were repeated\n.*OpenAI's API"):
+        model(endpoint, Time(), retry_s=1e9).encode(texts("cat"), "queries")
+    assert len(endpoint.bodies) == 4
+
+
 def test_an_endpoint_that_holds_more_than_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(UsageError) as caught:
         RemoteCalls("https://example.org/v1?key=secret", key_env="MY_KEY", limits=Limits())

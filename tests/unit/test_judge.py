@@ -103,6 +103,14 @@ def test_what_does_not_pass_ends_it_and_keeps_what_was_graded(fault, message):
     assert np.isnan(grades[1:]).all()
 
 
+def test_an_answer_without_a_grade_is_asked_for_three_times_and_has_its_own_remedy():
+    with chat_server(*[Fault(content="seven")] * 50) as server, pytest.raises(EngineUnavailableError) as failed:
+        graded(judge(server, request_retry_s=20.0))
+    assert len(server.asked) == 3
+    assert "json_mode=false" in str(failed.value)
+    assert "max_tokens" in str(failed.value)
+
+
 def test_a_key_is_never_told(monkeypatch):
     monkeypatch.setenv("HARNESS_JUDGE_API_KEY", KEY)
     refused = Fault(401, body=f"{KEY} is not known".encode())
@@ -134,7 +142,8 @@ def test_the_prompt_is_what_a_grade_depends_on():
     assert one.content("cat", "a dog") == judge(server, request_retry_s=1.0).content("cat", "a dog")
     assert len({one.content("cat", "a dog"), one.content("dog", "a dog"), cut.content("cat", "a dog")}) == 3
     assert cut.content("cat", "a dog") == cut.content("cat", "a door")
-    assert one.identity() == judge(server, endpoint="http://127.0.0.1:1/v1", max_calls=3).identity()
+    assert one.identity() == judge(server, endpoint=f"{server.url}/", max_calls=3).identity()
+    assert one.identity() != judge(server, endpoint="http://127.0.0.1:1/v1").identity()
     assert one.identity() != judge(server, model="judge-2").identity()
     assert one.identity() != judge(server, revision="after the update").identity()
 
