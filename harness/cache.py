@@ -177,6 +177,26 @@ class Cache:
             _sweep(entry)
             _build(entry, text, build, {"about": about, "state": state})
 
+    def revise(
+        self,
+        kind: str,
+        key: Mapping[str, JSON],
+        read: Callable[[Path], Content],
+        write: Callable[[Path, Content | None], None],
+        *,
+        about: str,
+        state: str,
+    ) -> None:
+        """As :meth:`put`, by ``write(folder, what read(the entry that is there) gives, or None)``, under one lock.
+
+        So nothing that another process puts there meanwhile is lost.
+        """
+        entry, text = self._place(kind, key)
+        with _writing(self.root), entry_lock(entry):
+            known = self._read(entry, text, read)
+            _sweep(entry)
+            _build(entry, text, lambda folder: write(folder, known), {"about": about, "state": state})
+
     def read(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
         """What ``read(folder)`` makes of an entry that :meth:`put` may replace; None when there is none.
 
@@ -187,11 +207,14 @@ class Cache:
         if not entry.exists() and not entry.with_suffix(".lock").exists():
             return None
         with _writing(self.root), entry_lock(entry):
-            fault = self._fault(entry, text)
-            if fault is None:
-                return read(entry)
-            if entry.exists():
-                _log.warning("cache entry '%s' is damaged and is not used: %s", entry, fault)
+            return self._read(entry, text, read)
+
+    def _read(self, entry: Path, key: str, read: Callable[[Path], Content]) -> Content | None:
+        fault = self._fault(entry, key)
+        if fault is None:
+            return read(entry)
+        if entry.exists():
+            _log.warning("cache entry '%s' is damaged and is not used: %s", entry, fault)
         return None
 
     def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:

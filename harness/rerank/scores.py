@@ -32,20 +32,16 @@ class ScoreCache:
 
     def add(self, query: str, contents: Sequence[bytes], scores: Sequence[np.float32]) -> None:
         """Store further scores under a query, beside those that are there; raises CacheError."""
-        known = self.read(query) | dict(zip(contents, scores, strict=True))
-        table = pa.table(
-            {
-                "content": pa.array(list(known), pa.binary(32)),
-                "score": pa.array(np.array(list(known.values()), dtype=np.float32)),
-            }
-        )
-        self._cache.put(
-            KIND,
-            self._key(query),
-            lambda folder: save_table(folder / _FILE, table),
-            about=f"{self._reranker}, {len(known)} documents of a query",
-            state="complete",
-        )
+        further = dict(zip(contents, scores, strict=True))
+
+        def write(folder: Path, before: dict[bytes, np.float32] | None) -> None:
+            known = (before or {}) | further
+            values = np.array(list(known.values()), dtype=np.float32)
+            table = pa.table({"content": pa.array(list(known), pa.binary(32)), "score": pa.array(values)})
+            save_table(folder / _FILE, table)
+
+        about = f"{self._reranker}, documents of a query"
+        self._cache.revise(KIND, self._key(query), _read, write, about=about, state="complete")
 
     def _key(self, query: str) -> dict[str, JSON]:
         return {

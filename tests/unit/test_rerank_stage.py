@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from harness.cache import Cache
 from harness.errors import EngineUnavailableError
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.keywords import keyword_count
-from harness.rerank.scores import ScoreCache
+from harness.rerank.scores import ScoreCache, digest
 from harness.rerank.stage import Candidates, score_candidates
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
@@ -81,6 +82,18 @@ def test_what_was_scored_is_never_scored_again_and_loads_no_model(tmp_path):
     more = Lengths()
     assert run(more, candidates((0, 1), (0, 3), (1, 1)), tmp_path) == ([18.0, 11.0, 18.0], 2)
     assert more.asked == [("dog and cat", "a dog chased a cat"), ("cat", "cat cat dog")]
+
+
+def test_scores_that_are_stored_at_the_same_time_are_all_kept(tmp_path):
+    def add(part: int) -> None:
+        cache = ScoreCache(Cache(tmp_path), "lengths", {})
+        for row in range(10):
+            cache.add("cat", [digest(f"{part} {row}")], [np.float32(row)])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    stored = ScoreCache(Cache(tmp_path), "lengths", {}).read("cat")
+    assert stored == {digest(f"{part} {row}"): row for part in range(4) for row in range(10)}
 
 
 def test_another_reranker_shares_no_scores(tmp_path):
