@@ -1,10 +1,11 @@
 # One command for each job. Everything is installed into .venv, once; a change of pyproject.toml or constraints.txt
-# installs again. PYTHON names another interpreter: make test PYTHON=/path/to/python3.11
+# installs again. Modules are compiled when they are first imported: most of those that come along never are.
+# PYTHON names another interpreter: make test PYTHON=/path/to/python3.11
 SHELL := /bin/sh
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name) 2>/dev/null)))
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 BACKENDS ?= qdrant,lucene,csr
 WORKERS ?= 2
 TESTS ?= tests
