@@ -79,7 +79,13 @@ class Plan:
 
     def command(self) -> list[str]:
         """The command line that runs this plan again."""
-        words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
+        given = self.request.backends
+        listed = given if isinstance(given, str) else ",".join(given)
+        if self.request.sweeps and listed:  # as they were given: the report's frontier is that of a sweep
+            words = ["harness", "compare", "--backends", listed]
+            words += [word for sweep in self.request.sweeps for word in ("--sweep", sweep)]
+        else:
+            words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
         for option, value in self.given().items():
             if option in ("backends", "sweep") or value is None:
                 continue

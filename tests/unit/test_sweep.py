@@ -43,8 +43,9 @@ def test_a_plan_has_one_trial_for_each_value() -> None:
     plan = make_plan(CompareRequest("csr", sweep=["csr:b=0.1,0.9"]), lucene_available=False)
     assert [trial.label for trial in plan.trials] == ["csr:b=0.1", "csr:b=0.9"]
     assert plan.given()["sweep"] == ["csr:b=0.1,0.9"]
-    assert "csr:b=0.1,csr:b=0.9" in plan.command()
-    assert "--sweep" not in plan.command()
+    assert plan.command()[:6] == ["harness", "compare", "--backends", "csr", "--sweep", "csr:b=0.1,0.9"]
+    alone = make_plan(CompareRequest([], sweep=["csr:b=0.1,0.9"]), lucene_available=False)
+    assert "csr:b=0.1,csr:b=0.9" in alone.command(), "the option --backends cannot be empty"
 
 
 def test_an_unknown_parameter_of_a_sweep_is_told_with_the_rest() -> None:
