@@ -14,7 +14,6 @@ from harness.execution.process import Finished
 from harness.execution.vectors import Terms, Vectors
 from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
-from harness.metrics.significance import bootstrap_interval
 from harness.plan import Plan
 from harness.protocols import EngineInfo, SearchResult
 from harness.results import schema
@@ -25,6 +24,7 @@ from harness.results.load import closed_loops, cold_stats, load_notes, open_loop
 from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
+from harness.statistics import bootstrap_interval
 from harness.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset

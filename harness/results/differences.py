@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from harness.metrics import Scores, is_mean, undecided_by_ties
-from harness.metrics.significance import PairedTest, bootstrap_interval, compare_pairs, holm
 from harness.results import schema
 from harness.results.assess import Assessed
+from harness.statistics import PairedTest, bootstrap_interval, compare_pairs, holm
 from harness.types import Int32Array
 
 __all__ = ["metric_losses", "paired_differences"]

@@ -35,7 +35,7 @@ LAYERS = (
     {"filtering"},
     {"cache_entries", "parameters", "remote", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
-    {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record"},
+    {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record", "statistics"},
     {"expressions", "results.parity_stats", "stages"},
     {"backend_spec", "java_bridge"},
     {"analysis", "registry"},

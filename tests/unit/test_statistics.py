@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from harness.metrics.significance import bootstrap_interval, compare_pairs, holm
+from harness.statistics import bootstrap_interval, compare_pairs, holm
 
 
 def test_randomisation_test_is_exact_for_few_queries() -> None:

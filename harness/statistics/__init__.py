@@ -1,0 +1,35 @@
+"""How sure a mean or a difference is, whether a change made something worse, and what so many queries can show.
+
+Usable alone: arrays of per-query values in, frozen dataclasses out. Higher values are better. SciPy and statsmodels
+compute; this package fixes which variant, which seed, and what happens at the edges.
+"""
+
+from harness.statistics.equivalence import Equivalence, equivalence
+from harness.statistics.family import holm
+from harness.statistics.intervals import Interval, bootstrap_interval
+from harness.statistics.judging import Change, Gate, Judgement, Verdict, judge, judge_family
+from harness.statistics.noise import NoiseFloor, noise_floor
+from harness.statistics.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs
+from harness.statistics.power import detectable_difference, queries_needed
+
+__all__ = [
+    "PAIRED_TESTS",
+    "Change",
+    "Equivalence",
+    "Gate",
+    "Interval",
+    "Judgement",
+    "NoiseFloor",
+    "PairedTest",
+    "TestName",
+    "Verdict",
+    "bootstrap_interval",
+    "compare_pairs",
+    "detectable_difference",
+    "equivalence",
+    "holm",
+    "judge",
+    "judge_family",
+    "noise_floor",
+    "queries_needed",
+]

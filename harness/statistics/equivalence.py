@@ -1,0 +1,54 @@
+"""Are two systems the same for all that matters?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy.typing as npt
+
+from harness.errors import UsageError
+from harness.statistics.intervals import Interval
+from harness.statistics.location import locate
+from harness.statistics.noise import NoiseFloor
+from harness.statistics.values import check_share, paired_differences
+from harness.types import Float64Array
+
+__all__ = ["Equivalence", "equivalence", "equivalence_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Whether a true difference of ``delta`` or more, up or down, is ruled out.
+
+    ``interval`` is the 1 - 2·alpha interval of the difference by Student's t; ``holds`` is true when it lies strictly
+    inside ±``delta``, which is the same as ``p`` < alpha. ``p`` and ``interval`` are None below two queries.
+    """
+
+    delta: float
+    p: float | None
+    interval: Interval | None
+    holds: bool
+
+
+def equivalence(
+    a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, alpha: float = 0.05, noise: NoiseFloor | None = None
+) -> Equivalence:
+    """Two one-sided paired t-tests against ±``delta`` (float64 (n,) each, same queries in the same order).
+
+    ``noise`` widens the interval by what builds alone do. Differences that are all the same and inside ±delta have
+    p = 0. Raises UsageError for a ``delta`` that is not above 0, an ``alpha`` outside 0 to 0.5 and different lengths,
+    DataError for NaN and infinity. Source: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987).
+    """
+    if not 0.0 < delta < float("inf"):
+        raise UsageError(f"delta is {delta:g}", fix="it must be above 0, in the unit of the metric")
+    check_share("2·alpha", 2.0 * alpha)
+    return equivalence_of(paired_differences(a, b), delta, alpha, noise)
+
+
+def equivalence_of(differences: Float64Array, delta: float, alpha: float, noise: NoiseFloor | None) -> Equivalence:
+    """As :func:`equivalence`, of differences that are checked."""
+    where = locate(differences, noise)
+    if where is None:
+        return Equivalence(delta, None, None, holds=False)
+    p = max(where.p_above(delta), where.p_below(-delta))
+    return Equivalence(delta, p, where.interval(alpha), holds=p < alpha)

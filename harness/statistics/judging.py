@@ -1,0 +1,215 @@
+"""Better, worse, the same or undecided; and the gate that fails on worse beyond the allowed drop.
+
+Three questions are asked of each change, and Holm's correction is applied to each over the family of changes:
+
+- Is there a difference? The paired test, two-sided.
+- Is the loss larger than the allowed drop? One-sided t-test of the hypothesis that the true mean difference is at least
+  -allowed_drop: the gate fails when that is rejected, so a change that loses exactly the allowed drop fails with a
+  probability of alpha, and one that loses less more rarely.
+- Is the difference inside ±margin? Two one-sided t-tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import UsageError
+from harness.statistics.equivalence import Equivalence, equivalence_of
+from harness.statistics.family import holm
+from harness.statistics.location import Location, locate
+from harness.statistics.noise import NoiseFloor
+from harness.statistics.paired import PairedTest, TestName, compare_pairs
+from harness.statistics.power import detectable_difference, queries_for_equivalence, queries_needed
+from harness.statistics.values import check_share, paired_differences
+from harness.types import Float64Array
+
+__all__ = ["Change", "Gate", "Judgement", "Verdict", "judge", "judge_family"]
+
+Verdict = Literal["better", "worse", "same", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Per-query values before and after (float64 (n,) each, same queries in the same order), and what is asked of them.
+
+    ``margin`` is the difference that does not matter, 0 for none; ``allowed_drop`` the loss of the mean that is
+    accepted. ``noise`` is the spread over builds, None for deterministic engines.
+    """
+
+    before: npt.ArrayLike
+    after: npt.ArrayLike
+    margin: float
+    allowed_drop: float
+    noise: NoiseFloor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether a change is worse beyond the allowed drop.
+
+    ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
+    after Holm over the family; the gate has ``failed`` when that is below alpha. ``bound`` is the largest true
+    difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
+    None below two queries, on which no gate fails.
+    """
+
+    allowed_drop: float
+    p: float | None
+    p_adjusted: float | None
+    bound: float | None
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known of one change.
+
+    ``p`` is that of ``paired``, or with noise the larger of it and that of a t-test which counts the builds' spread
+    too. ``equivalence`` is None for a margin of 0. ``detectable`` is the smallest difference that so many queries show
+    with power 0.8. ``queries_needed`` is how many queries would decide an undecided change, with power 0.8 and if the
+    observed difference is the true one; None where none would. Both use alpha divided by the size of the family,
+    Holm's hardest step.
+    """
+
+    verdict: Verdict
+    gate: Gate
+    paired: PairedTest
+    p: float | None
+    p_adjusted: float | None
+    equivalence: Equivalence | None
+    equivalence_p_adjusted: float | None
+    noise: NoiseFloor | None
+    detectable: float | None
+    queries_needed: int | None
+
+
+def judge(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    margin: float,
+    allowed_drop: float,
+    seed: int,
+    noise_floor: NoiseFloor | None = None,
+    test: TestName = "randomisation",
+    alpha: float = 0.05,
+    p_adjusted: float | None = None,
+) -> Judgement:
+    """Judge one change from ``a`` to ``b`` by itself; see :func:`judge_family`.
+
+    ``p_adjusted`` replaces the p of the difference where the caller corrects over a family of its own.
+    """
+    change = Change(a, b, margin, allowed_drop, noise_floor)
+    found = _measure(change, seed, test, alpha)
+    return _decide(found, alpha, 1, found.ps if p_adjusted is None else found.ps._replace(difference=p_adjusted))
+
+
+def judge_family(
+    changes: Sequence[Change], *, seed: int, test: TestName = "randomisation", alpha: float = 0.05
+) -> list[Judgement]:
+    """Judge the changes of one family, say every backend on every metric, in the given order.
+
+    The verdict is the first of these that holds:
+
+    1. ``same``: no query differs.
+    2. ``worse``: the gate fails, or (after 3) the difference is significant and negative.
+    3. ``same``: equivalent within ±margin.
+    4. ``better`` or ``worse``: the difference is significant.
+    5. ``undecided``: also for no queries, and for one that differs.
+
+    Where builds scatter, their spread enters the error of all three questions; it can excuse a difference, never make
+    one. Deterministic identical input is the same, and passes. Raises UsageError for a margin or a drop below 0,
+    an ``alpha`` outside 0 to 0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
+    """
+    found = [_measure(change, seed, test, alpha) for change in changes]
+    columns = [_adjusted(column) for column in zip(*(one.ps for one in found), strict=True)]
+    adjusted = [_Ps(*row) for row in zip(*columns, strict=True)]
+    return [_decide(one, alpha, len(changes), ps) for one, ps in zip(found, adjusted, strict=True)]
+
+
+class _Ps(NamedTuple):
+    difference: float | None
+    drop: float | None
+    equivalence: float | None
+
+
+class _Measured(NamedTuple):
+    change: Change
+    differences: Float64Array
+    paired: PairedTest
+    where: Location | None
+    equivalence: Equivalence | None
+    ps: _Ps
+
+
+def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measured:
+    for name, value in (("margin", change.margin), ("allowed drop", change.allowed_drop)):
+        if not 0.0 <= value < float("inf"):
+            raise UsageError(f"the {name} is {value:g}", fix="it must be 0 or more, in the unit of the metric")
+    check_share("2·alpha", 2.0 * alpha)
+    differences = paired_differences(change.before, change.after)
+    paired = compare_pairs(change.before, change.after, seed, test=test)
+    where = locate(differences, change.noise)
+    p = paired.p
+    if p is not None and where is not None and change.noise is not None:
+        p = max(p, where.p_at(0.0))
+    equal = equivalence_of(differences, change.margin, alpha, change.noise) if change.margin > 0.0 else None
+    drop = where.p_above(-change.allowed_drop) if where is not None else None
+    return _Measured(change, differences, paired, where, equal, _Ps(p, drop, equal.p if equal is not None else None))
+
+
+def _adjusted(ps: Sequence[float | None]) -> list[float | None]:
+    """Holm over those that there are."""
+    adjusted = iter(holm([p for p in ps if p is not None]))
+    return [None if p is None else next(adjusted) for p in ps]
+
+
+def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
+    gate = Gate(
+        allowed_drop=found.change.allowed_drop,
+        p=found.ps.drop,
+        p_adjusted=ps.drop,
+        bound=found.where.interval(alpha).high if found.where is not None else None,
+        failed=ps.drop is not None and ps.drop < alpha,
+    )
+    verdict = _verdict(found, ps, alpha, gate)
+    strict, noise = alpha / family, found.change.noise
+    return Judgement(
+        verdict=verdict,
+        gate=gate,
+        paired=found.paired,
+        p=found.ps.difference,
+        p_adjusted=ps.difference,
+        equivalence=found.equivalence,
+        equivalence_p_adjusted=ps.equivalence,
+        noise=noise,
+        detectable=detectable_difference(found.differences, alpha=strict, noise=noise),
+        queries_needed=_queries(found, strict) if verdict == "undecided" else None,
+    )
+
+
+def _verdict(found: _Measured, ps: _Ps, alpha: float, gate: Gate) -> Verdict:
+    if len(found.differences) and not np.any(found.differences):
+        return "same"
+    if gate.failed:
+        return "worse"
+    if ps.equivalence is not None and ps.equivalence < alpha:
+        return "same"
+    if ps.difference is not None and ps.difference < alpha:
+        return "better" if found.paired.difference > 0.0 else "worse"
+    return "undecided"
+
+
+def _queries(found: _Measured, alpha: float) -> int | None:
+    """The fewest queries, and more than there are, that show the observed difference or that it does not matter."""
+    change, values = found.change, found.differences
+    numbers = [queries_needed(values, found.paired.difference, alpha=alpha, noise=change.noise)]
+    if change.margin > 0.0:
+        numbers.append(queries_for_equivalence(values, change.margin, alpha=alpha, noise=change.noise))
+    known = [number for number in numbers if number is not None]
+    return max(min(known), len(values) + 1) if known else None

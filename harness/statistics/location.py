@@ -1,0 +1,66 @@
+"""Where the mean of the differences lies: Student's t with the queries' spread and, where builds differ, theirs."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from harness.statistics.intervals import Interval
+from harness.statistics.noise import NoiseFloor, combined
+from harness.statistics.paired import mean_and_spread
+from harness.types import Float64Array
+
+__all__ = ["Location", "error_of", "locate"]
+
+_ROUNDING = 1e-12
+
+
+class Location(NamedTuple):
+    """A mean, its standard error and the degrees of freedom of that; an error of 0 leaves no doubt about the mean."""
+
+    mean: float
+    error: float
+    df: float
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
+        if self.error == 0.0:
+            equal = math.isclose(self.mean, bound, rel_tol=_ROUNDING)
+            return 0.0 if self.mean < bound and not equal else 1.0
+        from scipy import stats
+
+        return float(stats.t.cdf((self.mean - bound) / self.error, self.df))
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
+        return self._replace(mean=-self.mean).p_above(-bound)
+
+    def p_at(self, value: float) -> float:
+        """Two-sided p of the hypothesis that the true mean is ``value``."""
+        return min(1.0, 2.0 * min(self.p_above(value), self.p_below(value)))
+
+    def interval(self, tail: float) -> Interval:
+        """The interval that the true mean misses with probability ``tail`` on each side."""
+        if self.error == 0.0:
+            return Interval(self.mean, self.mean)
+        from scipy import stats
+
+        reach = float(stats.t.isf(tail, self.df)) * self.error
+        return Interval(self.mean - reach, self.mean + reach)
+
+
+def locate(differences: Float64Array, noise: NoiseFloor | None = None) -> Location | None:
+    """Mean of float64 (n,) with its error; None below two values, which have no spread."""
+    if len(differences) < 2:
+        return None
+    mean, spread = mean_and_spread(differences)
+    whole = error_of(spread, len(differences), noise)
+    return Location(mean, 0.0, math.inf) if whole is None else Location(mean, whole.sd, whole.df)
+
+
+def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:
+    """The error of a mean over ``queries`` differences with a standard deviation of ``spread``; None for no error."""
+    parts = [(spread**2 / queries, float(queries - 1))]
+    if noise is not None:
+        parts.append((noise.sd**2, noise.df))
+    return combined(parts)

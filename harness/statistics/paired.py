@@ -1,0 +1,143 @@
+"""Two systems on the same queries: the difference, its interval, one paired test, and an effect size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import UnknownNameError
+from harness.statistics.intervals import CONFIDENCE, Interval, bootstrap_interval
+from harness.statistics.values import paired_differences, without_rounding
+from harness.types import Float64Array
+
+__all__ = ["PAIRED_TESTS", "PairedTest", "TestName", "compare_pairs", "mean_and_spread", "two_sided_p"]
+
+TestName = Literal["randomisation", "t", "wilcoxon"]
+PAIRED_TESTS: tuple[TestName, ...] = get_args(TestName)
+
+_SIGN_FLIPS = 10_000
+_BATCH = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """System b against system a on the same queries; ``difference`` is the mean of b - a.
+
+    ``interval`` is the BCa bootstrap interval of the difference. ``p`` is two-sided, by ``test``; None below two
+    queries. ``effect`` is Cohen's d of the differences (mean over standard deviation, n - 1), None when they do not
+    vary. ``wins`` counts queries on which b is higher, of ``n``.
+    """
+
+    difference: float
+    interval: Interval | None
+    p: float | None
+    test: TestName
+    effect: float | None
+    wins: int
+    ties: int
+    losses: int
+    n: int
+
+
+def compare_pairs(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    seed: int,
+    *,
+    test: TestName = "randomisation",
+    confidence: float = CONFIDENCE,
+) -> PairedTest:
+    """Compare per-query values of two systems (float64 (n,) each, same queries in the same order).
+
+    ``test`` is one of:
+
+    - ``randomisation``: Fisher's paired randomisation of the mean. Signs of the differences are flipped, all ways when
+      there are at most 10,000 of them, else 10,000 random ones. Smucker, Allan and Carterette, CIKM 2007.
+    - ``t``: Student's paired t-test of the mean.
+    - ``wilcoxon``: Wilcoxon's signed-rank test, which asks whether the differences lie around 0, not about their mean;
+      unchanged queries are left out.
+
+    Equal systems have p = 1, differences that are all the same p = 0 by ``t``. Differences of at most 1e-12 of the
+    largest value are rounding: ties. Raises UsageError for different lengths, UnknownNameError for another test,
+    DataError for NaN and infinity.
+    """
+    delta = paired_differences(a, b)
+    mean, spread = mean_and_spread(delta)
+    return PairedTest(
+        difference=mean,
+        interval=bootstrap_interval(delta, seed, confidence),
+        p=two_sided_p(delta, test, seed),
+        test=test,
+        effect=mean / spread if spread > 0.0 else None,
+        wins=int(np.count_nonzero(delta > 0.0)),
+        ties=int(np.count_nonzero(delta == 0.0)),
+        losses=int(np.count_nonzero(delta < 0.0)),
+        n=len(delta),
+    )
+
+
+def mean_and_spread(delta: Float64Array) -> tuple[float, float]:
+    """Mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
+
+    The standard deviation of values that differ by rounding alone (1e-12 of the largest) is exactly 0.
+    """
+    if len(delta) < 2 or not np.any(without_rounding(delta - delta[0], np.max(np.abs(delta)))):
+        return (float(delta[0]) if len(delta) else 0.0), 0.0
+    return float(np.mean(delta)), float(np.std(delta, ddof=1))
+
+
+def two_sided_p(delta: Float64Array, test: TestName, seed: int) -> float | None:
+    """Two-sided p of the hypothesis that ``delta`` (float64 (n,)) lies around 0; None below two values.
+
+    ``seed`` matters to the randomisation test alone. Raises UnknownNameError for another test.
+    """
+    if test not in _TESTS:
+        raise UnknownNameError("test", test, PAIRED_TESTS)
+    if len(delta) < 2:
+        return None
+    return _TESTS[test](delta, seed) if np.any(delta) else 1.0
+
+
+def _randomisation(delta: Float64Array, seed: int) -> float:
+    moved = delta[delta != 0.0]
+    if len(moved) < 2:  # both signs give the same size
+        return 1.0
+    from scipy import stats
+
+    tested = stats.permutation_test(
+        (moved,),
+        np.sum,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=_SIGN_FLIPS,
+        batch=max(1, _BATCH // len(moved)),
+        rng=np.random.default_rng(seed),
+    )
+    return min(1.0, float(tested.pvalue))
+
+
+def _student(delta: Float64Array, seed: int) -> float:
+    del seed
+    if mean_and_spread(delta)[1] == 0.0:  # the limit: t is infinite
+        return 0.0
+    from scipy import stats
+
+    return float(stats.ttest_1samp(delta, 0.0).pvalue)
+
+
+def _signed_ranks(delta: Float64Array, seed: int) -> float:
+    del seed
+    from scipy import stats
+
+    return float(stats.wilcoxon(delta, zero_method="wilcox").pvalue)
+
+
+_TESTS: dict[TestName, Callable[[Float64Array, int], float]] = {
+    "randomisation": _randomisation,
+    "t": _student,
+    "wilcoxon": _signed_ranks,
+}

@@ -1,0 +1,50 @@
+"""Per-query values as they come in: checked once, here."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import DataError, UsageError
+from harness.types import Float64Array
+
+__all__ = ["check_share", "finite", "paired_differences", "without_rounding"]
+
+_ROUNDING = 1e-12
+
+
+def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
+    """``values`` as float64 (n,); DataError for NaN and infinity with their places, UsageError for another shape."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise UsageError(f"{name} has {array.ndim} dimensions", fix="give one value a query: one dimension")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        problems = [f"value {place} is {array[place]}" for place in bad.tolist()]
+        raise DataError(name, problems, fix="leave out the queries that could not be scored, on both sides")
+    return array
+
+
+def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
+    """``b - a`` query by query, float64 (n,); what is only rounding is exactly 0.
+
+    A difference counts as rounding up to 1e-12 of the largest value: the same ranking, scored by two versions of a
+    summation, is no change. Raises UsageError for arrays of different lengths, and as :func:`finite`.
+    """
+    first, second = finite(a, "a"), finite(b, "b")
+    if len(first) != len(second):
+        raise UsageError(
+            f"a has {len(first)} values, b has {len(second)}", fix="give both sides of the same queries, in one order"
+        )
+    return without_rounding(second - first, np.max(np.abs([first, second]), initial=0.0))
+
+
+def without_rounding(differences: Float64Array, scale: float) -> Float64Array:
+    """``differences`` with 0 in place of whatever is at most 1e-12 of ``scale``."""
+    return np.where(np.abs(differences) <= _ROUNDING * scale, 0.0, differences)
+
+
+def check_share(name: str, value: float) -> None:
+    """Raise UsageError unless ``value`` lies strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise UsageError(f"{name} is {value:g}", fix="it must lie between 0 and 1")
