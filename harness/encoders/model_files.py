@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 __all__ = ["chosen_files", "is_whole", "model_files"]
@@ -14,6 +15,17 @@ _NO_PART = (
 )
 """Texts for people, and weights in formats that are not read."""
 _OTHER_FORMATS = {"onnx", "openvino", "coreml", "__pycache__", ".git", ".cache"}
+_TRAINING = (
+    "optimizer.*",
+    "scheduler.pt",
+    "scaler.pt",
+    "rng_state*.pth",
+    "trainer_state.json",
+    "training_args.bin",
+    "events.out.*",
+)
+_TRAINING_FOLDERS = ("checkpoint-*", "eval", "runs")
+"""What trainers keep beside a model that they are at work on, of whatever framework."""
 _SECOND_CHOICE = (".bin", ".pt", ".pth", ".ckpt")
 """Weights that are read only where there are none in safetensors' format."""
 _WEIGHTS = (".safetensors", *_SECOND_CHOICE)
@@ -23,13 +35,18 @@ _WITH_CONFIG = (".Pooling", ".SpladePooling", ".Dense")
 
 def chosen_files(names: Iterable[str]) -> list[str]:
     """Of the files of a model, by their paths in its folder, those that are read; sorted."""
-    kept = [
-        PurePosixPath(name)
-        for name in sorted(names)
-        if not name.endswith(_NO_PART) and not set(PurePosixPath(name).parts) & _OTHER_FORMATS
-    ]
+    kept = [path for path in map(PurePosixPath, sorted(names)) if _is_part(path)]
     with_safetensors = {path.parent for path in kept if path.suffix == ".safetensors"}
     return [str(path) for path in kept if path.suffix not in _SECOND_CHOICE or path.parent not in with_safetensors]
+
+
+def _is_part(path: PurePosixPath) -> bool:
+    if path.name.endswith(_NO_PART) or set(path.parts) & _OTHER_FORMATS:
+        return False
+    of_training = any(fnmatchcase(path.name, pattern) for pattern in _TRAINING)
+    return not of_training and not any(
+        fnmatchcase(part, pattern) for part in path.parts[:-1] for pattern in _TRAINING_FOLDERS
+    )
 
 
 def model_files(folder: Path) -> list[tuple[str, Path]]:

@@ -21,7 +21,7 @@ from harness.encoders.identity import declared_prompts, encoding_key
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, read_made
-from harness.errors import DataError, EncoderError, EngineFailureError, HarnessError
+from harness.errors import DataError, EncoderError, EngineFailureError, EngineUnavailableError, HarnessError
 from harness.execution.executor import Executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import EncodeJob, EncodePart, write_job
@@ -74,6 +74,7 @@ class Embeddings:
         self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
         self._display, self._executor, self._check = display, executor, check
         self._found: dict[tuple[str, ...], _Entries] = {}
+        self._read: dict[tuple[str, ...], Vectors] = {}
         self._failed: dict[Hashable, HarnessError] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -96,7 +97,9 @@ class Embeddings:
                 except HarnessError as error:
                     self._failed[failed] = error
                     raise
-        return _vectors(settings, self._found[asked])
+            if asked not in self._read:  # one copy for all backends, and its statistics counted once
+                self._read[asked] = _vectors(settings, self._found[asked])
+            return self._read[asked]
 
     def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
         model = settings.source.shown
@@ -112,7 +115,7 @@ class Embeddings:
         }
         if not cached or not self._check.share:
             return found
-        note = self._verify(settings, trial, cached)
+        note = self._verify(settings, trial, cached, _calls_made(found))
         self._display.done(model, note)
         return found._replace(note=note)
 
@@ -122,7 +125,7 @@ class Embeddings:
             # queries first: they are few, and tell soon that a model is no good
             missing = [role for role in reversed(_ROLES) if not entries[role].finished]
             if missing:
-                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts)
+                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts, {})
         return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing))
 
     def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
@@ -150,15 +153,27 @@ class Embeddings:
                 for role in _ROLES
             }
 
-    def _verify(self, settings: Settings, trial: Trial, cached: Mapping[Role, Path]) -> str:
-        """Encode a sample of the cached vectors again; raises CacheError where they differ."""
+    def _verify(self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int) -> str:
+        """Encode a sample of the cached vectors again; raises CacheError where they differ.
+
+        ``calls_made`` of an endpoint count against --max-calls: EngineUnavailableError when they have used it up.
+        """
+        allowed = settings.limits.max_calls - calls_made
+        if settings.limits.max_calls and allowed <= 0:
+            raise EngineUnavailableError(
+                f"endpoint '{settings.endpoint}': {calls_made} calls were made, and --max-calls allows none to "
+                "verify the cache",
+                fix="allow more, or leave --verify-cache out",
+            )
         folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
         share, seed = self._check
         samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
         again = {role: folder / role for role in cached}
         for role in cached:
             again[role].mkdir()
-        self._encode(settings, trial, again, {role: sample.texts for role, sample in samples.items()})
+        texts = {role: sample.texts for role, sample in samples.items()}
+        limit = {"max_calls": allowed} if settings.limits.max_calls else {}
+        self._encode(settings, trial, again, texts, limit)
         worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
         counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
         return (
@@ -167,11 +182,16 @@ class Embeddings:
         )
 
     def _encode(
-        self, settings: Settings, trial: Trial, targets: Mapping[Role, Path], texts: Mapping[Role, Path]
+        self,
+        settings: Settings,
+        trial: Trial,
+        targets: Mapping[Role, Path],
+        texts: Mapping[Role, Path],
+        limit: Mapping[str, ParameterValue],
     ) -> None:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
         parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
-        asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize}
+        asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
         given = {name: asked.get(name, value) for name, value in trial.parameters.items()}
         write_job(folder, EncodeJob(settings.encoder, given, parts))
         try:
@@ -195,6 +215,12 @@ class Embeddings:
             else:
                 parts.append(f"vectors of {made.rows:,} {role} re-used")
         return ", ".join(parts) + ("" if found.made_now else ": nothing was encoded")
+
+
+def _calls_made(found: _Entries) -> int:
+    """Calls of an endpoint for what was made just now: one client counted them, over both roles."""
+    made = [read_made(folder) for role, folder in zip(_ROLES, found.folders, strict=True) if role in found.made_now]
+    return max((int(one.facts.get("calls", 0)) for one in made), default=0)
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:

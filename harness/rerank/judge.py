@@ -39,6 +39,7 @@ class Judge:
 
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 8
+    stored: ClassVar[bool] = True
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Raises UsageError for an endpoint that is no plain URL, and without a model."""

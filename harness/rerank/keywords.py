@@ -28,6 +28,7 @@ class Keywords:
 
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 10_000
+    stored: ClassVar[bool] = False
 
     def identity(self) -> dict[str, JSON]:
         """The rule's number."""

@@ -32,6 +32,7 @@ class LocalModel:
 
     whole_numbers: ClassVar[bool] = False
     group: ClassVar[int] = 2048
+    stored: ClassVar[bool] = True
     name: ClassVar[str] = ""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:

@@ -22,6 +22,8 @@ class Reranker(Protocol):
     """True for scores that few documents do not share: equal ones keep the order of the first stage."""
     group: ClassVar[int]
     """How many pairs are scored before their scores are stored."""
+    stored: ClassVar[bool]
+    """False for scores that are made faster than read."""
 
     def identity(self) -> dict[str, JSON]:
         """Everything that changes a score beside the two texts, and nothing else; loads no model.

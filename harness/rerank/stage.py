@@ -51,13 +51,14 @@ def score_candidates(
     The model is loaded when the first pair is not in the cache. What was scored is stored group by group, also when a
     group fails in the middle. Raises what the reranker raises.
     """
+    kept = cache if reranker.stored else None
     scores = np.full(len(candidates.query_rows), np.nan, dtype=np.float32)
     scored, score_ns, load_ns = 0, 0, None
     progress.start("rerank", len(scores))
     try:
         for start in range(0, len(scores), reranker.group):
             group = _Group(reranker, candidates, slice(start, start + reranker.group))
-            missing = group.look_up(cache, scores[group.place])
+            missing = group.look_up(kept, scores[group.place])
             progress.advance(len(group.queries) - len(missing))
             if not len(missing):
                 continue
@@ -70,7 +71,8 @@ def score_candidates(
                 group.score(reranker, missing, scores[group.place], progress)
             finally:
                 score_ns += clock() - began
-                group.store(cache, missing, scores[group.place])
+                if kept is not None:
+                    group.store(kept, missing, scores[group.place])
             scored += len(missing)
     finally:
         reranker.close()
@@ -88,10 +90,10 @@ class _Group:
         pairs = zip(self.queries, self.documents, strict=True)
         self.contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
-    def look_up(self, cache: ScoreCache, scores: Float32Array) -> Int64Array:
+    def look_up(self, cache: ScoreCache | None, scores: Float32Array) -> Int64Array:
         """Fill in what the cache has; where there was nothing, the longest pairs first."""
         for query, places in self._by_query(range(len(self.queries))):
-            stored = cache.read(query)
+            stored = cache.read(query) if cache is not None else {}
             for place in places:
                 scores[place] = stored.get(self.contents[place], np.nan)
         missing: Int64Array = np.flatnonzero(np.isnan(scores)).astype(np.int64)

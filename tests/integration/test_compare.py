@@ -100,6 +100,20 @@ def test_metrics_are_those_of_the_metric_core(comparison: Comparison) -> None:
     assert means["AP"] == pytest.approx(frame.loc["good", "AP"])
 
 
+def test_every_query_s_agreement_adds_up_to_the_parity(comparison: Comparison) -> None:
+    frame = comparison.agreement_per_query()
+    for backend in comparison.report.backends:
+        rows = frame[frame["backend"] == backend.label]
+        if backend.parity is None:
+            assert rows.empty
+            continue
+        assert len(rows) == backend.parity.queries == rows["query_id"].nunique()
+        assert (rows["level"] == "different").sum() == backend.parity.different
+        assert (rows["level"] == "bit_equal").sum() == backend.parity.bit_equal
+        assert rows["rbo"].mean() == pytest.approx(backend.parity.rbo)
+    assert set(frame["backend"]) >= {"good"}
+
+
 def test_a_stored_result_is_the_same_comparison(comparison: Comparison) -> None:
     assert comparison.folder is not None
     again = Comparison.load(comparison.folder)

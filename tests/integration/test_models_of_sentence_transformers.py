@@ -22,7 +22,7 @@ from tiny_models import tiny_dense, tiny_splade
 import harness
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.model import create_model
-from harness.encoders.model_files import is_whole
+from harness.encoders.model_files import chosen_files, is_whole
 from harness.encoders.settings import Settings
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
@@ -245,6 +245,14 @@ def test_a_download_that_was_interrupted_is_completed(hub: HubStub, missing: str
     hub.fetched.clear()
     assert (model_folder(settings("dense", hub.name), fetch=True) / missing).is_file()
     assert hub.fetched == [missing]
+
+
+def test_what_a_trainer_keeps_beside_a_model_is_no_part_of_it() -> None:
+    parts = ["config.json", "model.safetensors", "1_Pooling/config.json", "tokenizer.json"]
+    beside = ["optimizer.pt", "scheduler.pt", "rng_state.pth", "rng_state_0.pth", "trainer_state.json", "README.md"]
+    beside += ["training_args.bin", "events.out.tfevents.1.host", "checkpoint-500/model.safetensors", "runs/a/x.json"]
+    beside += ["eval/similarity_evaluation_results.csv"]
+    assert chosen_files([*beside, *parts]) == sorted(parts)
 
 
 def test_a_snapshot_without_a_part_of_its_weights_is_not_whole(tmp_path: Path) -> None:

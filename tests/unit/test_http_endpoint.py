@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -180,7 +181,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def compared(world: Path, backend: str, **options: int) -> schema.BackendResult:
+def compared(world: Path, backend: str, **options: int | str) -> schema.BackendResult:
     comparison = harness.compare(
         [backend],
         world / "small",
@@ -207,6 +208,23 @@ def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
     assert set(endpoint.keys) == {"Bearer sesame"}
     assert second.encoder["endpoint"] == endpoint.url
     assert "sesame" not in "".join(path.read_text(errors="replace") for path in world.rglob("*.json"))
+
+
+def test_verifying_the_cache_keeps_to_the_same_limit_of_calls(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=1;request_retry_s=0"
+    assert compared(world, backend).error is None
+    (documents,) = (world / "cache" / "embeddings").glob("*/*/documents")
+    sent, calls = len(endpoint.bodies), len(DOCUMENTS)
+    shutil.rmtree(documents)
+    refused = compared(world, backend, max_calls=calls, verify_cache="100%")
+    assert f"{calls} calls were made, and --max-calls allows none to verify the cache" in str(refused.error)
+    assert len(endpoint.bodies) == sent + calls
+    shutil.rmtree(documents)
+    short = compared(world, backend, max_calls=calls + 1, verify_cache="100%")
+    assert "--max-calls allows no more" in str(short.error)
+    assert len(endpoint.bodies) == sent + 2 * calls + 1
+    shutil.rmtree(documents)
+    assert compared(world, backend, max_calls=calls + len(QUERIES), verify_cache="100%").error is None
 
 
 def test_each_call_is_kept_when_the_next_one_fails(endpoint: EndpointStub, world: Path) -> None:

@@ -33,6 +33,7 @@ class Lengths:
 
     whole_numbers: ClassVar[bool] = False
     group: ClassVar[int] = 3
+    stored: ClassVar[bool] = True
     facts: ClassVar[dict[str, str]] = {"device": "none"}
 
     def __init__(self, fails_on: str | None = None) -> None:
