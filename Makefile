@@ -10,6 +10,9 @@ BACKENDS ?= qdrant,lucene,csr
 WORKERS ?= 2
 TESTS ?= tests
 
+# What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check bench docs clean
 
 help:
