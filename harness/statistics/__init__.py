@@ -6,8 +6,9 @@ compute; this package fixes which variant, which seed, and what happens at the e
 
 from harness.statistics.equivalence import Equivalence, equivalence
 from harness.statistics.family import holm
+from harness.statistics.gating import Gate, gate
 from harness.statistics.intervals import Interval, bootstrap_interval
-from harness.statistics.judging import Change, Gate, Judgement, Verdict, judge, judge_family
+from harness.statistics.judging import Change, Judgement, Verdict, judge, judge_family
 from harness.statistics.noise import NoiseFloor, noise_floor
 from harness.statistics.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs
 from harness.statistics.power import detectable_difference, queries_needed
@@ -27,6 +28,7 @@ __all__ = [
     "compare_pairs",
     "detectable_difference",
     "equivalence",
+    "gate",
     "holm",
     "judge",
     "judge_family",

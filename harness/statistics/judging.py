@@ -12,23 +12,23 @@ Three questions are asked of each change, and Holm's correction is applied to ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError
 from harness.statistics.equivalence import Equivalence, equivalence_of
 from harness.statistics.family import holm
-from harness.statistics.location import Location, locate
+from harness.statistics.gating import Gate, gate_of
+from harness.statistics.location import locate
 from harness.statistics.noise import NoiseFloor
 from harness.statistics.paired import PairedTest, TestName, compare_pairs
 from harness.statistics.power import detectable_difference, queries_for_equivalence, queries_needed
-from harness.statistics.values import check_share, paired_differences
+from harness.statistics.values import check_share, check_size, paired_differences
 from harness.types import Float64Array
 
-__all__ = ["Change", "Gate", "Judgement", "Verdict", "judge", "judge_family"]
+__all__ = ["Change", "Judgement", "Verdict", "judge", "judge_family"]
 
 Verdict = Literal["better", "worse", "same", "undecided"]
 
@@ -46,23 +46,6 @@ class Change:
     margin: float
     allowed_drop: float
     noise: NoiseFloor | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Whether a change is worse beyond the allowed drop.
-
-    ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
-    after Holm over the family; the gate has ``failed`` when that is below alpha. ``bound`` is the largest true
-    difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
-    None below two queries, on which no gate fails.
-    """
-
-    allowed_drop: float
-    p: float | None
-    p_adjusted: float | None
-    bound: float | None
-    failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +125,14 @@ class _Measured(NamedTuple):
     change: Change
     differences: Float64Array
     paired: PairedTest
-    where: Location | None
+    gate: Gate
     equivalence: Equivalence | None
     ps: _Ps
 
 
 def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measured:
-    for name, value in (("margin", change.margin), ("allowed drop", change.allowed_drop)):
-        if not 0.0 <= value < float("inf"):
-            raise UsageError(f"the {name} is {value:g}", fix="it must be 0 or more, in the unit of the metric")
+    check_size("margin", change.margin)
+    check_size("allowed drop", change.allowed_drop)
     check_share("2·alpha", 2.0 * alpha)
     differences = paired_differences(change.before, change.after)
     paired = compare_pairs(change.before, change.after, seed, test=test)
@@ -159,8 +141,8 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
     if p is not None and where is not None and change.noise is not None:
         p = max(p, where.p_at(0.0))
     equal = equivalence_of(differences, change.margin, alpha, change.noise) if change.margin > 0.0 else None
-    drop = where.p_above(-change.allowed_drop) if where is not None else None
-    return _Measured(change, differences, paired, where, equal, _Ps(p, drop, equal.p if equal is not None else None))
+    gate = gate_of(differences, change.allowed_drop, alpha, change.noise)
+    return _Measured(change, differences, paired, gate, equal, _Ps(p, gate.p, equal.p if equal is not None else None))
 
 
 def _adjusted(ps: Sequence[float | None]) -> list[float | None]:
@@ -170,13 +152,7 @@ def _adjusted(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
-    gate = Gate(
-        allowed_drop=found.change.allowed_drop,
-        p=found.ps.drop,
-        p_adjusted=ps.drop,
-        bound=found.where.interval(alpha).high if found.where is not None else None,
-        failed=ps.drop is not None and ps.drop < alpha,
-    )
+    gate = replace(found.gate, p_adjusted=ps.drop, failed=ps.drop is not None and ps.drop < alpha)
     verdict = _verdict(found, ps, alpha, gate)
     strict, noise = alpha / family, found.change.noise
     return Judgement(

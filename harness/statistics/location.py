@@ -8,11 +8,10 @@ from typing import NamedTuple
 from harness.statistics.intervals import Interval
 from harness.statistics.noise import NoiseFloor, combined
 from harness.statistics.paired import mean_and_spread
+from harness.statistics.values import ROUNDING
 from harness.types import Float64Array
 
 __all__ = ["Location", "error_of", "locate"]
-
-_ROUNDING = 1e-12
 
 
 class Location(NamedTuple):
@@ -25,7 +24,7 @@ class Location(NamedTuple):
     def p_above(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
         if self.error == 0.0:
-            equal = math.isclose(self.mean, bound, rel_tol=_ROUNDING)
+            equal = math.isclose(self.mean, bound, rel_tol=ROUNDING)
             return 0.0 if self.mean < bound and not equal else 1.0
         from scipy import stats
 

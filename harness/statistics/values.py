@@ -8,9 +8,9 @@ import numpy.typing as npt
 from harness.errors import DataError, UsageError
 from harness.types import Float64Array
 
-__all__ = ["check_share", "finite", "paired_differences", "without_rounding"]
+__all__ = ["ROUNDING", "check_share", "check_size", "finite", "paired_differences", "without_rounding"]
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
@@ -41,10 +41,16 @@ def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
 
 def without_rounding(differences: Float64Array, scale: float) -> Float64Array:
     """``differences`` with 0 in place of whatever is at most 1e-12 of ``scale``."""
-    return np.where(np.abs(differences) <= _ROUNDING * scale, 0.0, differences)
+    return np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences)
 
 
 def check_share(name: str, value: float) -> None:
     """Raise UsageError unless ``value`` lies strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise UsageError(f"{name} is {value:g}", fix="it must lie between 0 and 1")
+
+
+def check_size(name: str, value: float) -> None:
+    """Raise UsageError unless ``value`` is finite and 0 or more."""
+    if not 0.0 <= value < float("inf"):
+        raise UsageError(f"the {name} is {value:g}", fix="it must be 0 or more, in the unit of the metric")
