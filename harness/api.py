@@ -34,7 +34,7 @@ from harness.results.assess import Assessed, assess, parity_table, per_query_tab
 from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
-from harness.results.differences import paired_differences
+from harness.results.differences import paired_differences, reference_label, reference_notes
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
 from harness.scratch import scratch_folder
@@ -185,7 +185,7 @@ def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, oracles: Oracles) ->
 
 
 def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int) -> schema.Report:
-    seed = plan.request.seed
+    reference = reference_label(plan, assessed)
     results = backend_results(assessed, dataset, plan)
     resolved = {
         **plan.given(),
@@ -193,7 +193,8 @@ def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_
         "metrics": [str(measure) for measure in plan.measures],
         "split": dataset.provenance.get("split", plan.request.split),
         "memory_limit": plan.execution.memory_limit_bytes,
-        "notes": list(plan.notes),
+        "reference": reference,
+        "notes": [*plan.notes, *reference_notes(plan, assessed)],
     }
     return schema.Report(
         schema=schema.SCHEMA_VERSION,
@@ -206,5 +207,5 @@ def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_
         plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
         dataset=dataset_info(dataset, plan, queries_in_collection),
         backends=results,
-        comparisons=paired_differences(assessed, results, seed),
+        comparisons=paired_differences(assessed, results, reference, plan.request.seed),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -51,7 +52,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a comparison will do."""
+    """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such."""
 
     request: CompareRequest
     trials: tuple[Trial, ...]
@@ -62,6 +63,7 @@ class Plan:
     load: LoadOptions
     resume: Resume = Resume.NEVER
     filter: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -115,6 +117,8 @@ class Plan:
             "relevance": request.relevance,
             "sample_queries": request.sample_queries,
             "seed": request.seed,
+            "reference": request.reference,
+            "all_pairs": request.all_pairs,
             "threads": request.threads,
             "repeat": request.repeat,
             "rebuilds": request.rebuilds,
@@ -166,6 +170,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
+    reference = mistakes.catch(lambda: _reference(request, trials)) if found is not None else None
     mistakes.raise_if_any()
     if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
         raise AssertionError("a mistake was not reported")
@@ -175,7 +180,9 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         *_notes_on_candidates(trials, request.k),
         *execution.notes(),
     )
-    return Plan(request, trials, tuple(measures), ties, queries, execution, load, resume, wanted or {}, notes)
+    return Plan(
+        request, trials, tuple(measures), ties, queries, execution, load, resume, wanted or {}, reference, notes
+    )
 
 
 class _Mistakes:
@@ -283,6 +290,24 @@ def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) ->
         parameters["max_calls"] = request.max_calls
     analyzer = parameters.get("analyzer")
     return Trial(spec, parameters, str(analyzer) if analyzer is not None else None)
+
+
+def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
+    """The label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
+    asked, labels = request.reference, [trial.label for trial in trials]
+    if asked is None:
+        return None
+    if request.all_pairs:
+        what = f"--reference {asked} and --all-pairs: where every pair is compared there is no reference"
+        raise UsageError(what, fix="leave one of them out")
+    if asked in labels:
+        return asked
+    with suppress(UsageError):  # no backend at all: unknown below, with the names of those that are compared
+        (named,) = parse_backends([asked], cards=request.cards)
+        same = [trial.label for trial in trials if trial.spec.identity == named.identity]
+        if same:
+            return same[0]
+    raise UnknownNameError("backend in --reference, among those that are compared:", asked, labels)
 
 
 def _check_model(trial: Trial) -> None:

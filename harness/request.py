@@ -68,6 +68,8 @@ class CompareRequest:
     cards: Path | None = None
     sweep: str | Sequence[str] = ()
     filter: str | Sequence[str] = ()
+    reference: str | None = None
+    all_pairs: bool = False
 
     @property
     def sweeps(self) -> tuple[str, ...]:
@@ -85,6 +87,8 @@ class CompareOptions(TypedDict, total=False):
 
     sweep: str | Sequence[str]
     filter: str | Sequence[str]
+    reference: str | None
+    all_pairs: bool
     split: str | None
     k: int
     metrics: str | Sequence[str]

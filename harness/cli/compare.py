@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.compare_options import (
+    AllPairsOption,
     ArrivalsOption,
     BackendsOption,
     CardsOption,
@@ -34,6 +35,7 @@ from harness.cli.compare_options import (
     QueriesOption,
     RateOption,
     RebuildsOption,
+    ReferenceOption,
     RelevanceOption,
     RepeatOption,
     ResumeOption,
@@ -71,6 +73,8 @@ def compare(
     relevance: RelevanceOption = 1,
     sample_queries: SampleOption = None,
     seed: SeedOption = 42,
+    reference: ReferenceOption = None,
+    all_pairs: AllPairsOption = False,
     threads: ThreadsOption = 1,
     repeat: RepeatOption = 1,
     rebuilds: RebuildsOption = 1,

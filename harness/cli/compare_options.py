@@ -10,6 +10,7 @@ from typer import Option
 from harness.cli.completion import complete_backends, complete_dataset
 
 __all__ = [
+    "AllPairsOption",
     "ArrivalsOption",
     "BackendsOption",
     "CardsOption",
@@ -33,6 +34,7 @@ __all__ = [
     "QueriesOption",
     "RateOption",
     "RebuildsOption",
+    "ReferenceOption",
     "RelevanceOption",
     "RepeatOption",
     "ResumeOption",
@@ -89,6 +91,17 @@ SampleOption = Annotated[
     int | None, Option(help="Search only this many queries, drawn with --seed; all documents stay.")
 ]
 SeedOption = Annotated[int, Option(help="Seed of samples, bootstrap intervals and randomisation tests.")]
+ReferenceOption = Annotated[
+    str | None,
+    Option(
+        help="The backend that all others are compared with, as the tables name it; the first by default.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+AllPairsOption = Annotated[
+    bool, Option("--all-pairs/--no-all-pairs", help="Compare every backend with every other, not with one alone.")
+]
 ThreadsOption = Annotated[int, Option(help="Threads of the exact reference, as a backend and as the oracle.")]
 RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percentiles use every sample.")]
 RebuildsOption = Annotated[

@@ -88,9 +88,16 @@ def _settings(plan: Plan) -> dict[str, str]:
         **({"filter": in_words(plan.filter)} if plan.filter else {}),
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,
+        **({"compared": _compared(plan)} if len(plan.trials) > 1 else {}),
         "execution": _execution(plan.execution, request.rebuilds),
         **({"load": _load(plan.load)} if plan.load.wanted else {}),
     }
+
+
+def _compared(plan: Plan) -> str:
+    if plan.request.all_pairs:
+        return "every backend with every other"
+    return f"all with {plan.reference if plan.reference is not None else 'the first that has scores'}"
 
 
 def _execution(options: ExecutionOptions, rebuilds: int) -> str:

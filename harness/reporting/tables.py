@@ -5,22 +5,17 @@ from __future__ import annotations
 from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
+from harness.reporting.differences import differences, legend_of_differences
 from harness.reporting.frontier import frontier_notes, frontier_tables, legend_of_frontier
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import BackendResult, FilterInfo, MetricValue, PairedDifference, Report
+from harness.results.schema import BackendResult, FilterInfo, MetricValue, Report
 
 __all__ = ["header", "legend", "notes", "tables"]
 
 _INTERVAL = "95 % interval"
 _LOG_LINES = 5
-_MARKS = {
-    "=": "=: equal on every query",
-    "*": "*: significant, p < 0.05 after Holm's correction for all {tests} comparisons (paired randomisation test)",
-    "~": "~: not significant after Holm's correction for all {tests} comparisons; report.json has each p and interval",
-    "≈": "≈: inside what the order of tied documents can move, so no difference",
-}
 
 
 def tables(report: Report) -> list[Table]:
@@ -28,8 +23,7 @@ def tables(report: Report) -> list[Table]:
     made = [_quality(report), *parity_tables(report), *spread_tables(report)]
     made += [indexing(report), phases(report), single_client(report), *frontier_tables(report)]
     made += [stages(report), reranking(report), cold(report), closed_loop(report), open_loop(report)]
-    if report.comparisons:
-        made.append(_differences(report))
+    made += differences(report, _metric_names(report))
     return [table for table in made if table.rows]
 
 
@@ -105,9 +99,7 @@ def legend(report: Report) -> list[str]:
     lines += legend_of_load(report)
     if any(backend.reused for backend in report.backends):
         lines.append(f"{REUSED}: measured by an earlier comparison and re-used (--resume)")
-    shown = {mark for table in tables(report)[-1:] for row in table.rows for cell in row for mark in cell[-1:]}
-    marks = [meaning for mark, meaning in _MARKS.items() if report.comparisons and mark in shown]
-    lines.extend(meaning.format(tests=len(report.comparisons)) for meaning in marks)
+    lines += legend_of_differences(report)
     return lines
 
 
@@ -168,22 +160,6 @@ def _moved_by_ties(value: MetricValue) -> bool:
     if value.min is None or value.max is None:
         return False
     return f"{value.min:.4f}" != f"{value.max:.4f}"
-
-
-def _differences(report: Report) -> Table:
-    names = _metric_names(report)
-    cells: dict[tuple[str, str], dict[str, str]] = {}
-    for row in report.comparisons:
-        cells.setdefault((row.b, row.a), {})[row.metric] = _difference(row)
-    rows = [(f"{b} − {a}", *(found.get(name, NOT_APPLICABLE) for name in names)) for (b, a), found in cells.items()]
-    return Table("Differences between backends", ("backends", *names), tuple(rows))
-
-
-def _difference(row: PairedDifference) -> str:
-    if row.verdict == "same":
-        return "="
-    mark = "~" if row.verdict == "undecided" else "*"
-    return f"{row.difference:+.4f}".replace("-", "−") + f" {'≈' if row.within_ties else mark}"
 
 
 def _listed(value: object) -> list[object]:

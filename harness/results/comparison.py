@@ -12,7 +12,15 @@ import pyarrow as pa
 from harness.errors import ResultError
 from harness.reporting.frontier import frontiers
 from harness.reporting.render import render
-from harness.results.schema import BackendResult, ClosedLoopStats, OpenLoopStats, Report, SearchStats, SpreadValue
+from harness.results.schema import (
+    BackendResult,
+    ClosedLoopStats,
+    OpenLoopStats,
+    PairedDifference,
+    Report,
+    SearchStats,
+    SpreadValue,
+)
 from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
 from harness.types import Qrels, Queries, Run
 
@@ -99,6 +107,17 @@ class Comparison:
 
         rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.backends if b.parity}
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
+
+    def differences(self) -> pd.DataFrame:
+        """Backends against the reference, or every pair: one row a pair and metric, as ``report.comparisons``.
+
+        Columns a, b, metric, difference (b - a), ci_low, ci_high, p, p_adjusted, effect, wins, ties, losses,
+        within_ties, verdict; no rows for one backend and without judgments.
+        """
+        import pandas as pd
+
+        columns = list(PairedDifference.model_fields)
+        return pd.DataFrame([row.model_dump() for row in self.report.comparisons], columns=columns)
 
     def spread(self) -> pd.DataFrame:
         """Spread over builds: one row a backend and figure (a metric, or the overlap with its oracle at a depth).

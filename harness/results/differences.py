@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
 
 from harness.metrics import Scores, is_mean, undecided_by_ties
+from harness.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.statistics import PairedTest, bootstrap_interval, compare_pairs, holm
 from harness.types import Int32Array
 
-__all__ = ["metric_losses", "paired_differences"]
+__all__ = ["metric_losses", "paired_differences", "reference_label", "reference_notes"]
 
 _SIGNIFICANT = 0.05
 
 
 def paired_differences(
-    assessed: Sequence[Assessed], results: Sequence[schema.BackendResult], seed: int
+    assessed: Sequence[Assessed], results: Sequence[schema.BackendResult], reference: str | None, seed: int
 ) -> list[schema.PairedDifference]:
-    """Every pair of scored backends on every metric, Holm-adjusted over all of them."""
+    """Every scored backend against ``reference``, a label, on every metric; every pair of them where that is None.
+
+    p-values are adjusted by Holm over all of these and nothing else.
+    """
     made = []
     scored = [(one.scores, result) for one, result in zip(assessed, results, strict=True) if one.scores is not None]
-    for (scores_a, result_a), (scores_b, result_b) in combinations(scored, 2):
+    for (scores_a, result_a), (scores_b, result_b) in _pairs(scored, reference):
         common_a, common_b = _common_queries(scores_a, scores_b)
         for column, (one, other) in enumerate(zip(scores_a.means(), scores_b.means(), strict=True)):
             if is_mean(one.measure):
@@ -33,6 +37,26 @@ def paired_differences(
                 made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
     adjusted = holm([test.p if test.p is not None else 1.0 for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+
+
+def reference_label(plan: Plan, assessed: Sequence[Assessed]) -> str | None:
+    """The backend that others are compared with: the one that was asked for, else the first that has scores.
+
+    None where every pair is compared, and where nothing has scores.
+    """
+    if plan.request.all_pairs:
+        return None
+    if plan.reference is not None:
+        return plan.reference
+    return next((one.outcome.trial.label for one in assessed if one.scores is not None), None)
+
+
+def reference_notes(plan: Plan, assessed: Sequence[Assessed]) -> list[str]:
+    """Why nothing is compared with the reference that was asked for."""
+    scored = {one.outcome.trial.label for one in assessed if one.scores is not None}
+    if plan.reference is None or plan.reference in scored or not scored:
+        return []
+    return [f"no differences: the reference {plan.reference} has no scores"]
 
 
 def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
@@ -53,6 +77,16 @@ def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
             ci_high=interval.high if interval is not None else None,
         )
     return losses
+
+
+_Scored = tuple[Scores, schema.BackendResult]
+
+
+def _pairs(scored: Sequence[_Scored], reference: str | None) -> Iterable[tuple[_Scored, _Scored]]:
+    if reference is None:
+        return combinations(scored, 2)
+    held = [one for one in scored if one[1].label == reference]
+    return product(held, [one for one in scored if one[1].label != reference])
 
 
 def _difference(

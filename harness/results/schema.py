@@ -290,7 +290,7 @@ class PairedDifference(Record):
     ci_low: float | None
     ci_high: float | None
     p: float | None = Field(description="two-sided paired randomisation test")
-    p_adjusted: float | None = Field(description="Holm over all pairs and metrics of this report")
+    p_adjusted: float | None = Field(description="Holm over all pairs and metrics of this list")
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
     ties: Count
@@ -316,6 +316,8 @@ class Report(Record):
     plan: PlanRecord
     dataset: DatasetInfo
     backends: list[BackendResult]
-    comparisons: list[PairedDifference]
+    comparisons: list[PairedDifference] = Field(
+        description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
+    )
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

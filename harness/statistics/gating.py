@@ -36,10 +36,10 @@ def gate(
 ) -> Gate:
     """The gate of one change from ``a`` to ``b`` (float64 (n,) each, same queries in the same order).
 
-    One-sided paired t-test of the hypothesis that the true mean difference is at least -``allowed_drop``; the gate fails
-    when it is rejected at ``alpha``. A change that truly loses the allowed drop therefore fails with probability alpha,
-    one that loses less more rarely. ``noise`` adds the spread over builds to the error of the mean. Raises UsageError
-    for a drop below 0, an alpha outside 0 to 1 and different lengths, DataError for NaN and infinity.
+    One-sided paired t-test of the hypothesis that the true mean difference is at least -``allowed_drop``; the gate
+    fails when it is rejected at ``alpha``. A change that truly loses the allowed drop therefore fails with probability
+    alpha, one that loses less more rarely. ``noise`` adds the spread over builds to the error of the mean. Raises
+    UsageError for a drop below 0, an alpha outside 0 to 1 and different lengths, DataError for NaN and infinity.
     """
     check_size("allowed drop", allowed_drop)
     check_share("alpha", alpha)

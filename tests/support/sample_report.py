@@ -232,6 +232,8 @@ def sample_report() -> schema.Report:
         within_ties=True,
         verdict="undecided",
     )
+    significant = {"metric": "nDCG@10", "difference": -0.0213, "p": 0.002, "p_adjusted": 0.004, "within_ties": False}
+    worse = difference.model_copy(update={**significant, "verdict": "worse"})
     return schema.Report(
         schema=1,
         created="2026-01-02T03:04:05+00:00",
@@ -249,7 +251,13 @@ def sample_report() -> schema.Report:
         packages={"numpy": "2.0"},
         plan=schema.PlanRecord(
             given={"k": 1000},
-            resolved={"k": 1000, "ties": "trec_eval", "queries": "relevant", "notes": ["a note on the plan"]},
+            resolved={
+                "k": 1000,
+                "ties": "trec_eval",
+                "queries": "relevant",
+                "reference": "qdrant",
+                "notes": ["a note on the plan"],
+            },
         ),
         dataset=schema.DatasetInfo(
             name="cranfield",
@@ -262,7 +270,7 @@ def sample_report() -> schema.Report:
             provenance={"licence": "none stated"},
         ),
         backends=backends,
-        comparisons=[difference],
+        comparisons=[worse, difference],
     )
 
 

@@ -74,6 +74,7 @@ def test_the_command_runs_the_same_plan_again(tmp_path: Path) -> None:
     assert "--timing" in words
     words.remove("--timing")
     words.remove("--no-cold")
+    words.remove("--no-all-pairs")
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--k"] == "20"
     assert options["--metrics"] == "AP,nDCG@10"
@@ -147,3 +148,34 @@ def test_how_trials_are_carried_out_is_shown() -> None:
     text = render_plan(given, KNOWN, "table")
     assert "isolation=process, jobs=3, no timing, deadline=60 s, memory limit=1,073,741,824 bytes" in text
     assert "isolation=none, jobs=1, repeat=2" in render_plan(plan(isolation="none", repeat=2), KNOWN, "table")
+
+
+@pytest.mark.parametrize("reference", ["csr:k1=2.0;b=0.9", "csr:b=.9;k1=2"])
+def test_the_reference_is_named_as_in_the_tables_or_as_in_backends(reference: str) -> None:
+    made = plan(backends="csr,csr:k1=2;b=0.9", reference=reference)
+    assert made.reference == "csr:k1=2.0;b=0.9"
+    assert made.command()[made.command().index("--reference") + 1] == reference
+    assert "compared   all with csr:k1=2.0;b=0.9" in render_plan(made, KNOWN * 2, "table")
+
+
+def test_pairs_are_part_of_the_plan() -> None:
+    made = plan(backends="csr,csr:k1=2", all_pairs=True)
+    assert made.reference is None
+    assert made.given()["all_pairs"] is True
+    assert "--all-pairs" in made.command()
+    assert "compared   every backend with every other" in render_plan(made, KNOWN * 2, "table")
+    assert "compared   all with the first that has scores" in render_plan(
+        plan(backends="csr,csr:k1=2"), KNOWN * 2, "table"
+    )
+    assert "compared" not in render_plan(plan(), KNOWN, "table")
+
+
+@pytest.mark.parametrize("reference", ["csr:k1=2.1", "crs", "qdrant:url", "csr,csr:k1=2"])
+def test_an_unknown_reference_is_refused_with_those_that_are_compared(reference: str) -> None:
+    with pytest.raises(UnknownNameError, match=r"known: csr, csr:k1=2\.0"):
+        plan(backends="csr,csr:k1=2", reference=reference)
+
+
+def test_all_pairs_have_no_reference() -> None:
+    with pytest.raises(UsageError, match="--reference csr and --all-pairs"):
+        plan(backends="csr,csr:k1=2", reference="csr", all_pairs=True)
