@@ -24,7 +24,7 @@ from harness.execution.failure import failure_of
 from harness.execution.rebuilds import builds_of
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
-from harness.loaders import check_dataset, filter_dataset, load_dataset
+from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
 from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -41,7 +41,7 @@ from harness.scratch import scratch_folder
 from harness.store import check_target
 from harness.types import Dataset, Ids, Queries
 
-__all__ = ["compare", "plan_for", "preview", "run"]
+__all__ = ["compare", "plan_for", "preview", "run", "with_documents"]
 
 
 def compare(
@@ -88,7 +88,33 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
         runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
         qrels=dataset.qrels,
         queries=dataset.queries,
+        corpus=dataset.corpus,
     )
+
+
+def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
+    """A stored comparison with the documents that it searched, if its dataset is still where it was, or has its name.
+
+    Where it is not, or holds other documents now, ``no_texts`` says so. A result whose texts of queries were left out
+    (``--no-text``) gets none of documents either.
+    """
+    if comparison.queries is None:
+        return replace(
+            comparison, no_texts="Texts of documents are not in this file: the result was stored without texts."
+        )
+    report = comparison.report
+    wanted, places = report.dataset.provenance.get("corpus_sha256"), [str(report.plan.given.get("dataset", ""))]
+    reasons = []
+    for place in dict.fromkeys([*places, report.dataset.provenance.get("path", "")]):
+        try:
+            corpus = load_corpus(place, cards=cards)
+        except HarnessError as error:
+            reasons.append(error.what)
+            continue
+        if corpus.digest == wanted:
+            return replace(comparison, corpus=corpus)
+        reasons.append(f"'{place}' holds other documents now")
+    return replace(comparison, no_texts=f"Texts of documents are not in this file: {'; '.join(reasons)}.")
 
 
 def _compile_reference(plan: Plan, display: Display) -> None:

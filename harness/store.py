@@ -2,7 +2,8 @@
 
 A result folder holds ``report.json``, the tables ``per_query.parquet`` and ``parity.parquet``, and the hits in
 ``runs/<label>.trec.gz``; with the judgments beside them (``qrels.tsv``) every figure can be computed again without
-running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none.
+running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none. ``report.html`` is
+the same for people.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ __all__ = [
     "read_agreement",
     "read_per_query",
     "read_report",
+    "read_stored_qrels",
+    "read_stored_queries",
     "read_stored_run",
     "write_result",
 ]
@@ -53,11 +56,15 @@ _TREC = ".trec.gz"
 
 
 class ResultTables(NamedTuple):
-    """Per-query tables of a result, and the queries with their texts (None to leave them out)."""
+    """Per-query tables of a result, and the queries with their texts (None to leave them out).
+
+    ``extra`` are further files, by name.
+    """
 
     per_query: pa.Table
     parity: pa.Table
     queries: Queries | None
+    extra: Mapping[str, bytes] = {}
 
 
 def write_result(
@@ -86,6 +93,8 @@ def write_result(
         (building / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
         pq.write_table(tables.per_query, building / _PER_QUERY)
         pq.write_table(tables.parity, building / _PARITY)
+        for name, content in tables.extra.items():
+            (building / name).write_bytes(content)
         (building / "runs").mkdir()
         for label, run in runs.items():
             _write_run(building / "runs", label, run)
@@ -168,6 +177,21 @@ def read_per_query(folder: Path) -> pa.Table:
 def read_agreement(folder: Path) -> pa.Table:
     """Per-query agreement with the oracles; raises ResultError when it is missing or damaged."""
     return _read_table(folder / _PARITY)
+
+
+def read_stored_qrels(folder: Path) -> Qrels | None:
+    """The judgments of a result folder; None where it has none. Raises DataError when they are malformed."""
+    from harness.loaders.trec import read_qrels
+
+    return read_qrels(folder / _QRELS) if (folder / _QRELS).exists() else None
+
+
+def read_stored_queries(folder: Path) -> dict[str, str]:
+    """Texts of the queries of a result folder by id, in their order; empty where it holds no texts."""
+    if not (folder / _QUERIES).exists():
+        return {}
+    table = _read_table(folder / _QUERIES)
+    return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
 def _read_table(path: Path) -> pa.Table:
@@ -290,7 +314,7 @@ def _keep_foreign(folder: Path, building: Path) -> None:
     """Copy what the user put beside an earlier result into the new one."""
     ours = {REPORT_NAME, _PER_QUERY, _PARITY, _QRELS, _QUERIES, "runs"}
     for path in folder.iterdir():
-        if path.name in ours:
+        if path.name in ours or (building / path.name).exists():
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, building / path.name, symlinks=True, dirs_exist_ok=True)

@@ -129,7 +129,7 @@ def _run(plan: Plan, format_name: str, out: Path | None, *, overwrite: bool, kee
         comparison = api.run(plan, display)
     write_report(comparison.report, format_name)
     stored = _save(comparison, out, plan.dataset_name, overwrite=overwrite, keep_text=keep_text)
-    typer.echo(f"report: {stored.folder}/report.json", err=True)
+    typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.output import FormatOption, write_report
+from harness.cli.compare_options import CardsOption
+from harness.cli.output import write_report
 from harness.errors import UsageError
 
 __all__ = ["report"]
+
+_HTML = "html"
 
 
 def report(
@@ -18,10 +21,16 @@ def report(
         Path | None,
         typer.Argument(help="A result folder of `harness compare`, or its report.json.", show_default=False),
     ] = None,
-    format_name: FormatOption = "table",
+    format_name: Annotated[
+        str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
+    ] = "table",
+    no_text: Annotated[bool, typer.Option("--no-text", help="Leave texts out of html.")] = False,
+    cards: CardsOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
 ) -> None:
     """Print a stored comparison in any format, without running anything.
+
+    Texts of documents are in no result: html takes them from the dataset, if that still holds the same.
 
     Example: harness report reports/cacm-20260101-120000 --format markdown
     """
@@ -32,6 +41,18 @@ def report(
         return
     if folder is None:
         raise UsageError("no result folder was given", fix="name one that `harness compare` wrote, under reports/")
+    if format_name == _HTML:
+        typer.echo(_page(folder, cards, keep_text=not no_text), nl=False)
+        return
     from harness.store import read_report
 
     write_report(read_report(folder), format_name)
+
+
+def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
+    """As bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
+    from harness import api
+    from harness.results.comparison import Comparison
+
+    found = Comparison.load(folder if folder.is_dir() else folder.parent)
+    return (api.with_documents(found, cards=cards) if keep_text else found).html(keep_text=keep_text).encode()

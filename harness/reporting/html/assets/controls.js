@@ -1,0 +1,160 @@
+// What the list shows: which ranking is compared with which, on what metric, filtered, searched and sorted.
+
+const FILTERS = [
+  { name: "all", label: "All", keep: () => true },
+  { name: "regressed", label: "▼ Regressed", keep: (c) => c.difference < 0, pair: true },
+  { name: "improved", label: "▲ Improved", keep: (c) => c.difference > 0, pair: true },
+  { name: "tied", label: "= Tied", keep: (c) => c.difference === 0, pair: true },
+  { name: "different", label: "≠ Different from the reference", keep: (c, m) => c.rankings.some((r) => differs(m, r, c.query)), states: true },
+  { name: "documents", label: "Other documents", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings[1], c.query), two: true },
+  { name: "unjudged", label: "? Unjudged", keep: (c, m) => c.rankings.some((r) => m.isUnjudged(r, c.query)), judged: true },
+];
+
+const SORTS = [
+  { name: "change", label: "largest change", key: (c) => -Math.abs(c.difference), pair: true },
+  { name: "loss", label: "greatest loss", key: (c) => c.difference, pair: true },
+  { name: "gain", label: "greatest gain", key: (c) => -c.difference, pair: true },
+  { name: "low", label: "lowest value", key: (c, m, s) => m.value(s.b, s.metric, c.query), values: true },
+  { name: "given", label: "given order", key: (c) => c.query },
+  { name: "id", label: "id" },
+];
+
+function differs(model, ranking, query) {
+  const state = model.state(ranking, query);
+  return state >= 0 && state < model.agrees;
+}
+
+class Selection {
+  constructor(model) {
+    const { reference, labels, metrics } = model;
+    this.model = model;
+    this.a = reference;
+    this.b = labels.length > 1 ? (reference === 0 ? 1 : 0) : reference;
+    this.metric = 0;
+    this.search = "";
+    const usable = (one) => (!one.pair || (metrics.length > 0 && labels.length > 1)) && (!one.two || labels.length > 1)
+      && (!one.values || metrics.length > 0) && (!one.states || model.stateOf !== null) && (!one.judged || model.judged);
+    this.filters = FILTERS.filter(usable);
+    this.sorts = SORTS.filter(usable);
+    this.filter = "all";
+    this.sort = this.sorts[0].name;
+    this.defaults = { ...this };
+    this.haystack = Array.from({ length: model.queries }, (_, query) => `${model.id(query)}\n${model.text(query)}`.toLowerCase());
+    this.collator = new Intl.Collator(undefined, { numeric: true });
+  }
+
+  difference(query) {
+    return this.model.value(this.b, this.metric, query) - this.model.value(this.a, this.metric, query);
+  }
+
+  case(query) {
+    return { query, difference: this.difference(query), rankings: this.a === this.b ? [this.a] : [this.a, this.b] };
+  }
+
+  // Numbers of the queries to list, and how many each filter would leave.
+  result() {
+    const { model } = this;
+    const words = this.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
+    const counts = Object.fromEntries(this.filters.map((one) => [one.name, 0]));
+    const kept = [];
+    for (let query = 0; query < model.queries; query += 1) {
+      if (!words.every((word) => this.haystack[query].includes(word))) continue;
+      const found = this.case(query);
+      for (const one of this.filters) {
+        if (!one.keep(found, model)) continue;
+        counts[one.name] += 1;
+        if (one.name === this.filter) kept.push(found);
+      }
+    }
+    return { items: Uint32Array.from(this.sorted(kept), (found) => found.query), counts };
+  }
+
+  sorted(cases) {
+    const { model } = this;
+    if (this.sort === "id") return cases.sort((x, y) => this.collator.compare(model.id(x.query), model.id(y.query)));
+    const { key } = this.sorts.find((one) => one.name === this.sort);
+    for (const one of cases) {
+      const value = key(one, model, this);
+      one.key = Number.isNaN(value) ? Infinity : value;
+    }
+    return cases.sort((x, y) => x.key - y.key || model.place[x.query] - model.place[y.query]);
+  }
+
+  // The part of a link that says what is selected, without what is so anyway.
+  write(parameters) {
+    for (const name of ["a", "b", "metric", "filter", "sort", "search"]) {
+      if (this[name] !== this.defaults[name]) parameters.set(name, this[name]);
+    }
+  }
+
+  read(parameters) {
+    const { labels, metrics } = this.model;
+    const number = (name, count) => {
+      const value = Number(parameters.get(name) ?? this.defaults[name]);
+      return Number.isInteger(value) && value >= 0 && value < count ? value : this.defaults[name];
+    };
+    const choice = (name, among) => {
+      const value = parameters.get(name);
+      return among.some((one) => one.name === value) ? value : this.defaults[name];
+    };
+    this.a = number("a", labels.length);
+    this.b = number("b", labels.length);
+    this.metric = number("metric", metrics.length);
+    this.filter = choice("filter", this.filters);
+    this.sort = choice("sort", this.sorts);
+    this.search = parameters.get("search") ?? "";
+  }
+}
+
+class Controls {
+  constructor(selection, changed) {
+    this.selection = selection;
+    this.changed = changed;
+    const { labels, metrics } = selection.model;
+    this.search = el("input", { type: "search", id: "search", placeholder: "Search queries", "aria-label": "Search queries",
+      autocomplete: "off", spellcheck: "false", oninput: () => this.set("search", this.search.value) });
+    this.selects = {
+      b: this.select("b", labels.map((label, at) => [at, label]), "Compare"),
+      a: this.select("a", labels.map((label, at) => [at, label]), "with"),
+      metric: this.select("metric", metrics.map((name, at) => [at, name]), "on"),
+      sort: this.select("sort", selection.sorts.map((one) => [one.name, one.label]), "Sort by"),
+    };
+    this.chips = new Map(selection.filters.map((one) => [one.name, this.chip(one)]));
+    this.status = el("p", { role: "status", class: "status" });
+    const pair = labels.length > 1 ? [this.selects.b, this.selects.a] : [];
+    const metric = metrics.length > 0 ? [this.selects.metric] : [];
+    this.node = el("div", { class: "controls" },
+      el("div", { class: "line" }, this.search, ...pair, ...metric, this.selects.sort),
+      el("div", { class: "line chips", role: "group", "aria-label": "Filter" }, ...this.chips.values()),
+      this.status);
+  }
+
+  select(name, options, label) {
+    const select = el("select", { id: `select-${name}`, onchange: () => {
+      this.set(name, name === "sort" ? select.value : Number(select.value));
+    } }, ...options.map(([value, text]) => el("option", { value }, text)));
+    return el("label", { class: "choice" }, el("span", {}, label), select);
+  }
+
+  chip(one) {
+    return el("button", { type: "button", class: "chip", "data-filter": one.name, "aria-pressed": "false",
+      onclick: () => this.set("filter", one.name) }, el("span", {}, one.label), el("b", {}));
+  }
+
+  set(name, value) {
+    this.selection[name] = value;
+    this.changed();
+  }
+
+  // Show what is selected, and the counts that it leads to.
+  update(shown, counts) {
+    const { selection } = this;
+    if (this.search.value !== selection.search) this.search.value = selection.search;
+    for (const [name, label] of Object.entries(this.selects)) label.querySelector("select").value = String(selection[name]);
+    for (const [name, chip] of this.chips) {
+      chip.setAttribute("aria-pressed", String(name === selection.filter));
+      chip.querySelector("b").textContent = counts[name].toLocaleString("en");
+    }
+    this.status.textContent = `${shown.toLocaleString("en")} of ${selection.model.queries.toLocaleString("en")} queries`;
+  }
+}

@@ -1,0 +1,90 @@
+// A list of which only the visible rows exist. One of its rows is active; arrow keys move it, Enter opens it.
+
+const ROW_HEIGHT = 54;
+const SPARE_ROWS = 6;
+
+class QueryList {
+  constructor(draw, open) {
+    this.draw = draw;
+    this.open = open;
+    this.items = new Uint32Array(0);
+    this.active = 0;
+    this.opened = -1;
+    this.sizer = el("div", { class: "sizer", role: "presentation" });
+    this.node = el("div", {
+      class: "list", role: "listbox", tabindex: "0", "aria-label": "Queries", id: "query-list",
+      onscroll: () => this.render(),
+      onkeydown: (event) => this.key(event),
+    }, this.sizer);
+    new ResizeObserver(() => this.render()).observe(this.node);
+  }
+
+  show(items, keep) {
+    this.items = items;
+    const place = keep < 0 ? -1 : items.indexOf(keep);
+    this.active = Math.max(place, 0);
+    this.sizer.style.height = `${items.length * ROW_HEIGHT}px`;
+    if (place < 0) this.node.scrollTop = 0;
+    else this.reveal();
+    this.render();
+  }
+
+  mark(query) {
+    this.opened = query;
+    const place = this.items.indexOf(query);
+    if (place >= 0) {
+      this.active = place;
+      this.reveal();
+    }
+    this.render();
+  }
+
+  render() {
+    const { scrollTop, clientHeight } = this.node;
+    const first = Math.max(Math.floor(scrollTop / ROW_HEIGHT) - SPARE_ROWS, 0);
+    const last = Math.min(Math.ceil((scrollTop + clientHeight) / ROW_HEIGHT) + SPARE_ROWS, this.items.length);
+    const rows = [];
+    for (let at = first; at < last; at += 1) rows.push(this.row(at));
+    this.sizer.replaceChildren(...rows);
+    if (this.active >= first && this.active < last) this.node.setAttribute("aria-activedescendant", `row-${this.active}`);
+    else this.node.removeAttribute("aria-activedescendant");
+  }
+
+  row(at) {
+    const query = this.items[at];
+    const node = el("div", {
+      role: "option", id: `row-${at}`, class: at === this.active ? "row active" : "row",
+      "aria-selected": String(query === this.opened), "aria-setsize": this.items.length, "aria-posinset": at + 1,
+      onclick: () => { this.active = at; this.open(query); },
+    }, ...this.draw(query));
+    node.style.transform = `translateY(${at * ROW_HEIGHT}px)`;
+    return node;
+  }
+
+  reveal() {
+    const top = this.active * ROW_HEIGHT;
+    const { scrollTop, clientHeight } = this.node;
+    if (top < scrollTop) this.node.scrollTop = top;
+    else if (top + ROW_HEIGHT > scrollTop + clientHeight) this.node.scrollTop = top + ROW_HEIGHT - clientHeight;
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(Math.floor(this.node.clientHeight / ROW_HEIGHT) - 1, 1);
+    const last = this.items.length - 1;
+    const moves = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page,
+      PageUp: this.active - page, Home: 0, End: last };
+    if (event.key === "Enter" && last >= 0) this.open(this.items[this.active]);
+    else if (event.key in moves) {
+      this.active = Math.max(Math.min(moves[event.key], last), 0);
+      this.reveal();
+      this.render();
+    } else return;
+    event.preventDefault();
+  }
+
+  neighbour(query, step) {
+    const place = this.items.indexOf(query) + step;
+    return place >= 0 && place < this.items.length ? this.items[place] : -1;
+  }
+}

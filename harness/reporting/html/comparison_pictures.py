@@ -1,0 +1,178 @@
+"""The pictures of a comparison's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.metrics import Measure, QuerySet, parse_measure, score
+from harness.ranking import TieRule
+from harness.reporting.html.comparison_verdicts import reference_of
+from harness.reporting.html.page import Block, Picture
+from harness.reporting.html.pictures.bars import Bar, bars
+from harness.reporting.html.pictures.costs import Spot, percentiles, tradeoff
+from harness.reporting.html.pictures.curves import curves
+from harness.reporting.html.pictures.differences import differences
+from harness.reporting.html.pictures.grids import matrix, strips
+from harness.reporting.html.pools import DEPTH, top_of
+from harness.results.schema import BackendResult, Report
+from harness.types import Float64Array, Ids, Qrels, Run
+
+__all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
+
+_DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_DRAWN = 6
+_LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
+_SIGNS = ("≡", "=", "≈", "≠")
+
+
+def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Block]:
+    """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
+    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
+    made: list[Block] = [
+        Picture(f"{name}, with 95 % intervals", bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
+    ]
+    made += _differences(report, values, metrics[:1])
+    if qrels is not None and runs:
+        made.append(_recall(report, runs, qrels))
+    if len(runs) > 1:
+        shares = _overlaps(list(runs.values()))
+        note = f"Share of common documents among the first {DEPTH}, mean over the queries."
+        made.append(Picture(f"Overlap of the first {DEPTH}", matrix(f"Overlap@{DEPTH}", list(runs), shares), note))
+    return made
+
+
+def _bars(report: Report, metric: str) -> list[Bar]:
+    rows = []
+    for number, one in enumerate(report.backends):
+        value = one.metrics.get(metric)
+        rows.append(
+            Bar(one.label, value.mean, value.ci_low, value.ci_high, number)
+            if value
+            else Bar(one.label, None, None, None, number)
+        )
+    return rows
+
+
+def _differences(report: Report, values: pa.Table, metrics: Sequence[str]) -> list[Block]:
+    reference = reference_of(report)
+    made: list[Block] = []
+    for metric in metrics:
+        others = [one.label for one in report.backends if metric in one.metrics and one.label != reference]
+        for label in others[:_DRAWN]:
+            found = _paired(values, metric, label, str(reference))
+            title = f"{metric}, {label} minus {reference}, query by query"
+            made.append(
+                Picture(
+                    title,
+                    differences(label, str(reference), metric, found),
+                    "Sorted from the greatest loss to the greatest gain.",
+                )
+            )
+    return made
+
+
+def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
+    """Differences on the queries that both are evaluated on."""
+    of_metric = values.filter(pc.equal(values["metric"], metric))
+    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], name)) for name in (label, reference))
+    at = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
+    differences: Float64Array = ours["value"].to_numpy()[at >= 0] - theirs["value"].to_numpy()[at[at >= 0]]
+    return differences
+
+
+def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Picture:
+    resolved = report.plan.resolved
+    deepest = int(str(resolved["k"]))
+    depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
+    measures: list[Measure] = [parse_measure(f"R@{depth}") for depth in depths]
+    rows = {}
+    for label, run in runs.items():
+        found = score(
+            run,
+            qrels,
+            measures,
+            ties=TieRule(str(resolved["ties"])),
+            queries=QuerySet(str(resolved["queries"])),
+            relevance=int(str(resolved["relevance"])),
+        )
+        rows[label] = [summary.value for summary in found.means()]
+    note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
+    return Picture("Recall by depth", curves("Recall", depths, rows), note)
+
+
+def _overlaps(runs: Sequence[Run]) -> Float64Array:
+    """Mean overlap of each two rankings, float64 (R, R): as in :func:`harness.metrics.agreement.overlap`."""
+    ids = Ids(pc.unique(pa.chunked_array([run.query_ids.values for run in runs])))
+    top = top_of(runs, ids, None, 1)
+    shares = np.ones((len(runs), len(runs)))
+    lengths = np.count_nonzero(top.docs >= 0, axis=2)
+    for a in range(len(runs)):
+        for b in range(a + 1, len(runs)):
+            common = (
+                ((top.docs[a][:, :, None] == top.docs[b][:, None, :]) & (top.docs[a] >= 0)[:, :, None])
+                .any(axis=2)
+                .sum(axis=1)
+            )
+            longest = np.maximum(lengths[a], lengths[b])
+            found = np.divide(common, longest, out=np.ones(len(ids)), where=longest > 0)
+            shares[a, b] = shares[b, a] = found.mean() if len(found) else 1.0
+    return shares
+
+
+def parity_picture(report: Report) -> list[Block]:
+    """How many queries of each backend are how close to its exact reference."""
+    rows = {}
+    for one in report.backends:
+        if one.parity is not None:
+            p = one.parity
+            rows[one.label] = (p.bit_equal, p.identical - p.bit_equal, p.tie_equivalent - p.identical, p.different)
+    if not rows:
+        return []
+    note = (
+        "≡ bit-equal: the same ranking with the same scores to the bit; = identical: the same ranking; "
+        "≈ tie-equivalent: the same up to ties of the exact scores; ≠ different."
+    )
+    svg = strips("Queries by how they relate to the exact reference", _LEVELS, rows, _SIGNS)
+    return [Picture("Queries by how they relate to the exact reference", svg, note, wide=True)]
+
+
+def cost_pictures(report: Report) -> list[Block]:
+    """Quality against latency, and latencies, where they were measured."""
+    timed = [
+        (number, one)
+        for number, one in enumerate(report.backends)
+        if one.search is not None and one.search.milliseconds is not None
+    ]
+    metric = next((name for _, one in timed for name in one.metrics), None)
+    made: list[Block] = []
+    spots = [spot for number, one in timed if (spot := _spot(number, one, metric)) is not None]
+    if len(spots) > 1 and metric is not None:
+        made.append(
+            Picture(
+                f"{metric} against p95 latency", tradeoff(metric, "p95", spots), "Better upwards, faster to the left."
+            )
+        )
+    rows = {}
+    for _, one in timed:
+        times = one.search.milliseconds if one.search is not None else None
+        if times is not None:
+            rows[one.label] = (times.p50, times.p90, times.p95, times.p99)
+    if rows:
+        note = (
+            "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker "
+            "ends at the 99th. The report keeps these percentiles and no single samples: nothing finer is drawn."
+        )
+        made.append(Picture("Latency of a query, one client", percentiles(rows), note))
+    return made
+
+
+def _spot(number: int, one: BackendResult, metric: str | None) -> Spot | None:
+    value = one.metrics.get(metric) if metric is not None else None
+    times = one.search.milliseconds if one.search is not None else None
+    return (
+        Spot(one.label, value.mean, max(times.p95, 1e-6), number) if value is not None and times is not None else None
+    )

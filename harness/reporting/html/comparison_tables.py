@@ -1,0 +1,105 @@
+"""The tables of a comparison's page: quality with its marks, every table of the terminal, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.reporting.cells import Table as TextTable
+from harness.reporting.differences import mark_of
+from harness.reporting.html.comparison_verdicts import against_reference, reference_of
+from harness.reporting.html.page import Block, Cell, Column, Facts, Table, Tone
+from harness.reporting.tables import legend, tables
+from harness.results.schema import BackendResult, Report
+
+__all__ = ["provenance", "quality_table", "text_tables"]
+
+_SIGNIFICANT = (
+    "▲ ▼ better or worse than {reference}, adjusted p < 0.05 (paired randomisation test, Holm over all comparisons)"
+)
+_MEANINGS = {
+    "▲": _SIGNIFICANT,
+    "▼": _SIGNIFICANT,
+    "=": "= the same as {reference} on every query",
+    "~": "~ no significant difference from {reference}",
+    "≈": "≈ within what the order of tied documents can move",
+}
+_TONES: dict[str, Tone] = {"▲": "good", "▼": "bad"}
+_GIB = 1024**3
+
+
+def quality_table(report: Report) -> Table:
+    """Backends by metrics: mean, what it means against the reference, and the interval below."""
+    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
+    rows = [_row(report, one, metrics) for one in report.backends]
+    reference = reference_of(report)
+    seen = dict.fromkeys(cell.mark for row in rows for cell in row if cell.mark)
+    meanings = dict.fromkeys(_MEANINGS[mark].format(reference=reference) for mark in seen)
+    lines = ["below each mean: 95 % BCa bootstrap interval over queries", *meanings]
+    columns = [
+        Column("backend", numeric=False),
+        *map(Column, metrics),
+        Column("answered", help="queries with at least one hit"),
+    ]
+    return Table("Mean over queries", columns, rows, lines)
+
+
+def _row(report: Report, one: BackendResult, metrics: list[str]) -> list[Cell]:
+    below = "reference" if one.label == reference_of(report) and len(report.backends) > 1 else ""
+    answered = f"{one.queries.answered:,}" if one.queries is not None else "–"
+    return [Cell(one.label, below=below), *(_mean(report, one, metric) for metric in metrics), Cell(answered)]
+
+
+def _mean(report: Report, one: BackendResult, metric: str) -> Cell:
+    value = one.metrics.get(metric)
+    if value is None:
+        return Cell("failed" if one.status == "failed" else "–")
+    row = against_reference(report, one.label, metric)
+    mark = mark_of(row) if row is not None else ""
+    interval = (
+        f"{value.ci_low:.3f} – {value.ci_high:.3f}" if value.ci_low is not None and value.ci_high is not None else ""
+    )
+    return Cell(f"{value.mean:.4f}", mark, interval, _TONES.get(mark, "plain"))
+
+
+def text_tables(report: Report) -> list[Block]:
+    """The tables that every textual format prints, with their legend below the last."""
+    made = tables(report)
+    return [_as_page_table(one, legend(report) if one is made[-1] else []) for one in made]
+
+
+def _as_page_table(table: TextTable, lines: list[str]) -> Table:
+    columns = [Column(name, numeric=at > 0) for at, name in enumerate(table.columns)]
+    return Table(table.title, columns, [[Cell(text) for text in row] for row in table.rows], lines)
+
+
+def provenance(report: Report) -> list[Block]:
+    """Versions, parameters, machine, commit and content of the data."""
+    harness, machine, dataset = report.harness, report.machine, report.dataset
+    state = {True: ", with uncommitted changes", False: "", None: ""}[harness.dirty]
+    made = {
+        "harness": f"{harness.version}{f', commit {harness.commit}' if harness.commit else ''}{state}",
+        "created": report.created,
+        "system": f"{machine.system} · {machine.python}",
+        "processor": f"{machine.processor} · {machine.cores} cores · {machine.memory_bytes / _GIB:.1f} GiB",
+        **machine.thread_limits,
+    }
+    data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
+    backends: list[Block] = [Facts(f"Backend {one.label}", _backend(one)) for one in report.backends]
+    return [
+        Facts("Made by", list(made.items()), open=True),
+        Facts(f"Dataset {dataset.name}", list(data.items())),
+        *backends,
+        Facts("Settings", _flat({key: value for key, value in report.plan.resolved.items() if value is not None})),
+        Facts("Packages", list(report.packages.items())),
+    ]
+
+
+def _backend(one: BackendResult) -> list[tuple[str, str]]:
+    engine = {"engine": f"{one.engine.name} {one.engine.version}, {one.engine.mode}"} if one.engine is not None else {}
+    return _flat({**engine, "measured": one.measured, **one.parameters, **one.encoder})
+
+
+def _flat(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)) for name, value in values.items()
+    ]

@@ -1,0 +1,73 @@
+"""What the list of queries on a page is made of, before it is packed: rankings, values, judgments and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
+
+__all__ = ["Agreement", "Explorer", "changes"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Agreement:
+    """How each ranking relates to its own exact reference, query by query.
+
+    ``state`` int8 (R, Q) indexes ``states``, -1 where there is no reference; states from ``agrees`` on count as the
+    same. ``cause`` int16 (R, Q) indexes ``causes``, -1 where none is known.
+    """
+
+    states: Sequence[str]
+    agrees: int
+    state: npt.NDArray[np.int8]
+    causes: Sequence[str]
+    cause: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Explorer:
+    """Rankings of the same queries side by side: R rankings, M metrics, Q queries.
+
+    ``runs`` are the rankings in the order of ``labels``; each may have query and document columns of its own, and a
+    query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN where a query is not evaluated.
+    ``reference`` is the ranking that the others are compared with. ``queries`` None leaves out the texts of queries;
+    ``corpus`` None those of documents, and ``no_texts`` says why.
+    """
+
+    query_ids: Ids
+    labels: Sequence[str]
+    runs: Sequence[Run]
+    metrics: Sequence[str] = ()
+    values: Float64Array | None = None
+    reference: int = 0
+    queries: Queries | None = None
+    qrels: Qrels | None = None
+    relevance: int = 1
+    agreement: Agreement | None = None
+    corpus: Corpus | None = None
+    no_texts: str = ""
+
+
+def changes(values: Float64Array | None, reference: int, top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Query numbers, those first that changed most; int64 (Q,).
+
+    ``values`` as in :class:`Explorer`; ``top`` int (R, Q, D) holds document numbers, -1 beyond the last hit. What
+    counts is the largest change of any metric against the reference in either direction, then how many documents
+    entered the first D of some ranking, then how low the reference's first metric is; ties stay in the given order.
+    """
+    queries = top.shape[1]
+    largest, low = np.zeros(queries), np.zeros(queries)
+    if values is not None and values.size:
+        moved = np.nan_to_num(np.abs(values - values[reference]), nan=0.0)
+        largest, low = moved.max(axis=(0, 1)), np.nan_to_num(values[reference, 0], nan=2.0)
+    entered = np.zeros(queries, dtype=np.int64)
+    for ranking in top:
+        known = (ranking[:, :, None] == top[reference][:, None, :]).any(axis=2)
+        entered = np.maximum(entered, np.count_nonzero(~known & (ranking >= 0), axis=1))
+    order: npt.NDArray[np.int64] = np.lexsort((low, -entered, -largest))
+    return order

@@ -1,0 +1,164 @@
+"""The explorer's data as packed text: metrics and top ranks of all queries, texts of as many as a page may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.columns import take_rows
+from harness.reporting.html.explorer import Explorer, changes
+from harness.reporting.html.pack import pack, string_columns
+from harness.reporting.html.pools import DEPTH, NO_PLACE, UNJUDGED, Pools, pools_of, top_of
+from harness.types import Corpus, Ids, Int32Array
+
+__all__ = ["TEXT_LENGTH", "Payload", "payload_of"]
+
+TEXT_LENGTH = 1500
+"""Characters of a document's text that the page holds."""
+_QUERIES_A_CHUNK = 32
+_NO_DOCUMENTS = Corpus(Ids.of([]), pa.chunked_array([], pa.string()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Packed text: ``core`` is read when the page opens, each of ``texts`` when a query that needs it is opened.
+
+    ``with_texts`` of ``queries`` queries have the texts of their documents in the page.
+    """
+
+    core: str
+    texts: Sequence[str]
+    queries: int
+    with_texts: int
+    depth: int = DEPTH
+    text_length: int = TEXT_LENGTH
+
+
+def payload_of(explorer: Explorer, budget: int) -> Payload:
+    """Pack an explorer into about ``budget`` characters: texts of documents are added, those of the queries that
+    changed most first, until they would exceed it. What all queries need is never left out."""
+    top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
+    pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
+    order = changes(explorer.values, explorer.reference, top.docs)
+    columns = _columns(explorer, pools, top.scores, top.hits, order)
+    room = budget - len(pack({}, columns))
+    chunks, texted, with_texts = _texts(explorer, pools, order, room)
+    columns["text_docs"], columns["text_chunks"] = texted
+    header = _header(explorer, with_texts)
+    return Payload(pack(header, columns), chunks, len(explorer.query_ids), with_texts)
+
+
+def _header(explorer: Explorer, with_texts: int) -> dict[str, Any]:
+    agreement = explorer.agreement
+    return {
+        "labels": list(explorer.labels),
+        "metrics": list(explorer.metrics),
+        "queries": len(explorer.query_ids),
+        "depth": DEPTH,
+        "reference": explorer.reference,
+        "relevance": explorer.relevance,
+        "judged": explorer.qrels is not None,
+        "no_place": NO_PLACE,
+        "unjudged": UNJUDGED,
+        "states": list(agreement.states) if agreement is not None else [],
+        "agrees": agreement.agrees if agreement is not None else 0,
+        "causes": list(agreement.causes) if agreement is not None else [],
+        "with_texts": with_texts,
+        "text_length": TEXT_LENGTH,
+        "no_texts": explorer.no_texts,
+    }
+
+
+def _columns(
+    explorer: Explorer,
+    pools: Pools,
+    scores: npt.NDArray[np.float32],
+    hits: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+) -> dict[str, npt.NDArray[Any]]:
+    queries = len(explorer.query_ids)
+    columns: dict[str, npt.NDArray[Any]] = {
+        **string_columns("query_ids", explorer.query_ids.to_list()),
+        **string_columns("doc_ids", pools.ids.to_list()),
+        "pool_starts": pools.indptr.astype(np.uint32),
+        "pool_docs": pools.docs.astype(np.uint32),
+        "pool_grades": pools.grades,
+        "pool_ranks": pools.ranks,
+        "places": pools.place,
+        "scores": scores,
+        "hits": hits.astype(np.uint32),
+        "order": order.astype(np.uint32),
+        "relevant": _relevant(explorer, queries),
+    }
+    if explorer.queries is not None:
+        columns |= string_columns("query_texts", _query_texts(explorer))
+    if explorer.values is not None:
+        distinct, codes = np.unique(explorer.values, return_inverse=True, equal_nan=True)
+        columns["value_table"], columns["values"] = distinct, codes.reshape(-1).astype(np.uint32)
+    if explorer.agreement is not None:
+        columns["states"], columns["causes"] = explorer.agreement.state, explorer.agreement.cause
+    return columns
+
+
+def _relevant(explorer: Explorer, queries: int) -> npt.NDArray[np.uint32]:
+    """How many relevant documents each query has; uint32 (Q,)."""
+    counts = np.zeros(queries, dtype=np.uint32)
+    qrels = explorer.qrels
+    if qrels is not None:
+        owner = np.repeat(explorer.query_ids.rows_of(qrels.query_ids), np.diff(qrels.indptr))
+        np.add.at(counts, owner[(owner >= 0) & (qrels.grades >= explorer.relevance)], 1)
+    return counts
+
+
+def _query_texts(explorer: Explorer) -> list[str]:
+    if explorer.queries is None:
+        return []
+    rows = explorer.queries.ids.rows_of(explorer.query_ids)
+    known = iter(take_rows(explorer.queries.texts, rows[rows >= 0]).to_pylist())
+    return [next(known) if row >= 0 else "" for row in rows.tolist()]
+
+
+def _texts(
+    explorer: Explorer, pools: Pools, order: npt.NDArray[np.int64], room: int
+) -> tuple[list[str], tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]], int]:
+    """Chunks of texts, which documents they hold with the end of each chunk among them, and how many queries have
+    all of theirs."""
+    chunks: list[str] = []
+    held: list[npt.NDArray[np.int64]] = []
+    done = 0
+    corpus = explorer.corpus or _NO_DOCUMENTS
+    rows = corpus.ids.rows_of(pools.ids)
+    for queries, docs in _new_documents(pools, order) if explorer.corpus is not None else ():
+        chunk = pack({}, string_columns("texts", _cut_texts(corpus, rows[docs])))
+        room -= len(chunk)
+        if room < 0:
+            break
+        chunks.append(chunk)
+        held.append(docs)
+        done += queries
+    texted = np.concatenate([np.zeros(0, np.int64), *held]).astype(np.uint32)
+    ends = np.cumsum([len(docs) for docs in held], dtype=np.uint32) if held else np.zeros(0, np.uint32)
+    return chunks, (texted, ends), done
+
+
+def _new_documents(pools: Pools, order: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """A number of queries, and their documents that no earlier ones have."""
+    seen = np.zeros(len(pools.ids), dtype=np.bool_)
+    for start in range(0, len(order), _QUERIES_A_CHUNK):
+        part = order[start : start + _QUERIES_A_CHUNK]
+        docs = np.unique(np.concatenate([pools.docs[pools.indptr[q] : pools.indptr[q + 1]] for q in part]))
+        docs = docs[~seen[docs]]
+        seen[docs] = True
+        yield len(part), docs
+
+
+def _cut_texts(corpus: Corpus, rows: Int32Array) -> list[str]:
+    """The beginnings of documents by row; nothing for -1, a document that the corpus lacks."""
+    found = iter(take_rows(corpus.texts, rows[rows >= 0]).to_pylist())
+    whole = [next(found) if row >= 0 else "" for row in rows.tolist()]
+    return [text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…" for text in whole]

@@ -1,0 +1,118 @@
+"""Scalable pictures as text: elements with escaped attributes, a text alternative, and no style of their own.
+
+Colours and patterns come from classes that the page's style sheet defines, so one picture serves light and dark screens
+and paper. The page's security policy forbids style attributes, so only presentation attributes are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+__all__ = ["SERIES", "Node", "Svg", "circle", "group", "line", "marker", "path", "picture", "rect", "series", "text"]
+
+SERIES = 8
+"""How many series differ in colour, pattern and marker; further ones begin again."""
+
+
+class Svg(str):
+    """Markup that this module made: everything in it is escaped. Put into the page as it is."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """What templates take for markup that needs no escaping."""
+        return str(self)
+
+
+Node = Svg
+Number = float | int
+
+
+def element(name: str, children: Sequence[Node] = (), **attributes: str | Number | None) -> Node:
+    """One element. A last underscore of a name is dropped, others become hyphens; attributes of None are left out."""
+    written = "".join(
+        f' {_name(key)}="{escape(_value(value), quote=True)}"' for key, value in attributes.items() if value is not None
+    )
+    inner = "".join(children)
+    return Svg(f"<{name}{written}>{inner}</{name}>" if inner else f"<{name}{written}/>")
+
+
+def _name(key: str) -> str:
+    return key.removesuffix("_").replace("_", "-") if key != "viewBox" else key
+
+
+def _value(value: str | Number) -> str:
+    return value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def text(x: Number, y: Number, content: str, class_: str = "label", anchor: str = "start") -> Node:
+    """A line of text; ``anchor`` is start, middle or end."""
+    return element("text", [Svg(escape(content))], x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def line(x1: Number, y1: Number, x2: Number, y2: Number, class_: str) -> Node:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def rect(x: Number, y: Number, width: Number, height: Number, class_: str, tip: str = "") -> Node:
+    """A rectangle, with a tip that shows when the pointer rests on it."""
+    return element("rect", _tip(tip), x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_)
+
+
+def circle(x: Number, y: Number, radius: Number, class_: str, tip: str = "") -> Node:
+    """A circle."""
+    return element("circle", _tip(tip), cx=x, cy=y, r=radius, class_=class_)
+
+
+def path(points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False) -> Node:
+    """Straight pieces through ``points``."""
+    steps = " ".join(f"{'M' if at == 0 else 'L'}{_value(x)} {_value(y)}" for at, (x, y) in enumerate(points))
+    return element("path", d=steps + (" Z" if closed else ""), class_=class_)
+
+
+def group(children: Sequence[Node], class_: str | None = None) -> Node:
+    """Several elements as one."""
+    return element("g", children, class_=class_)
+
+
+def series(number: int) -> str:
+    """The class of a series: its colour and pattern."""
+    return f"s{number % SERIES}"
+
+
+def marker(x: float, y: float, number: int, tip: str = "") -> Node:
+    """The sign of a series at a point: each has a shape of its own, because colours are not enough."""
+    r, shape = 5.0, number % SERIES
+    corners: dict[int, list[tuple[float, float]]] = {
+        1: [(-r, -r), (r, -r), (r, r), (-r, r)],
+        2: [(0, -r - 1), (r + 1, r - 1), (-r - 1, r - 1)],
+        3: [(0, -r - 1), (r + 1, 0), (0, r + 1), (-r - 1, 0)],
+        4: [(0, r + 1), (r + 1, -r + 1), (-r - 1, -r + 1)],
+        5: [(-r, -2), (-2, -2), (-2, -r), (2, -r), (2, -2), (r, -2), (r, 2), (2, 2), (2, r), (-2, r), (-2, 2), (-r, 2)],
+        6: [(-r, -r), (r, -r), (0, 0), (r, r), (-r, r), (0, 0)],
+        7: [(-r - 1, -3), (r + 1, -3), (r + 1, 3), (-r - 1, 3)],
+    }
+    if shape == 0:
+        return circle(x, y, r, f"marker {series(number)}", tip)
+    steps = " ".join(
+        f"{'M' if at == 0 else 'L'}{_value(x + dx)} {_value(y + dy)}" for at, (dx, dy) in enumerate(corners[shape])
+    )
+    return element("path", _tip(tip), d=f"{steps} Z", class_=f"marker {series(number)}")
+
+
+def picture(width: Number, height: Number, children: Sequence[Node], alternative: str) -> Svg:
+    """A whole picture; ``alternative`` says in words what it shows, with the figures."""
+    return element(
+        "svg",
+        children,
+        viewBox=f"0 0 {_value(width)} {_value(height)}",
+        role="img",
+        aria_label=alternative,
+        width=width,
+    )
+
+
+def _tip(content: str) -> list[Node]:
+    return [Svg(f"<title>{escape(content)}</title>")] if content else []

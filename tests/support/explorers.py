@@ -1,0 +1,112 @@
+"""Explorers and pages for tests: a few rankings of small, made-up queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from harness.reporting.html.explorer import Agreement, Explorer
+from harness.reporting.html.page import Cell, Column, Facts, Notes, Page, Picture, Section, Table, Verdict
+from harness.reporting.html.svg import picture, text
+from harness.types import Corpus, Ids, Qrels, Queries, Run
+
+
+def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:
+    """A run from query id to document ids, best first; scores fall from 10."""
+    docs = list(dict.fromkeys(doc for ranking in rankings.values() for doc in ranking))
+    rows = [docs.index(doc) for ranking in rankings.values() for doc in ranking]
+    scores = [10 - at / 4 for ranking in rankings.values() for at in range(len(ranking))]
+    indptr = np.cumsum([0, *(len(ranking) for ranking in rankings.values())])
+    return Run(
+        Ids.of(rankings),
+        Ids.of(docs),
+        indptr.astype(np.int64),
+        np.array(rows, dtype=np.int32),
+        np.array(scores, dtype=np.float32),
+    )
+
+
+def qrels_of(grades: Mapping[str, Mapping[str, int]]) -> Qrels:
+    """Judgments from query id to document id to grade."""
+    docs = list(dict.fromkeys(doc for of_query in grades.values() for doc in of_query))
+    rows = [docs.index(doc) for of_query in grades.values() for doc in of_query]
+    values = [grade for of_query in grades.values() for grade in of_query.values()]
+    indptr = np.cumsum([0, *(len(of_query) for of_query in grades.values())])
+    return Qrels(
+        Ids.of(grades),
+        Ids.of(docs),
+        indptr.astype(np.int64),
+        np.array(rows, dtype=np.int32),
+        np.array(values, dtype=np.int32),
+    )
+
+
+def corpus_of(texts: Mapping[str, str]) -> Corpus:
+    return Corpus(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "digest")
+
+
+def queries_of(texts: Mapping[str, str]) -> Queries:
+    return Queries(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "digest")
+
+
+TEXTS = {f"d{n}": f"document {n} on {'red' if n % 2 else 'green'} pumps" for n in range(30)}
+QUERIES = {
+    "q1": "red pumps",
+    "q2": "green pumps",
+    "q3": "blue pumps",
+    "q4": "no pumps at all",
+    "q5": "pumping",
+}
+
+
+def small_explorer(**changed: object) -> Explorer:
+    """Two rankings of five queries: in the second q1 is worse, q2 better, q3 tied, q4 lost; q5 is not judged."""
+    docs = list(TEXTS)
+    old = run_of({"q1": docs[:10], "q2": docs[10:20], "q3": docs[:12], "q4": docs[:3], "q5": docs[5:9]})
+    new = run_of({"q1": [*docs[1:10], docs[20]], "q2": docs[19:9:-1], "q3": docs[:12], "q5": docs[5:9]})
+    grades = {"q1": {"d0": 2, "d25": 1, "d3": 0}, "q2": {"d19": 1}, "q3": {"d0": 1}, "q4": {"d0": 1}}
+    one = np.array([[1.0, 0.25, 0.5, 1.0, np.nan], [0.5, 1.0, 0.5, 0.0, np.nan]])[:, None, :]
+    state = np.array([[3, 3, 3, 3, 3], [0, 1, 3, 2, 3]], dtype=np.int8)
+    cause = np.array([[-1] * 5, [0, -1, -1, -1, -1]], dtype=np.int16)
+    fields: dict[str, object] = {
+        "query_ids": Ids.of(QUERIES),
+        "labels": ["old", "new"],
+        "runs": [old, new],
+        "metrics": ["nDCG@10"],
+        "values": one,
+        "queries": queries_of(QUERIES),
+        "qrels": qrels_of(grades),
+        "agreement": Agreement(
+            ["different", "tie-equivalent", "identical", "bit-equal"], 1, state, ["approximate search"], cause
+        ),
+        "corpus": corpus_of(TEXTS),
+    }
+    return Explorer(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def small_page(explorer: Explorer | None, words: str = "words") -> Page:
+    """A page with every kind of block; ``words`` stand wherever text from outside can stand."""
+    table = Table(
+        words,
+        [Column(words, numeric=False), Column(words, help=words)],
+        [[Cell(words), Cell("1", "▲", words, "good")]],
+        [words],
+    )
+    blocks = [
+        table,
+        Picture(words, picture(100, 20, [text(0, 10, words)], words), words),
+        Facts(words, [(words, words)]),
+        Notes([words]),
+    ]
+    return Page(
+        title=words,
+        subtitle=words,
+        verdicts=[Verdict("bad", words, words)],
+        sections=[Section("things", words, blocks, words)],
+        command=[words],
+        made_by=words,
+        explorer=explorer,
+        appendix=[Section("more", words, [Notes([words])])],
+    )
