@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from harness.errors import ResultError
 from harness.reporting.frontier import frontiers
-from harness.reporting.html import comparison_page, render_page
 from harness.reporting.render import render
 from harness.results.schema import (
     BackendResult,
@@ -222,6 +221,8 @@ class Comparison:
         Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
         ``keep_text=False`` leaves both out.
         """
+        from harness.reporting.html import comparison_page, render_page
+
         if keep_text:
             return render_page(comparison_page(self, self.corpus, no_texts="" if self.corpus else self.no_texts))
         return render_page(comparison_page(replace(self, queries=None), None, no_texts=_LEFT_OUT))

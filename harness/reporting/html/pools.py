@@ -55,7 +55,7 @@ class Pools:
 
 
 def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: int) -> Top:
-    """The first DEPTH hits of each ranking in its own order, over one column of document ids.
+    """The first DEPTH hits of each ranking in its own order, over one column of document ids in ascending order.
 
     The column holds the relevant documents of ``qrels`` too.
     """
@@ -66,7 +66,7 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
     ]
     if qrels is not None:
         named.append(qrels.doc_ids.values.take(pa.array(np.unique(qrels.rows[qrels.grades >= relevance]))))
-    ids = Ids(pc.unique(pa.chunked_array(named, type=pa.string())))
+    ids = Ids(pc.unique(pa.chunked_array(named, type=pa.string())).sort())
     docs = np.full((len(runs), len(query_ids), DEPTH), -1, dtype=np.int64)
     scores = np.full(docs.shape, np.nan, dtype=np.float32)
     hits = np.zeros(docs.shape[:2], dtype=np.int64)
