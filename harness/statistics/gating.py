@@ -21,10 +21,11 @@ class Gate:
     ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
     after Holm over the family; the gate has ``failed`` when that is below alpha. ``bound`` is the largest true
     difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
-    None below two queries, on which no gate fails.
+    None below two queries, on which no gate fails, and without an ``allowed_drop``: then nothing is gated, and the
+    family is smaller.
     """
 
-    allowed_drop: float
+    allowed_drop: float | None
     p: float | None
     p_adjusted: float | None
     bound: float | None
@@ -46,10 +47,10 @@ def gate(
     return gate_of(paired_differences(a, b), allowed_drop, alpha, noise)
 
 
-def gate_of(differences: Float64Array, allowed_drop: float, alpha: float, noise: NoiseFloor | None) -> Gate:
-    """As :func:`gate`, of differences that are checked."""
+def gate_of(differences: Float64Array, allowed_drop: float | None, alpha: float, noise: NoiseFloor | None) -> Gate:
+    """As :func:`gate`, of differences that are checked; without an ``allowed_drop`` nothing is gated."""
     where = locate(differences, noise)
-    if where is None:
+    if where is None or allowed_drop is None:
         return Gate(allowed_drop, None, None, None, failed=False)
     p = where.p_above(-allowed_drop)
     return Gate(allowed_drop, p, p, where.interval(alpha).high, failed=p < alpha)

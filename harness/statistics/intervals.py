@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.values import check_share, finite
+from harness.statistics.values import check_share, finite, mean_and_spread
 
 __all__ = ["CONFIDENCE", "Interval", "bootstrap_interval"]
 
@@ -36,8 +36,9 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
     sample = finite(values)
     if len(sample) < 2:
         return None
-    if np.ptp(sample) == 0.0:
-        return Interval(float(sample[0]), float(sample[0]))
+    mean, spread = mean_and_spread(sample)
+    if spread == 0.0:
+        return Interval(mean, mean)
     from scipy import stats  # a second to import, and often not needed
 
     with warnings.catch_warnings():

@@ -38,13 +38,13 @@ class Change:
     """Per-query values before and after (float64 (n,) each, same queries in the same order), and what is asked of them.
 
     ``margin`` is the difference that does not matter, 0 for none; ``allowed_drop`` the loss of the mean that is
-    accepted. ``noise`` is the spread over builds, None for deterministic engines.
+    accepted, None for no gate. ``noise`` is the spread over builds, None for deterministic engines.
     """
 
     before: npt.ArrayLike
     after: npt.ArrayLike
     margin: float
-    allowed_drop: float
+    allowed_drop: float | None
     noise: NoiseFloor | None = None
 
 
@@ -76,7 +76,7 @@ def judge(
     b: npt.ArrayLike,
     *,
     margin: float,
-    allowed_drop: float,
+    allowed_drop: float | None,
     seed: int,
     noise_floor: NoiseFloor | None = None,
     test: TestName = "randomisation",
@@ -105,14 +105,15 @@ def judge_family(
     4. ``better`` or ``worse``: the difference is significant.
     5. ``undecided``: also for no queries, and for one that differs.
 
-    Where builds scatter, their spread enters the error of all three questions; it can excuse a difference, never make
-    one. Deterministic identical input is the same, and passes. Raises UsageError for a margin or a drop below 0,
-    an ``alpha`` outside 0 to 0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
+    A change without any difference is no part of the family: it could never be significant, so the others need no
+    correction for it (Tarone, Biometrics 46, 1990). Where builds scatter, their spread enters the error of all three
+    questions; it can excuse a difference, never make one. Raises UsageError for a margin or a drop below 0, an
+    ``alpha`` outside 0 to 0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
     """
     found = [_measure(change, seed, test, alpha) for change in changes]
-    columns = [_adjusted(column) for column in zip(*(one.ps for one in found), strict=True)]
-    adjusted = [_Ps(*row) for row in zip(*columns, strict=True)]
-    return [_decide(one, alpha, len(changes), ps) for one, ps in zip(found, adjusted, strict=True)]
+    moved = [place for place, one in enumerate(found) if np.any(one.differences)]
+    adjusted = dict(zip(moved, _adjusted([found[place].ps for place in moved]), strict=True))
+    return [_decide(one, alpha, len(moved), adjusted.get(place, one.ps)) for place, one in enumerate(found)]
 
 
 class _Ps(NamedTuple):
@@ -132,7 +133,8 @@ class _Measured(NamedTuple):
 
 def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measured:
     check_size("margin", change.margin)
-    check_size("allowed drop", change.allowed_drop)
+    if change.allowed_drop is not None:
+        check_size("allowed drop", change.allowed_drop)
     check_share("2·alpha", 2.0 * alpha)
     differences = paired_differences(change.before, change.after)
     paired = compare_pairs(change.before, change.after, seed, test=test)
@@ -145,16 +147,19 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
     return _Measured(change, differences, paired, gate, equal, _Ps(p, gate.p, equal.p if equal is not None else None))
 
 
-def _adjusted(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm over those that there are."""
-    adjusted = iter(holm([p for p in ps if p is not None]))
-    return [None if p is None else next(adjusted) for p in ps]
+def _adjusted(family: Sequence[_Ps]) -> list[_Ps]:
+    """Holm for each question, over the changes that have a p there."""
+    columns = []
+    for column in zip(*family, strict=True):
+        adjusted = iter(holm([p for p in column if p is not None]))
+        columns.append([None if p is None else next(adjusted) for p in column])
+    return [_Ps(*row) for row in zip(*columns, strict=True)]
 
 
 def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
     gate = replace(found.gate, p_adjusted=ps.drop, failed=ps.drop is not None and ps.drop < alpha)
     verdict = _verdict(found, ps, alpha, gate)
-    strict, noise = alpha / family, found.change.noise
+    strict, noise = alpha / max(1, family), found.change.noise
     return Judgement(
         verdict=verdict,
         gate=gate,

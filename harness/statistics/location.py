@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from harness.statistics.intervals import Interval
 from harness.statistics.noise import NoiseFloor, combined
-from harness.statistics.paired import mean_and_spread
-from harness.statistics.values import ROUNDING
+from harness.statistics.values import ROUNDING, mean_and_spread
 from harness.types import Float64Array
 
 __all__ = ["Location", "error_of", "locate"]
@@ -26,9 +26,9 @@ class Location(NamedTuple):
         if self.error == 0.0:
             equal = math.isclose(self.mean, bound, rel_tol=ROUNDING)
             return 0.0 if self.mean < bound and not equal else 1.0
-        from scipy import stats
+        from scipy import special
 
-        return float(stats.t.cdf((self.mean - bound) / self.error, self.df))
+        return float(special.stdtr(self.df, (self.mean - bound) / self.error))
 
     def p_below(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
@@ -42,9 +42,9 @@ class Location(NamedTuple):
         """The interval that the true mean misses with probability ``tail`` on each side."""
         if self.error == 0.0:
             return Interval(self.mean, self.mean)
-        from scipy import stats
+        from scipy import special
 
-        reach = float(stats.t.isf(tail, self.df)) * self.error
+        reach = -float(special.stdtrit(self.df, tail)) * self.error
         return Interval(self.mean - reach, self.mean + reach)
 
 
@@ -58,8 +58,13 @@ def locate(differences: Float64Array, noise: NoiseFloor | None = None) -> Locati
 
 
 def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:
-    """The error of a mean over ``queries`` differences with a standard deviation of ``spread``; None for no error."""
-    parts = [(spread**2 / queries, float(queries - 1))]
-    if noise is not None:
-        parts.append((noise.sd**2, noise.df))
-    return combined(parts)
+    """The error of a mean over ``queries`` differences with a standard deviation of ``spread``; None for no error.
+
+    With noise it never has more degrees of freedom than without: Satterthwaite's sum may, for a handful of queries, and
+    noise would then make a difference significant that is not.
+    """
+    own = (spread**2 / queries, float(queries - 1))
+    if noise is None:
+        return combined([own])
+    whole = combined([own, (noise.sd**2, noise.df)])
+    return replace(whole, df=min(whole.df, own[1])) if whole is not None and spread > 0.0 else whole

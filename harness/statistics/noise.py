@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.statistics.values import finite
+from harness.types import Float64Array
 
 __all__ = ["NoiseFloor", "noise_floor"]
 
@@ -33,7 +35,7 @@ class NoiseFloor:
         return float(stats.t.isf(alpha, self.df)) * self.sd
 
 
-def noise_floor(before: Sequence[float], after: Sequence[float]) -> NoiseFloor | None:
+def noise_floor(before: npt.ArrayLike, after: npt.ArrayLike) -> NoiseFloor | None:
     """The noise floor from the means of every build of each side; a side with one build is deterministic.
 
     ``before`` and ``after`` hold one mean a build, of the same metric on the same queries. The variances of the two
@@ -41,7 +43,7 @@ def noise_floor(before: Sequence[float], after: Sequence[float]) -> NoiseFloor |
     differs from another: then there is no noise. Raises UsageError for a side without builds, DataError for NaN.
     """
     parts = [_variance(finite(before, "before")), _variance(finite(after, "after"))]
-    return combined([(variance, df) for variance, df in parts])
+    return combined(parts)
 
 
 def combined(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
@@ -53,7 +55,7 @@ def combined(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
     return NoiseFloor(math.sqrt(total), 1.0 / weight)
 
 
-def _variance(means: np.ndarray) -> tuple[float, float]:
+def _variance(means: Float64Array) -> tuple[float, float]:
     if len(means) == 0:
         raise UsageError("a noise floor of no builds", fix="give the mean of each build, at least one a side")
     if len(means) == 1 or np.ptp(means) == 0.0:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from harness.errors import UnknownNameError
 from harness.statistics.intervals import CONFIDENCE, Interval, bootstrap_interval
-from harness.statistics.values import ROUNDING, paired_differences, without_rounding
+from harness.statistics.values import ROUNDING, mean_and_spread, paired_differences
 from harness.types import Float64Array
 
-__all__ = ["PAIRED_TESTS", "PairedTest", "TestName", "compare_pairs", "mean_and_spread", "two_sided_p"]
+__all__ = ["PAIRED_TESTS", "PairedTest", "TestName", "compare_pairs", "two_sided_p"]
 
 TestName = Literal["randomisation", "t", "wilcoxon"]
 PAIRED_TESTS: tuple[TestName, ...] = get_args(TestName)
@@ -79,16 +79,6 @@ def compare_pairs(
     )
 
 
-def mean_and_spread(delta: Float64Array) -> tuple[float, float]:
-    """Mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
-
-    The standard deviation of values that differ by rounding alone (1e-12 of the largest) is exactly 0.
-    """
-    if len(delta) < 2 or not np.any(without_rounding(delta - delta[0], np.max(np.abs(delta)))):
-        return (float(delta[0]) if len(delta) else 0.0), 0.0
-    return float(np.mean(delta)), float(np.std(delta, ddof=1))
-
-
 def two_sided_p(delta: Float64Array, test: TestName, seed: int) -> float | None:
     """Two-sided p of the hypothesis that ``delta`` (float64 (n,)) lies around 0; None below two values.
 
@@ -143,7 +133,7 @@ def _signed_ranks(delta: Float64Array, seed: int) -> float:
     del seed
     from scipy import stats
 
-    return float(stats.wilcoxon(delta, zero_method="wilcox").pvalue)
+    return float(stats.wilcoxon(delta[delta != 0.0]).pvalue)
 
 
 _TESTS: dict[TestName, Callable[[Float64Array, int], float]] = {

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.statistics.location import error_of
 from harness.statistics.noise import NoiseFloor
-from harness.statistics.paired import mean_and_spread
-from harness.statistics.values import check_share, finite
+from harness.statistics.values import check_share, finite, mean_and_spread
 
 __all__ = ["detectable_difference", "queries_for_equivalence", "queries_needed"]
 
@@ -110,7 +109,8 @@ def _power(size: float, df: float, alpha: float) -> float:
     from scipy import stats
 
     critical = stats.t.isf(alpha / 2.0, df)
-    return float(stats.nct.sf(critical, df, size) + stats.nct.cdf(-critical, df, size))
+    # the other tail by symmetry: SciPy's distribution function is NaN that far out
+    return float(stats.nct.sf(critical, df, size) + stats.nct.sf(critical, df, -size))
 
 
 def _smallest(reached: Callable[[int], bool]) -> int | None:

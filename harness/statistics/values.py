@@ -8,7 +8,15 @@ import numpy.typing as npt
 from harness.errors import DataError, UsageError
 from harness.types import Float64Array
 
-__all__ = ["ROUNDING", "check_share", "check_size", "finite", "paired_differences", "without_rounding"]
+__all__ = [
+    "ROUNDING",
+    "check_share",
+    "check_size",
+    "finite",
+    "mean_and_spread",
+    "paired_differences",
+    "without_rounding",
+]
 
 ROUNDING = 1e-12
 
@@ -42,6 +50,16 @@ def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
 def without_rounding(differences: Float64Array, scale: float) -> Float64Array:
     """``differences`` with 0 in place of whatever is at most 1e-12 of ``scale``."""
     return np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences)
+
+
+def mean_and_spread(values: Float64Array) -> tuple[float, float]:
+    """Mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
+
+    The standard deviation of values that differ by rounding alone (1e-12 of the largest) is exactly 0.
+    """
+    if len(values) < 2 or not np.any(without_rounding(values - values[0], np.max(np.abs(values)))):
+        return (float(values[0]) if len(values) else 0.0), 0.0
+    return float(np.mean(values)), float(np.std(values, ddof=1))
 
 
 def check_share(name: str, value: float) -> None:
