@@ -1,7 +1,7 @@
 """A benchmarking and regression harness for retrieval backends, held against an exact reference.
 
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result;
-``harness.evaluate`` scores a run.
+``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers.
 Nothing heavy is imported before one of them is used.
 """
 
@@ -15,12 +15,16 @@ from harness._version import __version__
 if TYPE_CHECKING:
     from harness.api import compare
     from harness.evaluation import evaluate
+    from harness.golden.check import check
+    from harness.golden.checked import Checked
     from harness.results.comparison import Comparison
 
-__all__ = ["Comparison", "__version__", "compare", "evaluate"]
+__all__ = ["Checked", "Comparison", "__version__", "check", "compare", "evaluate"]
 
 _HOMES = {
+    "Checked": "harness.golden.checked",
     "Comparison": "harness.results.comparison",
+    "check": "harness.golden.check",
     "compare": "harness.api",
     "evaluate": "harness.evaluation",
 }

@@ -30,7 +30,7 @@ from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.request import CompareOptions, CompareRequest
 from harness.results import schema
-from harness.results.assess import Assessed, assess, parity_table, per_query_table
+from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
@@ -41,7 +41,7 @@ from harness.scratch import scratch_folder
 from harness.store import check_target
 from harness.types import Dataset, Ids, Queries
 
-__all__ = ["compare", "plan_for", "preview", "run", "with_documents"]
+__all__ = ["compare", "plan_for", "plan_of_backends", "preview", "run", "run_on", "with_documents"]
 
 
 def compare(
@@ -73,14 +73,11 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
     """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
     shown: Display = display if display is not None else SilentDisplay()
     cache = Cache()
-    with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
+    with cache.intact():
         whole = _load(plan, cache, shown)
         shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
         dataset = _sample(whole, plan.request)
-        _compile_reference(plan, shown)
-        outcomes = run_plan(plan, dataset, cache, work, shown)
-    oracles = Oracles(outcomes, plan, dataset, shown)
-    assessed = [_assess(outcome, plan, dataset, oracles) for outcome in outcomes]
+        assessed = run_on(plan, dataset, cache, shown, lambda _: dataset.qrels)
     return Comparison(
         report=_report(plan, dataset, assessed, len(whole.queries)),
         values=per_query_table(assessed),
@@ -90,6 +87,18 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
         queries=dataset.queries,
         corpus=dataset.corpus,
     )
+
+
+def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: Judge) -> list[Assessed]:
+    """Run every trial of a plan on a dataset that is at hand, and score each run by what ``judge`` says of it.
+
+    In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
+    """
+    with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
+        _compile_reference(plan, display)
+        outcomes = run_plan(plan, dataset, cache, work, display)
+    oracles = Oracles(outcomes, plan, dataset, display)
+    return [_assess(outcome, plan, oracles, judge) for outcome in outcomes]
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
@@ -169,9 +178,15 @@ def plan_for(request: CompareRequest) -> Plan:
     Raises UsageError or UnknownNameError for wrong arguments and for what an engine cannot do, DataError for a dataset
     that is not there.
     """
+    plan = plan_of_backends(request)
+    check_dataset(request.dataset, cards=request.cards)
+    return plan
+
+
+def plan_of_backends(request: CompareRequest) -> Plan:
+    """As :func:`plan_for`, for a dataset that the caller brings along: the request's is only a name."""
     plan = make_plan(request, lucene_available=_lucene_available())
     refuse_impossible(plan)
-    check_dataset(request.dataset, cards=request.cards)
     return plan
 
 
@@ -203,9 +218,9 @@ def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
     return replace(dataset, queries=queries, qrels=qrels)
 
 
-def _assess(outcome: Outcome, plan: Plan, dataset: Dataset, oracles: Oracles) -> Assessed:
+def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge) -> Assessed:
     try:
-        return assess(outcome, oracles.hold(outcome), plan, dataset)
+        return assess(outcome, oracles.hold(outcome), plan, judge)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
 

@@ -15,9 +15,10 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -27,6 +28,7 @@ from pydantic import ValidationError
 
 from harness.errors import ResultError, UsageError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
+from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
 from harness.scratch import scratch_folder
 from harness.types import Ids, Qrels, Queries, Run
@@ -38,13 +40,17 @@ __all__ = [
     "file_name",
     "holds_white_space",
     "read_agreement",
+    "read_check_report",
     "read_per_query",
     "read_report",
     "read_stored_qrels",
     "read_stored_queries",
     "read_stored_run",
+    "write_check",
     "write_result",
 ]
+
+Stored = TypeVar("Stored", Report, CheckReport)
 
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
@@ -85,28 +91,55 @@ def write_result(
     """
     from harness.loaders.trec_write import write_qrels
 
-    if not numbered:
-        check_target(folder, overwrite=overwrite)
-    with _readable_failure(folder), _beside(folder) as scratch:
-        building = scratch / _NEW
-        building.mkdir()
-        (building / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
-        pq.write_table(tables.per_query, building / _PER_QUERY)
-        pq.write_table(tables.parity, building / _PARITY)
+    with _building(folder, report, runs, overwrite=overwrite, numbered=numbered) as building:
+        pq.write_table(tables.per_query, building.folder / _PER_QUERY)
+        pq.write_table(tables.parity, building.folder / _PARITY)
         for name, content in tables.extra.items():
-            (building / name).write_bytes(content)
-        (building / "runs").mkdir()
-        for label, run in runs.items():
-            _write_run(building / "runs", label, run)
+            (building.folder / name).write_bytes(content)
         if qrels is not None:
-            write_qrels(building / _QRELS, qrels)
+            write_qrels(building.folder / _QRELS, qrels)
         queries = tables.queries
         if queries is not None:
-            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building / _QUERIES)
+            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building.folder / _QUERIES)
+    return building.place
+
+
+def write_check(
+    folder: Path, report: CheckReport, runs: Mapping[str, Run], *, overwrite: bool = False, numbered: bool = False
+) -> Path:
+    """Write the result of a check: the report and the hits of each subject; else as :func:`write_result`."""
+    with _building(folder, report, runs, overwrite=overwrite, numbered=numbered) as building:
+        pass
+    return building.place
+
+
+@dataclass(slots=True)
+class _Building:
+    """A result that is being written in ``folder``; ``place`` is where it lies in the end."""
+
+    folder: Path
+    place: Path
+
+
+@contextmanager
+def _building(
+    place: Path, report: Report | CheckReport, runs: Mapping[str, Run], *, overwrite: bool, numbered: bool
+) -> Iterator[_Building]:
+    """A result folder with a report and runs, to be filled further; it is put into its place when the block ends."""
+    if not numbered:
+        check_target(place, overwrite=overwrite)
+    with _readable_failure(place), _beside(place) as scratch:
+        building = _Building(scratch / _NEW, place)
+        building.folder.mkdir()
+        (building.folder / REPORT_NAME).write_bytes(report.model_dump_json(by_alias=True, indent=2).encode() + b"\n")
+        (building.folder / "runs").mkdir()
+        for label, run in runs.items():
+            _write_run(building.folder / "runs", label, run)
+        yield building
         if numbered:
-            return _place_numbered(building, folder)
-        _place(building, folder, scratch / _OLD, overwrite=overwrite)
-        return folder
+            building.place = _place_numbered(building.folder, place)
+        else:
+            _place(building.folder, place, scratch / _OLD, overwrite=overwrite)
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -142,10 +175,19 @@ def _names(folder: Path) -> set[str]:
 
 
 def read_report(folder: Path) -> Report:
-    """Read ``report.json`` of a result folder (or that file itself).
+    """Read ``report.json`` of a comparison's result folder (or that file itself).
 
     Raises ResultError when it is missing, malformed, or of a newer schema.
     """
+    return _read(folder, Report, SCHEMA_VERSION)
+
+
+def read_check_report(folder: Path) -> CheckReport:
+    """Read ``report.json`` of a check; errors as in :func:`read_report`."""
+    return _read(folder, CheckReport, CHECK_SCHEMA_VERSION)
+
+
+def _read(folder: Path, model: type[Stored], newest: int) -> Stored:
     path = folder / REPORT_NAME if folder.is_dir() else folder
     try:
         content = orjson.loads(path.read_bytes())
@@ -156,13 +198,13 @@ def read_report(folder: Path) -> Report:
     version = content.get("schema") if isinstance(content, dict) else None
     if not isinstance(version, int):
         raise ResultError(f"'{path}' is not a report of harness: it names no schema")
-    if version > SCHEMA_VERSION:
+    if version > newest:
         raise ResultError(
-            f"'{path}' has schema {version}, this harness reads up to {SCHEMA_VERSION}",
+            f"'{path}' has schema {version}, this harness reads up to {newest}",
             fix="pip install --upgrade retrieval-harness",
         )
     try:
-        return Report.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

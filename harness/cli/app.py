@@ -54,6 +54,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "compare": Verb("harness.cli.compare:compare", "Run backends on a dataset and hold each against its oracle."),
+    "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions."),
     "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),

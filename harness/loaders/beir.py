@@ -88,9 +88,12 @@ class Collection:
     notes: tuple[str, ...]
 
 
-def read_corpus(source: Source, how: Reading) -> Documents:
-    """The documents alone; raises DataError when there are none or their file is faulty."""
-    member = source.require(CORPUS, fix=LAYOUT)
+def read_corpus(source: Source, how: Reading, member: str | None = None) -> Documents:
+    """The documents alone, of ``corpus.jsonl`` unless another member is named.
+
+    Raises DataError when there are none or their file is faulty.
+    """
+    member = source.require(CORPUS, fix=LAYOUT) if member is None else member
     texts = prepare_texts(source, member, how.rule, how.cache, how.progress, how.expected_documents)
     corpus = Corpus(texts.ids, texts.texts, texts.digest, texts.path)
     return Documents(corpus, _raw(source, member), _labelled(member, texts.notes))

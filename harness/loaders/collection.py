@@ -13,7 +13,9 @@ from harness.cache import Cache
 from harness.cards import DatasetCard
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
+from harness.golden.golden_set import GoldenSet
 from harness.loaders.beir import CORPUS, LAYOUT, Collection, Reading, read_collection, read_corpus
+from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.prepared import JoinRule
 from harness.loaders.source import Source, open_source
@@ -21,7 +23,9 @@ from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.types import Corpus, Dataset
 
-__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset"]
+__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
+
+GOLDEN = "golden.jsonl"
 
 _log = logging.getLogger("harness")
 
@@ -97,9 +101,33 @@ def load_corpus(
     cache: Cache | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """The documents of a dataset alone, for a collection that has no queries; arguments as in :func:`load_dataset`."""
+    """The documents of a dataset alone, for a collection that has no queries; arguments as in :func:`load_dataset`.
+
+    The file of documents itself (``chunks.jsonl``, perhaps ``.gz``) may be named too.
+    """
     place = _locate(name_or_path, cards)
-    return read_corpus(open_source(place.path), _reading(place, None, cache, progress)).corpus
+    how = _reading(place, None, cache, progress)
+    if place.path.is_file() and place.path.suffix.lower() != ".zip":
+        return read_corpus(Source(place.path.parent), how, place.path.name).corpus
+    return read_corpus(open_source(place.path), how).corpus
+
+
+def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tuple[GoldenSet, bool]:
+    """A golden set by its file, or ``golden.jsonl`` of a dataset; and whether it is a dataset's, with documents.
+
+    Raises UnknownNameError for an unknown name, DataError for a missing or faulty file.
+    """
+    place = _locate(name_or_path, cards, "golden set")
+    if place.path.is_file() and place.path.suffix.lower() != ".zip":
+        return load_golden(place.path), False
+    source = open_source(place.path)
+    member = source.require(GOLDEN, fix=f"a dataset's golden set is called {GOLDEN}; or name a file of questions")
+    golden = read_golden(source, member)
+    if place.card is not None:
+        stated = place.card.sha256.get(source.raw_name(member), golden.sha256)
+        if stated != golden.sha256:
+            raise DataError(source.label(member), [f"its SHA-256 is {golden.sha256}, the card says {stated}"])
+    return replace(golden, name=place.name), True
 
 
 class _Place(NamedTuple):
@@ -123,10 +151,10 @@ def _reading(place: _Place, split: str | None, cache: Cache | None, progress: Pr
     )
 
 
-def _locate(name_or_path: str | Path, cards: Path | None) -> _Place:
+def _locate(name_or_path: str | Path, cards: Path | None, what: str = "dataset") -> _Place:
     text = os.fspath(name_or_path)
     if not text:
-        raise UsageError("the dataset is an empty name", fix="give a card's name, or a folder (. for this one)")
+        raise UsageError(f"the {what} is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = Path(text).expanduser()
     if not isinstance(name_or_path, Path) and os.sep not in text and text not in (".", "..", "~"):
         known = find_cards("datasets", cards)
@@ -134,7 +162,9 @@ def _locate(name_or_path: str | Path, cards: Path | None) -> _Place:
         if card is not None:
             return _Place(card.name, card.location, card, JoinRule(card.fields, card.separator))
         if not path.exists():
-            raise UnknownNameError("dataset", text, (*known, "a folder", "a .zip file"))
+            raise UnknownNameError(
+                what, text, (*known, "a folder", "a .zip file", *(["a file"] if what != "dataset" else []))
+            )
     name = path.resolve().name
     return _Place(name[:-4] if path.is_file() and name.lower().endswith(".zip") else name, path, None, JoinRule())
 

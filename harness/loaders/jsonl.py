@@ -12,7 +12,7 @@ import orjson
 from harness.loaders.problems import Problems
 from harness.loaders.source import Block, is_blank, note_blank, read_blocks
 
-__all__ = ["RecordBatch", "read_records"]
+__all__ = ["RecordBatch", "explain_malformed", "read_records", "shown"]
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "_id": ("id", "docid", "doc_id", "document_id", "qid", "query_id", "pid", "docno"),
@@ -87,10 +87,10 @@ def _parse(number: int, content: bytes, fields: tuple[str, ...], problems: Probl
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        problems.add(number, _explain(content, error))
+        problems.add(number, explain_malformed(content, error))
         return None
     if type(values) is not dict:
-        problems.add(number, f"a JSON object is expected, not {_show(values)}")
+        problems.add(number, f"a JSON object is expected, not {shown(values)}")
         return None
     record_id = values.get("_id")
     if type(record_id) is not str:
@@ -111,7 +111,8 @@ def _parse(number: int, content: bytes, fields: tuple[str, ...], problems: Probl
     return _Record(record_id, tuple(found))
 
 
-def _explain(content: bytes, error: orjson.JSONDecodeError) -> str:
+def explain_malformed(content: bytes, error: orjson.JSONDecodeError) -> str:
+    """Why a line is no JSON object, in words, with the column."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as undecodable:
@@ -123,7 +124,7 @@ def _explain(content: bytes, error: orjson.JSONDecodeError) -> str:
 
 def _wrong(values: dict[str, Any], field: str, expected: str) -> str:
     if field in values:
-        return f"'{field}' is {_show(values[field])}, expected {expected}"
+        return f"'{field}' is {shown(values[field])}, expected {expected}"
     near = _similar(tuple(values), field)
     hint = f"; rename '{near}' to '{field}'?" if near else ""
     return f"the field '{field}' is missing (there are: {', '.join(values) or 'none'}){hint}"
@@ -132,7 +133,7 @@ def _wrong(values: dict[str, Any], field: str, expected: str) -> str:
 def _title_problem(values: dict[str, Any]) -> str | None:
     title = values.get("title")
     if title is not None:
-        return f"'title' is {_show(title)}, expected a string"
+        return f"'title' is {shown(title)}, expected a string"
     near = None if "title" in values else _misspelt_title(tuple(values))
     return f"'{near}' looks like a misspelt 'title'" if near else None
 
@@ -150,6 +151,7 @@ def _misspelt_title(keys: tuple[str, ...]) -> str | None:
     return next((key for key in keys if near and key.lower() == near[0]), None)
 
 
-def _show(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of a JSON line as a message quotes it, at most 40 characters."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= 40 else f"{text[:37]}…"

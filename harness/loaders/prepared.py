@@ -16,7 +16,7 @@ from harness.cache import JSON, Cache
 from harness.columns import load_table
 from harness.errors import DataError
 from harness.loaders.jsonl import RecordBatch, read_records
-from harness.loaders.problems import Problems
+from harness.loaders.problems import BAD_ID, BAD_ID_IS, Problems
 from harness.loaders.source import Source
 from harness.protocols import Progress
 from harness.types import Ids
@@ -26,7 +26,6 @@ __all__ = ["JoinRule", "Texts", "content_digest", "prepare_texts"]
 _SCHEME = 1
 _TABLE, _FACTS = "texts.arrow", "facts.json"
 _SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
-_BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
 
 
 class JoinRule(NamedTuple):
@@ -121,8 +120,8 @@ def _build(folder: Path, source: Source, member: str, rule: JoinRule, progress: 
 
 def _columns(batch: RecordBatch, rule: JoinRule, problems: Problems) -> pa.RecordBatch:
     ids = pa.array(batch.ids, type=pa.string())
-    for row in _true_rows(pc.match_substring_regex(ids, _BAD_ID)):
-        problems.add(batch.lines[row], f"the id {batch.ids[row]!r} is empty, or has outer spaces or control characters")
+    for row in _true_rows(pc.match_substring_regex(ids, BAD_ID)):
+        problems.add(batch.lines[row], f"the id {batch.ids[row]!r} {BAD_ID_IS}")
     parts = [pa.array(values, type=pa.string()) for values in batch.fields]
     text = parts[0]
     if len(parts) > 1:

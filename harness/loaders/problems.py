@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from harness.errors import DataError
 
-__all__ = ["Problems", "counted"]
+__all__ = ["BAD_ID", "BAD_ID_IS", "Problems", "counted"]
+
+BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
+"""What no id may be, as a regular expression that Arrow and Python read alike."""
+BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 _KEPT = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from harness.errors import UnknownNameError
 from harness.reporting.cells import Table
@@ -13,7 +13,7 @@ from harness.reporting.frontier import frontiers
 from harness.reporting.tables import header, legend, notes, tables
 from harness.results.schema import Report
 
-__all__ = ["FORMATS", "render"]
+__all__ = ["FORMATS", "flat", "markdown_text", "render", "terminal_text"]
 
 _WIDTH = 400
 _LABEL_WIDTH = 44
@@ -26,13 +26,14 @@ def render(report: Report, format_name: str, *, terminal: bool = False) -> str:
     number is worse than a line that the terminal breaks.
     """
     if format_name == "table":
-        return _terminal(report, terminal=terminal)
+        return terminal_text(header(report), tables(report), [*notes(report), *legend(report)], terminal=terminal)
     if format_name not in _RENDERERS:
         raise UnknownNameError("format", format_name, FORMATS)
     return _RENDERERS[format_name](report)
 
 
-def _terminal(report: Report, *, terminal: bool) -> str:
+def terminal_text(head: str, shown: Sequence[Table], lines: Sequence[str], *, terminal: bool) -> str:
+    """A headline, tables and lines, for people; ``terminal`` makes titles bold (NO_COLOR is honoured)."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -40,10 +41,10 @@ def _terminal(report: Report, *, terminal: bool) -> str:
 
     sink = io.StringIO()
     console = Console(file=sink, width=_WIDTH, force_terminal=terminal, highlight=False)
-    console.print(Text(header(report), style="bold"))
-    for table in tables(report):
+    console.print(Text(head, style="bold"))
+    for table in shown:
         drawn = RichTable(
-            title=table.title,
+            title=Text(table.title),
             title_justify="left",
             title_style="bold",
             box=box.SIMPLE_HEAD,
@@ -52,13 +53,13 @@ def _terminal(report: Report, *, terminal: bool) -> str:
         )
         for number, column in enumerate(table.columns):
             if number == 0:
-                drawn.add_column(column, no_wrap=True)
+                drawn.add_column(Text(column), no_wrap=True)
             else:
-                drawn.add_column(column, justify="right", no_wrap=True)
+                drawn.add_column(Text(column), justify="right", no_wrap=True)
         for label, *cells in table.rows:
             drawn.add_row(Text(_folded(label)), *(Text(cell) for cell in cells))
         console.print(drawn)
-    for line in [*notes(report), *legend(report)]:
+    for line in lines:
         console.print(Text(line), soft_wrap=True)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
 
@@ -74,10 +75,15 @@ def _folded(label: str) -> str:
 
 
 def _markdown(report: Report) -> str:
-    parts = [f"**{header(report)}**", ""]
-    for table in tables(report):
+    return markdown_text(header(report), tables(report), [*notes(report), *legend(report)])
+
+
+def markdown_text(head: str, shown: Sequence[Table], lines: Sequence[str]) -> str:
+    """A headline, tables and lines, as Markdown."""
+    parts = [f"**{head}**", ""]
+    for table in shown:
         parts += [f"### {table.title}", "", *_markdown_table(table), ""]
-    parts += [f"- {line}" for line in [*notes(report), *legend(report)]]
+    parts += [f"- {line}" for line in lines]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -111,21 +117,22 @@ def _csv(report: Report) -> str:
         values = row.model_dump(exclude={"a", "b", "metric"})
         sections.append((f"{row.b} - {row.a}", "difference", {row.metric: values}))
     for label, section, values in sections:
-        for name, value in _flat(values).items():
+        for name, value in flat(values).items():
             writer.writerow([label, section, name, "" if value is None else value])
     return sink.getvalue()
 
 
-def _flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
+def flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
+    """Nested values by dotted names; a list is one text with ``|`` between its items."""
+    leaves: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{name}."))
+            leaves.update(flat(value, f"{prefix}{name}."))
         elif isinstance(value, list):
-            flat[prefix + name] = " | ".join(str(item) for item in value)
+            leaves[prefix + name] = " | ".join(str(item) for item in value)
         else:
-            flat[prefix + name] = value
-    return flat
+            leaves[prefix + name] = value
+    return leaves
 
 
 def _json(report: Report) -> str:

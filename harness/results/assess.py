@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,9 +13,12 @@ from harness.parity import Level, Parity
 from harness.plan import Plan
 from harness.results.oracle import Held
 from harness.runner import Outcome
-from harness.types import Dataset, Qrels, Run
+from harness.types import Qrels, Run
 
-__all__ = ["Assessed", "Rebuilt", "assess", "parity_table", "per_query_table"]
+__all__ = ["Assessed", "Judge", "Rebuilt", "assess", "parity_table", "per_query_table"]
+
+Judge = Callable[[Run], Qrels | None]
+"""The judgments by which a run is scored: those of the dataset, or of what a golden set expects; None for none."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,25 +44,28 @@ class Rebuilt(NamedTuple):
     overlap: Mapping[int, float]
 
 
-def assess(outcome: Outcome, held: Held | None, plan: Plan, dataset: Dataset) -> Assessed:
+def assess(outcome: Outcome, held: Held | None, plan: Plan, judge: Judge) -> Assessed:
     """Score a run; raises DataError when it shares no query or document with the judgments."""
     parity = held.parity if held is not None else None
-    rebuilds = _rebuilds(outcome, held, plan, dataset)
-    if outcome.run is None or dataset.qrels is None:
+    rebuilds = _rebuilds(outcome, held, plan, judge)
+    if outcome.run is None:
         return Assessed(outcome, None, parity, rebuilds=rebuilds)
-    scores = _score(outcome.run, dataset.qrels, plan)
-    exact = _score(held.exact, dataset.qrels, plan) if held is not None and held.exact is not None else None
+    scores = _score(outcome.run, judge, plan)
+    exact = _score(held.exact, judge, plan) if held is not None and held.exact is not None else None
     return Assessed(outcome, scores, parity, exact, rebuilds)
 
 
-def _rebuilds(outcome: Outcome, held: Held | None, plan: Plan, dataset: Dataset) -> tuple[Rebuilt, ...]:
-    qrels, runs = dataset.qrels, outcome.rebuilds
-    scores = [_score(run, qrels, plan) if qrels is not None else None for run in runs]
+def _rebuilds(outcome: Outcome, held: Held | None, plan: Plan, judge: Judge) -> tuple[Rebuilt, ...]:
+    runs = outcome.rebuilds
+    scores = [_score(run, judge, plan) for run in runs]
     overlaps: Sequence[Mapping[int, float]] = held.rebuilds if held is not None else [{}] * len(runs)
     return tuple(map(Rebuilt, runs, scores, overlaps))
 
 
-def _score(run: Run, qrels: Qrels, plan: Plan) -> Scores:
+def _score(run: Run, judge: Judge, plan: Plan) -> Scores | None:
+    qrels = judge(run)
+    if qrels is None:
+        return None
     return score(run, qrels, plan.measures, ties=plan.ties, queries=plan.queries, relevance=plan.request.relevance)
 
 

@@ -29,7 +29,7 @@ from harness.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset
 
-__all__ = ["backend_results"]
+__all__ = ["backend_results", "has_terms"]
 
 _NS_PER_S = 1e9
 _MISSING_SHOWN = 100
@@ -44,7 +44,7 @@ def backend_results(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) 
 def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.BackendResult:
     outcome, trial = one.outcome, one.outcome.trial
     seed, timed = plan.request.seed, plan.execution.timing
-    terms = _has_terms(outcome.vectors, len(dataset.queries))
+    terms = has_terms(outcome.vectors, len(dataset.queries))
     record = queries_with_terms(outcome.record, terms) if outcome.record is not None else None
     return schema.BackendResult(
         name=trial.spec.name,
@@ -112,7 +112,7 @@ def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
 
 
-def _has_terms(vectors: Vectors | None, queries: int) -> npt.NDArray[np.bool_]:
+def has_terms(vectors: Vectors | None, queries: int) -> npt.NDArray[np.bool_]:
     """Which queries have a term that a document has, bool (Q,): all, where there are dense vectors, or none."""
     if vectors is None or vectors.sparse is None or vectors.dense is not None:
         return np.ones(queries, dtype=bool)

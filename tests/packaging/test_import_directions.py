@@ -36,7 +36,7 @@ LAYERS = (
     {"cache_entries", "parameters", "remote", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
     {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record", "statistics"},
-    {"expressions", "results.parity_stats", "stages"},
+    {"expressions", "golden", "results.parity_stats", "stages"},
     {"backend_spec", "java_bridge"},
     {"analysis", "registry"},
     {"encoders"},
@@ -44,13 +44,15 @@ LAYERS = (
     {"load_options", "sweep"},
     {"request", "results.schema_costs"},
     {"adapters", "loaders", "plan", "results.schema", "testing"},
+    {"results.check_schema"},
     {"execution", "store"},
     {"runner"},
     {"results"},
     {"doctor", "reporting"},
-    {"results.comparison"},
+    {"golden.checked", "results.comparison"},
     {"api", "compat", "evaluation"},
-    {"reference.evaluation"},
+    {"golden.plan", "reference.evaluation"},
+    {"golden.check"},
     {"__init__", "cli"},
     {"__main__"},
 )
@@ -61,9 +63,9 @@ FILE_FORMATS = {
     for module in ("grouping", "problems", "qrels", "run_columns", "source", "trec", "trec_lines", "trec_write")
 }
 
-# The core finds adapters by name, through the cards; only the two calls of the Python interface load a dataset. The
+# The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the adapter's own way.
-MAY_IMPORT_LOADERS = {"api", "evaluation"}
+MAY_IMPORT_LOADERS = {"api", "evaluation", "golden.check", "golden.plan"}
 MAY_IMPORT_ADAPTERS = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported

@@ -1,0 +1,153 @@
+"""``harness check``: hold a golden set against retrievers, and require figures of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from harness.cli.app import ExitCode
+from harness.cli.compare_options import (
+    BackendsOption,
+    CardsOption,
+    DeadlineOption,
+    DepthOption,
+    IsolationOption,
+    JobsOption,
+    MaxCallsOption,
+    MemoryLimitOption,
+    NoTextOption,
+    OutOption,
+    OverwriteOption,
+    RelevanceOption,
+    RepeatOption,
+    ResumeOption,
+    SeedOption,
+    ThreadsOption,
+    TiesOption,
+    TimingOption,
+)
+from harness.cli.output import FormatOption, check_format, progress_display
+
+if TYPE_CHECKING:
+    from harness.golden.checked import Checked
+
+__all__ = ["check"]
+
+_REPORTS = Path("reports")
+
+GoldenArgument = Annotated[
+    str,
+    Argument(
+        help="Questions with the ids they expect: a .jsonl or .csv file, or a dataset that has a golden.jsonl.",
+        metavar="GOLDEN",
+    ),
+]
+CorpusOption = Annotated[
+    list[str] | None,
+    Option(
+        help="The documents: a .jsonl file, or a dataset's name, folder or .zip. May be given several times, with "
+        "names: small=a.jsonl. By default the golden set's own dataset.",
+        metavar="[NAME=]PLACE",
+    ),
+]
+RequireOption = Annotated[
+    list[str] | None,
+    Option(
+        help="What must hold: 'Hit@5>=0.9', 'p95_ms<=50', 'parity>=1', or of a slice 'lang=de: MRR@5>=0.7'. May be "
+        "given several times.",
+        metavar="REQUIREMENT",
+    ),
+]
+MeasuresOption = Annotated[
+    str | None,
+    Option(
+        "--metrics", help="Measures, separated by commas; by default Hit, MRR, Recall and nDCG at k.", metavar="LIST"
+    ),
+]
+MatchOption = Annotated[
+    str,
+    Option(help="exact: expected ids are those of the corpus. document, prefix: the corpus holds chunks of them."),
+]
+DelimiterOption = Annotated[
+    str | None, Option(help="What stands between a document's id and its chunk's, for --match.", metavar="TEXT")
+]
+SliceOption = Annotated[
+    list[str] | None,
+    Option(
+        help="A field of the golden set: one row of figures for each of its values. May be repeated.", metavar="FIELD"
+    ),
+]
+ConfidenceOption = Annotated[
+    bool,
+    Option("--confidence", help="Let the bound of the 95 % interval decide requirements, not the point estimate."),
+]
+
+
+def check(
+    golden: GoldenArgument,
+    corpus: CorpusOption = None,
+    backends: BackendsOption = "lucene,csr",
+    k: DepthOption = 5,
+    require: RequireOption = None,
+    metrics: MeasuresOption = None,
+    match: MatchOption = "exact",
+    delimiter: DelimiterOption = None,
+    slice: SliceOption = None,  # noqa: A002 - the option's name
+    confidence: ConfidenceOption = False,
+    ties: TiesOption = "engine",
+    relevance: RelevanceOption = 1,
+    seed: SeedOption = 42,
+    threads: ThreadsOption = 1,
+    repeat: RepeatOption = 1,
+    timing: TimingOption = True,
+    jobs: JobsOption = 1,
+    isolation: IsolationOption = "process",
+    deadline_s: DeadlineOption = None,
+    memory_limit: MemoryLimitOption = None,
+    max_calls: MaxCallsOption = None,
+    resume: ResumeOption = "never",
+    out: OutOption = None,
+    overwrite: OverwriteOption = False,
+    format_name: FormatOption = "table",
+    cards: CardsOption = None,
+    no_text: NoTextOption = False,
+) -> None:
+    """Ask every retriever the questions of a golden set, and hold what it returns against what they expect.
+
+    Ends with 0 when every requirement is met, 1 when one is not, 3 when nothing could be judged.
+
+    Example: harness check golden.jsonl --corpus chunks.jsonl --backends chroma,lucene --k 5 --require 'Hit@5>=0.9'
+    """
+    given = locals() | {"keep_text": not no_text}
+    from harness.golden.check import run_check
+    from harness.golden.plan import plan_check
+    from harness.golden.request import CheckRequest
+    from harness.store import check_target
+
+    for name in ("corpus", "require", "metrics", "slice"):
+        given[name] = given[name] or ()
+    check_format(format_name)
+    plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
+    check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
+    with progress_display() as display:
+        checked = run_check(plan, display)
+    _finish(checked, out, format_name, overwrite=overwrite)
+
+
+def _finish(checked: Checked, out: Path | None, format_name: str, *, overwrite: bool) -> None:
+    """Print and store a result, and end with its code."""
+    from harness.reporting.check_render import render_check
+
+    report = checked.report
+    typer.echo(render_check(report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    place = out or _REPORTS / f"check-{report.golden.name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+    stored = checked.save(place, overwrite=overwrite, numbered=out is None)
+    typer.echo(f"report: {stored.folder}/report.json", err=True)
+    if report.verdict != "passed":
+        raise typer.Exit(ExitCode.FAILED if report.verdict == "failed" else ExitCode.UNAVAILABLE)

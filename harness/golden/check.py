@@ -1,0 +1,198 @@
+"""``harness.check``: a golden set held against retrievers, as one call. The command line is this call."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from harness import api
+from harness.cache import Cache
+from harness.environment import harness_state, machine, package_versions
+from harness.golden.checked import Checked
+from harness.golden.golden_set import GoldenSet
+from harness.golden.match import Expected, MatchRule
+from harness.golden.plan import CheckPlan, plan_check
+from harness.golden.request import CheckOptions, CheckRequest
+from harness.loaders import load_corpus
+from harness.loaders.prepared import content_digest
+from harness.protocols import Display
+from harness.reporting.progress import SilentDisplay
+from harness.results import check_schema as schema
+from harness.results.backend import backend_results
+from harness.results.check_requirements import Ideal, requirement_results
+from harness.results.check_subject import check_subject
+from harness.results.schema import HarnessInfo, MachineInfo
+from harness.results.subject import Subject, subject_of
+from harness.store import check_target
+from harness.types import Corpus, Dataset, Ids, Queries, Run
+
+__all__ = ["check", "run_check"]
+
+_EXAMPLES = 20
+
+
+def check(
+    golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]],
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    display: Display | None = None,
+    **options: Unpack[CheckOptions],
+) -> Checked:
+    """Ask every retriever the questions of a golden set, and hold what it returns against what they expect.
+
+    ``options`` are the fields of :class:`harness.golden.request.CheckRequest` (``corpus``, ``backends``, ``k``,
+    ``require``, ``match`` …). With ``out`` the result is stored there. ``Checked.report.verdict`` is ``passed``,
+    ``failed`` or ``invalid``; nothing is raised for the last two. Raises UsageError for wrong arguments and DataError
+    for a malformed golden set or corpus, before any engine starts.
+    """
+    plan = plan_check(CheckRequest(golden=golden, **options))
+    if out is not None:
+        check_target(Path(out), overwrite=overwrite)
+    checked = run_check(plan, display)
+    return checked if out is None else checked.save(out, overwrite=overwrite)
+
+
+def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
+    """Carry out a plan that :func:`plan_check` made; see :func:`check`."""
+    shown: Display = display if display is not None else SilentDisplay()
+    cache, runs, subjects = Cache(), dict[str, Run](), list[tuple[Subject, Expected]]()
+    with cache.intact():
+        corpora = {name: _corpus(plan, name, cache, shown) for name in plan.places}
+        expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
+        problems = [problem for name in corpora for problem in _missing_ids(plan, name, expected[name])]
+        if not problems:
+            queries = _queries(plan.golden)
+            for name, corpus in corpora.items():
+                dataset = Dataset(name, corpus, queries, None)
+                subjects += [(one, expected[name]) for one in _subjects(plan, dataset, expected[name], cache, shown)]
+    for subject, _ in subjects:
+        if subject.run is not None:
+            runs[subject.label] = subject.run
+    return Checked(_report(plan, corpora, subjects, problems), runs=runs)
+
+
+def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:
+    corpus = load_corpus(plan.places[name], cards=plan.request.cards, cache=cache, progress=display.section("load"))
+    display.done("load", f"{name}, {len(corpus):,} documents, {len(plan.golden):,} questions")
+    return corpus
+
+
+def _queries(golden: GoldenSet) -> Queries:
+    ids = Ids.of(question.id for question in golden)
+    texts = pa.chunked_array([pa.array([question.question for question in golden], type=pa.string())])
+    return Queries(ids, texts, content_digest(ids, texts))
+
+
+def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Subject]:
+    """Every backend of the plan on one corpus."""
+    backends, several = plan.plans[dataset.name], len(plan.plans) > 1
+    assessed = api.run_on(backends, dataset, cache, display, lambda run: expected.judgments(run, plan.rules.ties))
+    return [
+        subject_of(
+            one,
+            result,
+            dataset.name,
+            f"{result.label} on {dataset.name}" if several else result.label,
+            timed=backends.execution.timing,
+        )
+        for one, result in zip(assessed, backend_results(assessed, dataset, backends), strict=True)
+    ]
+
+
+def _missing_ids(plan: CheckPlan, corpus: str, expected: Expected) -> list[schema.PreflightProblem]:
+    """Expected ids that no document can meet: questions that nothing could answer rightly."""
+    missing = expected.missing
+    if not missing:
+        return []
+    rule = {
+        MatchRule.EXACT: "no document has the id",
+        MatchRule.DOCUMENT: f"no document is called so, or so before its last '{plan.match.delimiter}'",
+        MatchRule.PREFIX: f"no document is called so, or begins so before a '{plan.match.delimiter}'",
+    }[plan.match.rule]
+    fix = "correct the ids of the golden set, or give the corpus that it was made for"
+    if plan.match.rule is MatchRule.EXACT:
+        fix += "; where it names documents of which the corpus has chunks: --match document --delimiter '#'"
+    count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
+    return [
+        schema.PreflightProblem(
+            check="missing-ids",
+            subject=None,
+            corpus=corpus,
+            message=f"{count} not in the corpus '{corpus}': {rule}",
+            fix=fix,
+            examples=[
+                f"{plan.golden.source}, line {one.question.line}: question '{one.question.id}' expects "
+                f"'{one.expectation.id}'"
+                for one in missing[:_EXAMPLES]
+            ],
+        )
+    ]
+
+
+def _report(
+    plan: CheckPlan,
+    corpora: Mapping[str, Corpus],
+    subjects: Sequence[tuple[Subject, Expected]],
+    problems: Sequence[schema.PreflightProblem],
+) -> schema.CheckReport:
+    golden, rules = plan.golden, plan.rules
+    results = [check_subject(subject, golden, expected, rules) for subject, expected in subjects]
+    ideal = Ideal(golden, rules)
+    requirements = [found for subject, _ in subjects for found in requirement_results(subject, golden, ideal, rules)]
+    return schema.CheckReport(
+        schema=schema.CHECK_SCHEMA_VERSION,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        kind="check",
+        command=plan.command(),
+        harness=HarnessInfo(**asdict(harness_state())),
+        machine=MachineInfo(**asdict(machine())),
+        packages=package_versions(),
+        settings=plan.settings(),
+        golden=_golden_info(plan),
+        corpora=[_corpus_info(name, corpus) for name, corpus in corpora.items()],
+        subjects=results,
+        requirements=requirements,
+        preflight=list(problems),
+        verdict=_verdict(results, requirements, problems),
+        notes=list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes)),
+    )
+
+
+def _verdict(
+    subjects: Sequence[schema.CheckSubject],
+    requirements: Sequence[schema.RequirementResult],
+    problems: Sequence[schema.PreflightProblem],
+) -> schema.Verdict:
+    failed = any(subject.status == "failed" for subject in subjects)
+    if problems or failed or any(one.passed is None for one in requirements):
+        return "invalid"
+    return "passed" if all(one.passed for one in requirements) else "failed"
+
+
+def _golden_info(plan: CheckPlan) -> schema.GoldenInfo:
+    golden, relevance = plan.golden, plan.rules.relevance
+    expecting = {question.id for question in golden.expecting(relevance)}
+    return schema.GoldenInfo(
+        name=golden.name,
+        source=golden.source,
+        sha256=golden.sha256,
+        questions=len(golden),
+        expecting=len(expecting),
+        without_expectation=[question.id for question in golden if question.id not in expecting],
+        match=plan.match.rule.value,
+        delimiter=plan.match.delimiter or None,
+        relevance=relevance,
+        notes=list(golden.notes),
+    )
+
+
+def _corpus_info(name: str, corpus: Corpus) -> schema.CorpusInfo:
+    return schema.CorpusInfo(
+        name=name, documents=len(corpus), empty_documents=len(corpus.empty_rows), sha256=corpus.digest
+    )

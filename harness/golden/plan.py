@@ -1,0 +1,215 @@
+"""A request to check, resolved: the golden set, what is measured, and a plan for each corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import api
+from harness.errors import UsageError
+from harness.golden.golden_set import GoldenSet
+from harness.golden.match import Match
+from harness.golden.request import CheckRequest, default_metrics
+from harness.golden.requirements import (
+    LATENCIES,
+    Requirement,
+    measure_at_depth,
+    parse_requirements,
+    shown_name,
+)
+from harness.loaders import load_golden_of
+from harness.loaders.golden import golden_of_records
+from harness.metrics import Measure, is_mean
+from harness.metrics.parse import split_measures
+from harness.plan import Plan
+from harness.ranking import TieRule
+from harness.request import CompareRequest
+from harness.results.check_subject import Rules
+from harness.strict_toml import nearest
+
+__all__ = ["CheckPlan", "plan_check"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Everything that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place."""
+
+    request: CheckRequest
+    golden: GoldenSet
+    match: Match
+    rules: Rules
+    places: Mapping[str, str | Path]
+    plans: Mapping[str, Plan]
+
+    def command(self) -> list[str]:
+        """The command line that runs this check again."""
+        request, words = self.request, ["harness", "check", self.golden.source]
+        if isinstance(request.golden, str | Path):
+            words[2] = str(request.golden)
+        given = [request.corpus] if isinstance(request.corpus, str | Path) else request.corpus
+        words += [word for one in given for word in ("--corpus", str(one))]
+        words += ["--backends", ",".join(trial.label for plan in [*self.plans.values()][:1] for trial in plan.trials)]
+        for option, value in self.settings().items():
+            if option in ("backends", "corpora", "metrics") or value is None:
+                continue
+            name = f"--{option.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [name] if value else []
+            elif isinstance(value, list):
+                words += [word for one in value for word in (name, one)]
+            else:
+                words += [name, str(value)]
+        return words
+
+    def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
+        """The arguments as they were resolved, flat."""
+        request = self.request
+        return {
+            "corpora": [f"{name}={place}" for name, place in self.places.items()],
+            "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
+            "k": request.k,
+            "require": [requirement.text for requirement in self.rules.requirements],
+            "metrics": list(self.rules.measures),
+            "match": self.match.rule.value,
+            "delimiter": self.match.delimiter or None,
+            "slice": list(self.rules.slices),
+            "confidence": request.confidence,
+            "ties": request.ties,
+            "relevance": request.relevance,
+            "seed": request.seed,
+            "threads": request.threads,
+            "repeat": request.repeat,
+            "no_timing": not request.timing,
+            "jobs": request.jobs,
+            "isolation": request.isolation,
+            "deadline": request.deadline_s,
+            "memory_limit": request.memory_limit,
+            "max_calls": request.max_calls,
+            "resume": request.resume,
+            "cards": str(request.cards) if request.cards is not None else None,
+        }
+
+
+def plan_check(request: CheckRequest) -> CheckPlan:
+    """Read the golden set and resolve everything else, before any engine starts.
+
+    Raises UsageError for wrong arguments, DataError for a faulty golden set.
+    """
+    if request.k < 1:
+        raise UsageError(f"--k is {request.k}", fix="it must be at least 1")
+    match = Match.of(request.match, request.delimiter)
+    requirements = parse_requirements(_listed(request.require), request.k)
+    golden, place = _golden(request)
+    slices = _slices(request, requirements, golden)
+    places = _places(request, place)
+    measures = _measures(request, requirements)
+    plans = {
+        name: api.plan_of_backends(_compare_request(request, name, list(map(str, measures.values()))))
+        for name in places
+    }
+    _refuse_untimed(request, requirements)
+    rules = Rules(
+        k=request.k,
+        measures=measures,
+        requirements=requirements,
+        slices=slices,
+        ties=TieRule(request.ties),
+        relevance=request.relevance,
+        confidence=request.confidence,
+        seed=request.seed,
+        keep_text=request.keep_text,
+    )
+    return CheckPlan(request, golden, match, rules, places, plans)
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | None]:
+    """The golden set, and the dataset that it came with, if any."""
+    if isinstance(request.golden, GoldenSet):
+        return request.golden, None
+    if not isinstance(request.golden, str | Path):
+        return golden_of_records(request.golden), None
+    golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
+    return golden, request.golden if of_dataset else None
+
+
+def _places(request: CheckRequest, own: str | Path | None) -> dict[str, str | Path]:
+    """Name -> place of every corpus; names are those given, else the last part of the place."""
+    given = [request.corpus] if isinstance(request.corpus, str | Path) else list(request.corpus)
+    if not given and own is None:
+        raise UsageError("no corpus was given", fix="name the file or folder of the documents: --corpus chunks.jsonl")
+    places: dict[str, str | Path] = {}
+    for one in given or [own or ""]:
+        name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
+        if not equals:
+            name, place = Path(one).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".zip"), one
+        if name in places:
+            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
+        places[name] = place
+    return places
+
+
+def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Measure]:
+    """Shown name -> measure: those of the tables, then what only requirements ask for; each measure once."""
+    texts = split_measures(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
+    found: dict[Measure, str] = {}
+    for text in texts or default_metrics(request.k):
+        measure = measure_at_depth(text, request.k)
+        if not is_mean(measure):
+            raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
+        found.setdefault(measure, shown_name(text, measure))
+    for requirement in requirements:
+        if isinstance(requirement.quantity, Measure):
+            found.setdefault(requirement.quantity, requirement.name)
+    return {name: measure for measure, name in found.items()}
+
+
+def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
+    """The fields to slice by: those asked for, and those of requirements. All must occur."""
+    fields = list(dict.fromkeys(_listed(request.slice)))
+    fields += [one.slice.field for one in requirements if one.slice is not None and one.slice.field not in fields]
+    for name in fields:
+        if name not in golden.fields:
+            known = ", ".join(golden.fields) or "none"
+            raise UsageError(
+                f"no question has the field '{name}'{nearest(name, golden.fields)}", fix=f"{golden.source} has: {known}"
+            )
+    for one in requirements:
+        if one.slice is not None and one.slice.value not in (values := golden.values(one.slice.field)):
+            what = f"no question has {one.slice}{nearest(one.slice.value, values)}"
+            raise UsageError(what, fix=f"'{one.slice.field}' is one of: {', '.join(values[:20])}")
+    return tuple(dict.fromkeys(fields))
+
+
+def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) -> None:
+    late = [one.text for one in requirements if one.quantity in LATENCIES]
+    if late and not request.timing:
+        raise UsageError(
+            f"the requirement '{late[0]}' with --no-timing: no times are taken", fix="leave one of them out"
+        )
+
+
+def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]) -> CompareRequest:
+    return CompareRequest(
+        backends=request.backends,
+        dataset=corpus,
+        k=request.k,
+        metrics=measures,
+        ties=request.ties,
+        relevance=request.relevance,
+        seed=request.seed,
+        threads=request.threads,
+        repeat=request.repeat,
+        timing=request.timing,
+        jobs=request.jobs,
+        isolation=request.isolation,
+        deadline_s=request.deadline_s,
+        memory_limit=request.memory_limit,
+        max_calls=request.max_calls,
+        resume=request.resume,
+        cards=request.cards,
+    )

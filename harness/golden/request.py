@@ -1,0 +1,84 @@
+"""The arguments of a check, as they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from harness.execution_options import Isolation
+from harness.golden.match import MatchRule
+from harness.ranking import TieRule
+
+if TYPE_CHECKING:
+    from harness.golden.golden_set import GoldenSet
+
+__all__ = ["CheckOptions", "CheckRequest", "default_metrics"]
+
+
+def default_metrics(k: int) -> tuple[str, ...]:
+    """What is measured when nothing else is said."""
+    return (f"Hit@{k}", f"MRR@{k}", f"Recall@{k}", f"nDCG@{k}")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """The arguments of ``harness check``, as given. See ``docs/reference/cli.md`` for each.
+
+    ``golden`` is a file, a dataset's name or folder, or in Python a golden set itself or the objects of its lines.
+    ``corpus`` is one place or several, each perhaps as ``name=place``; a golden set of a dataset brings its own.
+    """
+
+    golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]]
+    corpus: str | Path | Sequence[str | Path] = ()
+    backends: str | Sequence[str] = "lucene,csr"
+    k: int = 5
+    require: str | Sequence[str] = ()
+    metrics: str | Sequence[str] = ()
+    match: str = MatchRule.EXACT.value
+    delimiter: str | None = None
+    slice: str | Sequence[str] = ()
+    confidence: bool = False
+    ties: str = TieRule.ENGINE.value
+    relevance: int = 1
+    seed: int = 42
+    threads: int = 1
+    repeat: int = 1
+    timing: bool = True
+    jobs: int = 1
+    isolation: str = Isolation.PROCESS.value
+    deadline_s: float | None = None
+    memory_limit: int | str | None = None
+    max_calls: int | None = None
+    resume: str = "never"
+    cards: Path | None = None
+    keep_text: bool = True
+
+
+class CheckOptions(TypedDict, total=False):
+    """The optional fields of :class:`CheckRequest`, for callers in Python."""
+
+    corpus: str | Path | Sequence[str | Path]
+    backends: str | Sequence[str]
+    k: int
+    require: str | Sequence[str]
+    metrics: str | Sequence[str]
+    match: str
+    delimiter: str | None
+    slice: str | Sequence[str]
+    confidence: bool
+    ties: str
+    relevance: int
+    seed: int
+    threads: int
+    repeat: int
+    timing: bool
+    jobs: int
+    isolation: str
+    deadline_s: float | None
+    memory_limit: int | str | None
+    max_calls: int | None
+    resume: str
+    cards: Path | None
+    keep_text: bool

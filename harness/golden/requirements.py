@@ -1,0 +1,226 @@
+"""Requirements: what a user asks of a figure, written as ``Hit@5>=0.9``.
+
+A requirement is ``[FIELD=VALUE: ] QUANTITY OPERATOR NUMBER``. The quantity is any measure (``Hit@5``, ``MRR@5``,
+``nDCG@10``), a latency (``p50_ms``, ``p90_ms``, ``p95_ms``, ``p99_ms``, ``mean_ms``) or ``parity``, the share of
+queries whose ranking is the exact one up to ties. The operator is ``>=``, ``>``, ``<=`` or ``<``; the number may be a
+percentage.
+Before the colon stands the slice that it is for: ``lang=de: Hit@5>=0.8``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.errors import UnknownNameError, UsageError
+from harness.metrics import Measure, is_mean, parse_measure
+from harness.metrics.table import KINDS
+from harness.types import Float64Array
+
+__all__ = [
+    "LATENCIES",
+    "PARITY",
+    "Judgement",
+    "Requirement",
+    "Sample",
+    "SliceOf",
+    "judge",
+    "measure_at_depth",
+    "parse_requirement",
+    "parse_requirements",
+]
+
+PARITY = "parity"
+LATENCIES = {"p50_ms": 50, "p90_ms": 90, "p95_ms": 95, "p99_ms": 99, "mean_ms": None}
+"""Name -> percentile, None for the mean."""
+_SHAPE = re.compile(r"(?:(?P<slice>[^:]*=.*):)?(?P<quantity>[^:]*?)(?P<operator>>=|<=|>|<)(?P<bound>[^:<>=]*)")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_EXAMPLE = "write it like Hit@5>=0.9, p95_ms<=50, parity>=1 or lang=de: MRR@5>=0.7"
+_SAME = 1e-12
+"""Relative difference below which a figure equals its bound: means of decimal fractions are off by some 1e-16."""
+
+
+class SliceOf(NamedTuple):
+    """The questions whose field has this value."""
+
+    field: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.field}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement as parsed. ``quantity`` is a measure, a name of ``LATENCIES``, or ``PARITY``."""
+
+    text: str
+    quantity: Measure | str
+    name: str
+    operator: str
+    bound: float
+    slice: SliceOf | None = None
+
+    @property
+    def at_least(self) -> bool:
+        """True where more is better: ``>=`` and ``>``."""
+        return self.operator.startswith(">")
+
+    def met_by(self, value: float) -> bool:
+        """Whether a figure meets it; one that equals the bound but for rounding is taken as equal."""
+        if math.isclose(value, self.bound, rel_tol=_SAME, abs_tol=_SAME):
+            return len(self.operator) == 2
+        return value > self.bound if self.at_least else value < self.bound
+
+
+def parse_requirement(text: str, k: int) -> Requirement:
+    """One requirement; a measure without a cutoff gets the depth ``k`` of the search.
+
+    Raises UsageError for what is malformed, for a cutoff beyond ``k``, and for a measure that is no mean;
+    UnknownNameError for an unknown measure.
+    """
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"the requirement '{text}' is malformed", fix=_EXAMPLE)
+    name = found["quantity"].strip()
+    bound = _bound(found["bound"].strip(), text)
+    of_slice = _slice(found["slice"], text)
+    quantity: Measure | str = name
+    if name != PARITY and name not in LATENCIES:
+        quantity = measure_at_depth(name, k)
+        if not is_mean(quantity):
+            raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
+        name = shown_name(name, quantity)
+    return Requirement(
+        _canonical(of_slice, name, found["operator"], bound), quantity, name, found["operator"], bound, of_slice
+    )
+
+
+def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:
+    """All requirements, each once; raises UsageError that names every mistake."""
+    found: dict[str, Requirement] = {}
+    mistakes: list[UsageError] = []
+    for text in texts:
+        try:
+            requirement = parse_requirement(text, k)
+            found[requirement.text] = requirement
+        except UsageError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(map(str, mistakes)))
+    return tuple(found.values())
+
+
+def measure_at_depth(name: str, k: int) -> Measure:
+    """A measure with its cutoff: ``MRR`` of ``k`` hits is ``RR@k``. Raises UsageError for a cutoff beyond ``k``."""
+    try:
+        measure = parse_measure(name)
+    except UnknownNameError:
+        raise
+    except UsageError as error:
+        try:
+            measure = parse_measure(f"{name}@{k}")
+        except UsageError:
+            raise error from None
+    if isinstance(measure.cutoff, int) and measure.cutoff > k:
+        raise UsageError(
+            f"{name} looks at {measure.cutoff} hits, but only {k} are asked for", fix=f"--k {measure.cutoff}"
+        )
+    if measure.cutoff is None and KINDS[measure.name].cutoff == "optional":
+        measure = Measure(measure.name, k, measure.parameters)
+    return measure
+
+
+def shown_name(written: str, measure: Measure) -> str:
+    """The name of a measure as its user writes it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
+    first = re.match(r"[^@(\s]+", written)
+    names = (measure.name, *KINDS[measure.name].aliases)
+    folded = {name.lower(): name for name in reversed(names)}  # the canonical spelling wins
+    name = folded.get(first[0].lower()) if first is not None else None
+    return str(measure).replace(measure.name, name, 1) if name is not None else str(measure)
+
+
+def _bound(text: str, whole: str) -> float:
+    if not _NUMBER.fullmatch(text.removesuffix("%").strip()):
+        raise UsageError(f"the requirement '{whole}': '{text}' is no number", fix=_EXAMPLE)
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+
+def _slice(text: str | None, whole: str) -> SliceOf | None:
+    if text is None:
+        return None
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not name or not value:
+        raise UsageError(f"the requirement '{whole}': '{text}' is no slice", fix=_EXAMPLE)
+    return SliceOf(name, value)
+
+
+def _canonical(of_slice: SliceOf | None, name: str, operator: str, bound: float) -> str:
+    return f"{f'{of_slice}: ' if of_slice is not None else ''}{name}{operator}{bound:g}"
+
+
+class Sample(NamedTuple):
+    """What a figure is taken over: one value a query, and the best and worst that each of them could have been.
+
+    All float64 (n,). ``statistic`` makes the figure of them.
+    """
+
+    values: Float64Array
+    best: Float64Array
+    worst: Float64Array
+    statistic: Callable[[Float64Array], float]
+
+
+class Judgement(NamedTuple):
+    """A requirement held against a figure.
+
+    ``flips`` is the least number of queries that would have to change for the verdict to be another, each to the best
+    or the worst value that it could have; None where even all of them would not change it. ``n`` counts the values.
+    """
+
+    value: float
+    decided_by: float
+    passed: bool
+    flips: int | None
+    n: int
+
+
+def judge(requirement: Requirement, sample: Sample, decide: Callable[[Float64Array], float] | None = None) -> Judgement:
+    """Hold a requirement against a sample of at least one value.
+
+    ``decide`` makes the figure that decides (a confidence bound); by default it is the point estimate. Queries change
+    in the order in which they move the figure most, so that for a mean the count is exact.
+    """
+    decide = decide or sample.statistic
+    value, deciding = sample.statistic(sample.values), decide(sample.values)
+    passed = requirement.met_by(deciding)
+    better = (
+        passed != requirement.at_least
+    )  # towards higher values: of a floor that is missed, or a ceiling that is met
+    towards = np.maximum(sample.best, sample.worst) if better else np.minimum(sample.best, sample.worst)
+    order = np.lexsort((sample.values if better else -sample.values, -np.abs(towards - sample.values)))
+
+    def flipped(count: int) -> bool:
+        changed = sample.values.copy()
+        changed[order[:count]] = towards[order[:count]]
+        return requirement.met_by(decide(changed)) != passed
+
+    return Judgement(value, deciding, passed, _least(flipped, len(order)), len(order))
+
+
+def _least(holds: Callable[[int], bool], most: int) -> int | None:
+    """The least number from 1 to ``most`` for which a monotone condition holds, None for none."""
+    if not holds(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

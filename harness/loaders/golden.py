@@ -1,0 +1,236 @@
+"""Golden sets on disk: JSON Lines, or CSV with a header; plain or gzip.
+
+A line is one question::
+
+    {"id": "q1", "question": "How long is the warranty?", "expected_relevant_doc_ids": ["faq-12", "faq-13"]}
+
+``query`` stands for ``question``, and ``expected`` or ``relevant_doc_ids`` for ``expected_relevant_doc_ids``. Expected
+ids are a list, one id, or ``{id: grade}``; an empty list says that nothing answers the question. All other fields are
+kept for slices. In CSV (``.csv``, ``.tsv``) an empty cell is an empty list, several ids stand between ``;`` or ``|``,
+and a cell that begins with ``[`` or ``{`` is JSON. A line without an id gets ``line-`` and its number.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.loaders.jsonl import explain_malformed, shown
+from harness.loaders.problems import BAD_ID, BAD_ID_IS, Problems
+from harness.loaders.source import Source, read_lines
+from harness.strict_toml import nearest
+
+__all__ = ["golden_of_records", "load_golden", "read_golden"]
+
+_IDS = ("id", "_id", "query_id", "qid")
+_QUESTIONS = ("question", "query")
+_EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_SEPARATORS = re.compile(r"[;|]")
+_LIMIT = 2**31
+
+
+class _Record(NamedTuple):
+    """One line's number and its fields as the file has them."""
+
+    line: int
+    values: Mapping[str, Any]
+
+
+def load_golden(path: str | Path) -> GoldenSet:
+    """Read a golden set from a file.
+
+    Raises DataError with every problem of the file and its line: no UTF-8, malformed JSON, missing, misspelt or
+    contradicting fields, duplicate ids, empty questions, ids expected twice, grades that are no whole numbers of 0 or
+    more; and for a file without any question, or in which no question expects anything.
+    """
+    place = Path(path).expanduser()
+    return read_golden(Source(place.parent), place.name)
+
+
+def read_golden(source: Source, member: str) -> GoldenSet:
+    """The golden set in a member of a folder or archive; errors as in :func:`load_golden`."""
+    problems, notes = Problems(source.label(member)), list[str]()
+    plain = Path(member.removesuffix(".gz"))
+    with source.open(member) as stream:
+        lines = [(line.number, line.content) for line in read_lines(stream, problems, notes)]
+    separator = _TABLES.get(plain.suffix.lower())
+    records = _objects(lines, problems) if separator is None else _rows(lines, separator, problems)
+    questions = _questions(records, problems)
+    problems.raise_if_any()
+    return GoldenSet(plain.stem, source.label(member), questions, source.digest(member), tuple(notes))
+
+
+def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden set") -> GoldenSet:
+    """A golden set from objects as a file's lines hold them, numbered from 1; errors as in :func:`load_golden`."""
+    import hashlib
+
+    problems = Problems(name)
+    questions = _questions((_Record(number, values) for number, values in enumerate(records, 1)), problems)
+    problems.raise_if_any()
+    content = orjson.dumps([dict(values) for values in records], option=orjson.OPT_SORT_KEYS)
+    return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest())
+
+
+def _objects(lines: Sequence[tuple[int, bytes]], problems: Problems) -> Iterator[_Record]:
+    for number, content in lines:
+        try:
+            values = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            problems.add(number, explain_malformed(content, error))
+            continue
+        if isinstance(values, dict):
+            yield _Record(number, values)
+        else:
+            problems.add(number, f"a JSON object is expected, not {shown(values)}")
+
+
+def _rows(lines: Sequence[tuple[int, bytes]], separator: str, problems: Problems) -> Iterator[_Record]:
+    """The rows of a table. A quoted cell may go over several lines; a row is named by its first."""
+    try:
+        texts = [content.decode("utf-8") for _, content in lines]
+    except UnicodeDecodeError:
+        for number, content in lines:
+            try:
+                content.decode("utf-8")
+            except UnicodeDecodeError as error:
+                problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
+        return
+    reader = csv.reader(io.StringIO("".join(texts), newline=""), delimiter=separator, strict=True)
+    header: list[str] | None = None
+    first = 0
+    try:
+        for cells in reader:
+            number, first = lines[first][0], reader.line_num
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                for name in sorted({name for name in header if header.count(name) > 1 or not name}):
+                    problems.add(number, f"the header has the column '{name}' {header.count(name)} times, or unnamed")
+            elif len(cells) != len(header):
+                problems.add(number, f"{len(cells)} cells, but the header has {len(header)}")
+            else:
+                yield _Record(number, _cells(number, dict(zip(header, cells, strict=True)), problems))
+    except csv.Error as error:
+        problems.add(lines[min(first, len(lines) - 1)][0], f"malformed CSV: {error}")
+
+
+def _cells(number: int, cells: dict[str, str], problems: Problems) -> dict[str, Any]:
+    """A row's values: expected ids as lists, an empty id as none."""
+    values: dict[str, Any] = dict(cells)
+    for name in _EXPECTED:
+        if name in cells:
+            values[name] = _listed(number, name, cells[name].strip(), problems)
+    return {name: value for name, value in values.items() if name not in _IDS or value.strip()}
+
+
+def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # noqa: ANN401 - checked with JSON's values
+    if not cell.startswith(("[", "{")):
+        return [part.strip() for part in _SEPARATORS.split(cell)] if cell else []
+    try:
+        return orjson.loads(cell)
+    except orjson.JSONDecodeError as error:
+        problems.add(number, f"'{name}' is malformed JSON: {error.msg} in column {error.colno}")
+        return []
+
+
+def _questions(records: Iterator[_Record], problems: Problems) -> tuple[GoldenQuestion, ...]:
+    found: dict[str, GoldenQuestion] = {}
+    for record in records:
+        question = _question(record, problems)
+        if question is None:
+            continue
+        if question.id in found:
+            problems.add(record.line, f"duplicate id '{question.id}', first on line {found[question.id].line}")
+        else:
+            found[question.id] = question
+    if not found and not problems.count:
+        problems.add(None, "the file holds no questions")
+    elif not problems.count and not any(question.expected for question in found.values()):
+        problems.add(None, f"no question expects anything: '{_EXPECTED[0]}' is empty everywhere")
+    return tuple(found.values())
+
+
+def _question(record: _Record, problems: Problems) -> GoldenQuestion | None:
+    before = problems.count
+    named = {
+        what: _one_of(record, names, what, problems)
+        for what, names in (("id", _IDS), ("question", _QUESTIONS), ("expected", _EXPECTED))
+    }
+    question_id = _id(record, named["id"], problems)
+    text = record.values.get(named["question"] or "")
+    if named["question"] is not None and (not isinstance(text, str) or not text.strip()):
+        problems.add(record.line, f"'{named['question']}' is {shown(text)}, expected a question")
+    expected = _expected(record, named["expected"], problems) if named["expected"] is not None else ()
+    if problems.count > before:
+        return None
+    fields = {name: _texts(value) for name, value in record.values.items() if name not in named.values()}
+    return GoldenQuestion(question_id, str(text), expected, fields, record.line)
+
+
+def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
+    """The one field of a line that has one of ``names``; None for none of them, which only an id may be."""
+    there = [name for name in names if name in record.values]
+    if len(there) > 1:
+        problems.add(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
+    if not there and what != "id":
+        near = next(filter(None, (nearest(name, names) for name in record.values)), "")
+        empty = "; write [] for a question that nothing answers" if what == "expected" else ""
+        known = ", ".join(record.values) or "none"
+        problems.add(record.line, f"the field '{names[0]}' is missing (there are: {known}){near}{empty}")
+    return there[0] if there else None
+
+
+def _id(record: _Record, name: str | None, problems: Problems) -> str:
+    if name is None:
+        return f"line-{record.line}"
+    found = _as_id(record.values[name])
+    if found is None:
+        problems.add(record.line, f"'{name}' is {shown(record.values[name])}, expected a string or an integer")
+    elif re.search(BAD_ID, found):
+        problems.add(record.line, f"the id {found!r} {BAD_ID_IS}")
+    return found or ""
+
+
+def _as_id(value: object) -> str | None:
+    """An id as a string; integers are accepted, and what is neither is None."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _expected(record: _Record, name: str, problems: Problems) -> tuple[Expectation, ...]:
+    value = record.values[name]
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        value = [value]
+    if not isinstance(value, list | tuple | dict | None):
+        problems.add(record.line, f"'{name}' is {shown(value)}, expected a list of ids, or {{id: grade}}")
+        return ()
+    grades = value if isinstance(value, dict) else {}
+    found: dict[str, Expectation] = {}
+    for one in value or ():
+        expected, grade = _as_id(one), grades.get(one, 1)
+        if expected is None or re.search(BAD_ID, expected):
+            problems.add(record.line, f"'{name}' holds {shown(one)}, expected an id")
+        elif expected in found:
+            problems.add(record.line, f"'{name}' holds '{expected}' twice")
+        elif not isinstance(grade, int) or isinstance(grade, bool) or not 0 <= grade < _LIMIT:
+            problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
+        else:
+            found[expected] = Expectation(expected, grade)
+    return tuple(found.values())
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The values of a field by which results can be sliced; none for null."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, list | tuple):
+        return tuple(dict.fromkeys(text for one in value for text in _texts(one)))
+    return (value if isinstance(value, str) else orjson.dumps(value).decode(),)

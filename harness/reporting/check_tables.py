@@ -1,0 +1,196 @@
+"""The report of a check as a few plain tables of text, which every textual format prints."""
+
+from __future__ import annotations
+
+from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
+from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, QuestionResult, RequirementResult
+
+__all__ = ["check_header", "check_notes", "check_tables", "missed_lines"]
+
+_INTERVAL = "95 % interval"
+_SHOWN = 5
+_LOG_LINES = 5
+_OUTCOMES = {True: "passed", False: "FAILED", None: "invalid"}
+
+
+def check_header(report: CheckReport) -> str:
+    """One line: the verdict, on what, how much and under which rules."""
+    golden, settings = report.golden, report.settings
+    matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
+    parts = [
+        f"{report.verdict.upper()}: {golden.name}",
+        f"{golden.questions:,} questions, {golden.expecting:,} with an expected document",
+        *(f"{corpus.name}: {corpus.documents:,} documents" for corpus in report.corpora),
+        matched,
+        f"k={settings['k']}",
+        f"ties={settings['ties']}",
+    ]
+    return " · ".join(parts)
+
+
+def check_tables(report: CheckReport) -> list[Table]:
+    """Requirements, metrics, slices and speed; those without rows are left out."""
+    made = [_requirements(report), _metrics(report), *_slices(report), _speed(report)]
+    return [table for table in made if table.rows]
+
+
+def check_notes(report: CheckReport) -> list[str]:
+    """Preflight problems, failures, what was left out, and the questions that missed, one line each."""
+    lines = []
+    for problem in report.preflight:
+        lines += [f"invalid: {problem.message}", *(f"    {example}" for example in problem.examples)]
+        lines.append(f"  {problem.fix}")
+    for subject in report.subjects:
+        if subject.error is not None:
+            lines.append(f"{subject.label} failed: {subject.error.message}")
+            lines += [f"    {line}" for line in subject.error.log[-_LOG_LINES:]]
+    for one in report.requirements:
+        lines += _on_requirement(one, report)
+    without = report.golden.without_expectation
+    if without:
+        named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
+        lines.append(f"{_counted(len(without))} nothing, and no mean counts them: {named}")
+    shared: dict[str, list[str]] = {}
+    for subject in report.subjects:
+        for note in subject.notes:
+            shared.setdefault(note, []).append(subject.label)
+    lines += [f"{', '.join(labels)}: {note}" for note, labels in shared.items()]
+    return [*lines, *report.golden.notes, *report.notes]
+
+
+def _counted(count: int) -> str:
+    return "1 question expects" if count == 1 else f"{count:,} questions expect"
+
+
+def _on_requirement(one: RequirementResult, report: CheckReport) -> list[str]:
+    """Why a requirement is not met, and the questions behind it."""
+    where = f"{one.text} ({one.subject})"
+    if one.passed is None:
+        return [f"{where} could not be judged: {one.reason}"]
+    if one.passed:
+        return []
+    lines = [f"{where} failed: {_verdict_in_words(one)}"]
+    subject = next(subject for subject in report.subjects if subject.label == one.subject)
+    return [*lines, *(f"    {line}" for line in missed_lines(subject, one, _SHOWN))]
+
+
+def _verdict_in_words(one: RequirementResult) -> str:
+    text = f"it is {_number(one.value, one)}{_brackets(one)} over {one.n:,}"
+    if one.decided_by != "estimate":
+        text += ", and a bound of the interval decides"
+    if one.best_possible is not None and one.flips is None:
+        return f"{text}; a perfect retriever would reach {one.best_possible:.4f}, so nothing can meet it"
+    unit = "sample" if one.best_possible is None else "question"
+    return f"{text}; {one.flips} {unit}{'' if one.flips == 1 else 's'} would have to change for it to pass"
+
+
+def missed_lines(subject: CheckSubject, one: RequirementResult, most: int) -> list[str]:
+    """The questions that a failed requirement is about, worst first: what each expected, and what was found."""
+    by_id = {question.id: question for question in subject.questions}
+    lines = [_missed(by_id[name]) for name in one.missed[:most]]
+    if len(one.missed) > most:
+        lines.append(f"… and {len(one.missed) - most:,} more, in report.json")
+    return lines
+
+
+def _missed(question: QuestionResult) -> str:
+    expected = ", ".join(
+        f"{one.id} ({'not found' if one.rank is None else f'rank {one.rank}'})" for one in question.expected
+    )
+    text = f" {question.question!r}" if question.question is not None else ""
+    return f"{question.id}{text}: expected {expected}; found {', '.join(question.top) or 'nothing'}"
+
+
+def _requirements(report: CheckReport) -> Table:
+    columns = ("requirement", "subject", "verdict", "value", _INTERVAL, "range of ties", "n", "would flip")
+    rows = []
+    for one in report.requirements:
+        flips = NOT_APPLICABLE if one.flips is None else f"{one.flips:,}"
+        rows.append(
+            (
+                one.text,
+                one.subject,
+                _OUTCOMES[one.passed],
+                _number(one.value, one),
+                _pair(one.ci_low, one.ci_high, one),
+                _pair(one.min, one.max, one),
+                f"{one.n:,}",
+                flips,
+            )
+        )
+    return Table("Requirements", columns, tuple(rows))
+
+
+def _number(value: float | None, one: RequirementResult) -> str:
+    return figure(value, ",.3f" if one.quantity.endswith("_ms") else ".4f")
+
+
+def _pair(low: float | None, high: float | None, one: RequirementResult) -> str:
+    if low is None or high is None:
+        return NOT_APPLICABLE
+    return f"[{_number(low, one)}, {_number(high, one)}]"
+
+
+def _brackets(one: RequirementResult) -> str:
+    found = [f"95 % interval {_pair(one.ci_low, one.ci_high, one)}"] if one.ci_low is not None else []
+    if one.min is not None and one.max is not None and f"{one.min:.4f}" != f"{one.max:.4f}":
+        found.append(f"ties leave {_pair(one.min, one.max, one)}")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _metrics(report: CheckReport) -> Table:
+    names = list(next((subject.metrics for subject in report.subjects if subject.metrics), {}))
+    rows = []
+    for subject in report.subjects:
+        cells = _metric_cells(subject.metrics, names, FAILED if subject.status == "failed" else NOT_APPLICABLE)
+        rows.append((subject.label, *cells))
+    return Table("Metrics", ("subject", *_metric_columns(names)), tuple(rows) if names else ())
+
+
+def _metric_columns(names: list[str]) -> list[str]:
+    return [*names[:1], *([_INTERVAL] if names else []), *names[1:]]
+
+
+def _metric_cells(metrics: dict[str, CheckMetric], names: list[str], absent: str) -> list[str]:
+    cells = [_metric(metrics[name]) if name in metrics else absent for name in names]
+    first = metrics.get(names[0]) if names else None
+    interval = NOT_APPLICABLE
+    if first is not None and first.ci_low is not None and first.ci_high is not None:
+        interval = f"[{first.ci_low:.3f}, {first.ci_high:.3f}]"
+    return [*cells[:1], interval, *cells[1:]]
+
+
+def _metric(value: CheckMetric) -> str:
+    if value.min is None or value.max is None or f"{value.min:.4f}" == f"{value.max:.4f}":
+        return f"{value.mean:.4f}"
+    return f"{value.mean:.4f} [{value.min:.4f}–{value.max:.4f}]"
+
+
+def _slices(report: CheckReport) -> list[Table]:
+    """A table per field: one row a value and subject."""
+    fields = dict.fromkeys(one.field for subject in report.subjects for one in subject.slices)
+    return [_slice(report, field) for field in fields]
+
+
+def _slice(report: CheckReport, field: str) -> Table:
+    names = list(next((subject.metrics for subject in report.subjects if subject.metrics), {}))
+    rows = []
+    for subject in report.subjects:
+        for one in subject.slices:
+            if one.field == field:
+                n = next((value.n for value in one.metrics.values()), 0)
+                cells = _metric_cells(one.metrics, names, NOT_APPLICABLE)
+                rows.append((one.value, subject.label, f"{n:,}", *cells))
+    return Table(f"By {field}", (field, "subject", "n", *_metric_columns(names)), tuple(rows))
+
+
+def _speed(report: CheckReport) -> Table:
+    rows = []
+    for subject in report.subjects:
+        times, parity = subject.milliseconds, subject.parity
+        if times is None and parity is None:
+            continue
+        cells = [milliseconds(getattr(times, name, None)) for name in ("p50", "p95", "p99")]
+        exact = f"{parity.tie_equivalent:,} of {parity.queries:,}" if parity is not None else NOT_APPLICABLE
+        rows.append((subject.label, *cells, f"{times.n:,}" if times is not None else NOT_APPLICABLE, exact))
+    return Table("Speed and parity", ("subject", "p50 ms", "p95 ms", "p99 ms", "n", "exact up to ties"), tuple(rows))
