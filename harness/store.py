@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import orjson
 import pyarrow as pa
@@ -40,6 +40,7 @@ __all__ = [
     "file_name",
     "holds_white_space",
     "read_agreement",
+    "read_any_report",
     "read_check_report",
     "read_per_query",
     "read_report",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 Stored = TypeVar("Stored", Report, CheckReport)
+_NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
+"""Who wrote a report -> the newest schema of it."""
 
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
@@ -179,32 +182,53 @@ def read_report(folder: Path) -> Report:
 
     Raises ResultError when it is missing, malformed, or of a newer schema.
     """
-    return _read(folder, Report, SCHEMA_VERSION)
+    return _validated(_content(folder), Report)
 
 
 def read_check_report(folder: Path) -> CheckReport:
     """Read ``report.json`` of a check; errors as in :func:`read_report`."""
-    return _read(folder, CheckReport, CHECK_SCHEMA_VERSION)
+    return _validated(_content(folder), CheckReport)
 
 
-def _read(folder: Path, model: type[Stored], newest: int) -> Stored:
+def read_any_report(folder: Path) -> Report | CheckReport:
+    """Read ``report.json`` of whatever wrote it; errors as in :func:`read_report`."""
+    content = _content(folder)
+    return _validated(content, CheckReport) if content.kind == "check" else _validated(content, Report)
+
+
+class _Content(NamedTuple):
+    """What a ``report.json`` holds, before anything of it is believed."""
+
+    path: Path
+    kind: str
+    values: dict[str, Any]
+
+
+def _content(folder: Path) -> _Content:
     path = folder / REPORT_NAME if folder.is_dir() else folder
     try:
         content = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise ResultError(f"no result at '{folder}'", fix="give the folder that `harness compare` wrote") from error
+        raise ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote") from error
     except orjson.JSONDecodeError as error:
         raise ResultError(f"'{path}' is not JSON: {error}") from error
-    version = content.get("schema") if isinstance(content, dict) else None
-    if not isinstance(version, int):
+    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
         raise ResultError(f"'{path}' is not a report of harness: it names no schema")
+    return _Content(path, str(content.get("kind")), content)
+
+
+def _validated(content: _Content, model: type[Stored]) -> Stored:
+    path, kinds = content.path, get_args(model.model_fields["kind"].annotation)
+    if content.kind in _NEWEST and content.kind not in kinds:
+        raise ResultError(f"'{path}' was written by `harness {content.kind}`, expected one of `harness {kinds[0]}`")
+    version, newest = content.values["schema"], _NEWEST[kinds[0]]
     if version > newest:
         raise ResultError(
             f"'{path}' has schema {version}, this harness reads up to {newest}",
             fix="pip install --upgrade retrieval-harness",
         )
     try:
-        return model.model_validate(content)
+        return model.model_validate(content.values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +31,7 @@ from harness.cli.compare_options import (
     TiesOption,
     TimingOption,
 )
-from harness.cli.output import FormatOption, check_format, progress_display
+from harness.cli.output import FormatOption, check_format, progress_display, write_report
 
 if TYPE_CHECKING:
     from harness.golden.checked import Checked
@@ -142,10 +141,8 @@ def check(
 
 def _finish(checked: Checked, out: Path | None, format_name: str, *, overwrite: bool) -> None:
     """Print and store a result, and end with its code."""
-    from harness.reporting.check_render import render_check
-
     report = checked.report
-    typer.echo(render_check(report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    write_report(report, format_name)
     place = out or _REPORTS / f"check-{report.golden.name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
     stored = checked.save(place, overwrite=overwrite, numbered=out is None)
     typer.echo(f"report: {stored.folder}/report.json", err=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.execution.resume.stored import LookUp
     from harness.plan import Plan
     from harness.reporting.progress import ProgressDisplay
+    from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
 
 __all__ = ["FormatOption", "check_format", "describe_plan", "progress_display", "write_report"]
@@ -22,11 +23,18 @@ __all__ = ["FormatOption", "check_format", "describe_plan", "progress_display", 
 FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
 
-def write_report(report: Report, format_name: str) -> None:
+def write_report(report: Report | CheckReport, format_name: str) -> None:
     """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
+    from harness.reporting.check_render import render_check
     from harness.reporting.render import render
+    from harness.results.check_schema import CheckReport
 
-    typer.echo(render(report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    terminal = sys.stdout.isatty()
+    if isinstance(report, CheckReport):
+        text = render_check(report, format_name, terminal=terminal)
+    else:
+        text = render(report, format_name, terminal=terminal)
+    typer.echo(text, nl=False)
 
 
 def check_format(format_name: str) -> None:

@@ -1,4 +1,4 @@
-"""``harness report``: print a stored comparison again."""
+"""``harness report``: print a stored result again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HTML = "html"
 def report(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="A result folder of `harness compare`, or its report.json.", show_default=False),
+        typer.Argument(help="A result folder of harness, or its report.json.", show_default=False),
     ] = None,
     format_name: Annotated[
         str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
@@ -28,7 +28,7 @@ def report(
     cards: CardsOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
 ) -> None:
-    """Print a stored comparison in any format, without running anything.
+    """Print a stored result in any format, without running anything.
 
     Texts of documents are in no result: html takes them from the dataset, if that still holds the same.
 
@@ -40,13 +40,13 @@ def report(
         typer.echo(describe_schema(), nl=False)
         return
     if folder is None:
-        raise UsageError("no result folder was given", fix="name one that `harness compare` wrote, under reports/")
+        raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
     if format_name == _HTML:
         typer.echo(_page(folder, cards, keep_text=not no_text), nl=False)
         return
-    from harness.store import read_report
+    from harness.store import read_any_report
 
-    write_report(read_report(folder), format_name)
+    write_report(read_any_report(folder), format_name)
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:

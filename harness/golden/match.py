@@ -54,6 +54,12 @@ class Match:
             raise UsageError(f"--match {rule} without --delimiter", fix=fix)
         return cls(MatchRule(rule), delimiter or "")
 
+    def require_order(self, ties: TieRule) -> None:
+        """Raise UsageError for ``average``, under which no hit is the first, unless ids match exactly."""
+        if ties is TieRule.AVERAGE and self.rule is not MatchRule.EXACT:
+            what = f"--ties average with --match {self.rule}: no hit of an expectation is the first"
+            raise UsageError(what, fix="use --ties engine, or expect the ids of chunks")
+
     def owners(self, doc_id: str) -> Iterator[str]:
         """Every expected id that a document matches, the most specific first: itself, then what its id begins with."""
         yield doc_id
@@ -140,14 +146,11 @@ class Expected:
         """Judgments by which to score a run: each expectation is stood for by the document that the run found first.
 
         One that was not found is stood for by any other document that belongs to it. Questions without an expectation
-        are unjudged. Raises UsageError for ``average``, under which there is no first, unless ids match exactly.
+        are unjudged.
         """
         ordered = run
-        if self.match.rule is not MatchRule.EXACT:
-            if ties is TieRule.AVERAGE:
-                fix = "use --ties engine, or expect the ids of chunks"
-                raise UsageError(f"--ties average with --match {self.match.rule}: no hit is the first", fix=fix)
-            ordered = ranking.order(run) if ties is TieRule.TREC_EVAL else run
+        if self.match.rule is not MatchRule.EXACT and ties is TieRule.TREC_EVAL:
+            ordered = ranking.order(run)
         places = dict(zip(run.query_ids, range(len(run.query_ids)), strict=True))
         rows: list[tuple[str, list[tuple[str, int]]]] = []
         for question in self.golden:

@@ -109,6 +109,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
         for name in places
     }
     _refuse_untimed(request, requirements)
+    match.require_order(TieRule(request.ties))
     rules = Rules(
         k=request.k,
         measures=measures,

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 PARITY = "parity"
+Operator = Literal[">=", ">", "<=", "<"]
 LATENCIES = {"p50_ms": 50, "p90_ms": 90, "p95_ms": 95, "p99_ms": 99, "mean_ms": None}
 """Name -> percentile, None for the mean."""
 _SHAPE = re.compile(r"(?:(?P<slice>[^:]*=.*):)?(?P<quantity>[^:]*?)(?P<operator>>=|<=|>|<)(?P<bound>[^:<>=]*)")
@@ -62,7 +63,7 @@ class Requirement:
     text: str
     quantity: Measure | str
     name: str
-    operator: str
+    operator: Operator
     bound: float
     slice: SliceOf | None = None
 
@@ -96,9 +97,8 @@ def parse_requirement(text: str, k: int) -> Requirement:
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)
-    return Requirement(
-        _canonical(of_slice, name, found["operator"], bound), quantity, name, found["operator"], bound, of_slice
-    )
+    operator = cast("Operator", found["operator"])
+    return Requirement(_canonical(of_slice, name, operator, bound), quantity, name, operator, bound, of_slice)
 
 
 def parse_requirements(texts: Sequence[str], k: int) -> tuple[Requirement, ...]:

@@ -12,7 +12,7 @@ from harness.golden.match import ideal_run, plain_judgments
 from harness.golden.requirements import LATENCIES, PARITY, Requirement, Sample, judge
 from harness.metrics import Measure, Scores, score
 from harness.ranking import TieRule
-from harness.results import check_schema as schema
+from harness.results.check_schema import RequirementResult
 from harness.results.check_subject import Rules, column_of, of_slice, times_of
 from harness.results.subject import Subject
 from harness.statistics import Interval, bootstrap_interval
@@ -58,19 +58,17 @@ class _Figure(NamedTuple):
     bounded: bool = True
 
 
-def requirement_results(
-    subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> list[schema.RequirementResult]:
+def requirement_results(subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules) -> list[RequirementResult]:
     """Every requirement held against one subject; one that has no figure says why, and is neither passed nor failed."""
     return [_result(requirement, subject, golden, ideal, rules) for requirement in rules.requirements]
 
 
 def _result(
     requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules
-) -> schema.RequirementResult:
+) -> RequirementResult:
     figure = _figure(requirement, subject, golden, ideal, rules)
     if isinstance(figure, str):
-        return _described(requirement, subject, rules, reason=figure)
+        return _base(requirement, subject, rules, figure)
     sample, interval = figure.sample, figure.interval(figure.sample.values)
 
     def bound(values: Float64Array) -> float:
@@ -84,61 +82,43 @@ def _result(
     if requirement.at_least and not judged.passed and figure.bounded:
         short = np.flatnonzero(sample.values < sample.best)
         missed = [figure.ids[place] for place in short[np.argsort(sample.values[short], kind="stable")].tolist()]
-    return _described(
-        requirement,
-        subject,
-        rules,
-        value=judged.value,
-        min=figure.low,
-        max=figure.high,
-        ci_low=interval.low if interval is not None else None,
-        ci_high=interval.high if interval is not None else None,
-        n=judged.n,
-        passed=judged.passed,
-        flips=judged.flips,
-        best_possible=sample.statistic(sample.best) if figure.bounded else None,
-        missed=missed,
+    return _base(requirement, subject, rules).model_copy(
+        update={
+            "value": judged.value,
+            "min": figure.low,
+            "max": figure.high,
+            "ci_low": interval.low if interval is not None else None,
+            "ci_high": interval.high if interval is not None else None,
+            "n": judged.n,
+            "passed": judged.passed,
+            "flips": judged.flips,
+            "best_possible": sample.statistic(sample.best) if figure.bounded else None,
+            "missed": missed,
+        }
     )
 
 
-def _described(
-    requirement: Requirement,
-    subject: Subject,
-    rules: Rules,
-    *,
-    value: float | None = None,
-    min: float | None = None,  # noqa: A002 - the field's name
-    max: float | None = None,  # noqa: A002 - the field's name
-    ci_low: float | None = None,
-    ci_high: float | None = None,
-    n: int = 0,
-    passed: bool | None = None,
-    flips: int | None = None,
-    best_possible: float | None = None,
-    missed: list[str] | None = None,
-    reason: str | None = None,
-) -> schema.RequirementResult:
-    return schema.RequirementResult.model_validate(
-        {
-            "text": requirement.text,
-            "subject": subject.label,
-            "slice": str(requirement.slice) if requirement.slice is not None else None,
-            "quantity": requirement.name,
-            "operator": requirement.operator,
-            "bound": requirement.bound,
-            "value": value,
-            "min": min,
-            "max": max,
-            "ci_low": ci_low,
-            "ci_high": ci_high,
-            "decided_by": "confidence bound" if rules.confidence else "estimate",
-            "n": n,
-            "passed": passed,
-            "flips": flips,
-            "best_possible": best_possible,
-            "missed": missed or [],
-            "reason": reason,
-        }
+def _base(requirement: Requirement, subject: Subject, rules: Rules, reason: str | None = None) -> RequirementResult:
+    """A requirement of which nothing is known yet."""
+    return RequirementResult(
+        text=requirement.text,
+        subject=subject.label,
+        slice=str(requirement.slice) if requirement.slice is not None else None,
+        quantity=requirement.name,
+        operator=requirement.operator,
+        bound=requirement.bound,
+        value=None,
+        min=None,
+        max=None,
+        ci_low=None,
+        ci_high=None,
+        decided_by="confidence bound" if rules.confidence else "estimate",
+        n=0,
+        passed=None,
+        flips=None,
+        best_possible=None,
+        missed=[],
+        reason=reason,
     )
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from harness.cache import file_digest
-from harness.loaders import load_dataset
+from harness.loaders import load_dataset, load_golden_of
 from harness.registry import find_cards
 
 
@@ -41,10 +41,25 @@ def test_cacm_keeps_the_judgments_that_name_no_document():
     assert dataset.provenance["judgments_of_unknown_documents"] == "55"
 
 
-def test_bundled_cacm_equals_its_source(repository, shared_collections):
+@pytest.mark.parametrize("collection", ["cacm", "chunking-eval"])
+def test_a_bundled_collection_equals_its_source(repository, shared_collections, collection):
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
-        bundled = gzip.decompress((repository / "datasets" / "cacm" / f"{name}.gz").read_bytes())
-        assert bundled == (shared_collections / "cacm" / name).read_bytes()
+        bundled = gzip.decompress((repository / "datasets" / collection / f"{name}.gz").read_bytes())
+        assert bundled == (shared_collections / collection / name).read_bytes()
+
+
+def test_the_golden_set_of_chunking_eval_says_what_its_judgments_say():
+    golden, of_dataset = load_golden_of("chunking-eval")
+    dataset = load_dataset("chunking-eval")
+    assert of_dataset
+    assert (len(golden), len(golden.expecting()), golden.fields) == (473, 472, ("document",))
+    expected = [(question.id, [one.id for one in question.expected]) for question in golden.expecting()]
+    qrels = dataset.qrels
+    assert qrels is not None
+    slices = zip(qrels.query_ids, qrels.indptr[:-1].tolist(), qrels.indptr[1:].tolist(), strict=True)
+    assert expected == [(query, qrels.doc_ids.take(qrels.rows[start:stop])) for query, start, stop in slices]
+    asked = dict(zip(dataset.queries.ids, dataset.queries.texts.to_pylist(), strict=True))
+    assert {question.id: question.question for question in golden.expecting()} == asked
 
 
 @pytest.mark.integration

@@ -1,0 +1,319 @@
+"""``harness check`` from the command line and from Python, on real engines and the bundled golden set."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import harness
+from harness.errors import DataError, HarnessError, ResultError, UsageError
+
+pytestmark = pytest.mark.integration
+
+QUICK = {"timing": False, "isolation": "none"}
+
+
+def command(*arguments, exit_code):
+    """Run the verb in this process; stdout, which a failed requirement fills too."""
+    import typer
+
+    from harness.cli.check import check
+
+    app = typer.Typer()
+    app.command()(check)
+    done = CliRunner().invoke(app, [*arguments, "--isolation", "none"])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == exit_code, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Two documents in chunks, and questions about them."""
+    corpus = tmp_path / "chunks.jsonl"
+    texts = {
+        "fruit#0": "apples and pears grow on trees",
+        "fruit#1": "apples are pressed for juice and pears too",
+        "fish#0": "trout swim in rivers",
+        "fish#10": "salmon swim upstream to spawn",
+    }
+    corpus.write_text("".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in texts.items()))
+    golden = tmp_path / "golden.jsonl"
+    questions = [
+        {"id": "f", "question": "apples pears juice", "expected": ["fruit"], "lang": "en"},
+        {"id": "s", "question": "salmon spawn", "expected": ["fish"], "lang": "de"},
+        {"id": "none", "question": "who invented the wheel", "expected": []},
+    ]
+    golden.write_text("".join(json.dumps(one) + "\n" for one in questions))
+    return golden, corpus
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    """The bundled golden set on exact search and on Lucene."""
+    return harness.check("chunking-eval", backends="csr,lucene", require=["Hit@5>=0.9", "MRR@5>=0.9"], timing=False)
+
+
+def test_metrics_are_those_of_twenty_lines(bundled, repository):
+    import gzip
+
+    lines = gzip.decompress((repository / "datasets" / "chunking-eval" / "golden.jsonl.gz").read_bytes()).splitlines()
+    expected = {one["id"]: one["expected_relevant_doc_ids"] for one in map(json.loads, lines)}
+    for subject in bundled.report.subjects:
+        hits, ranks, recalls = [], [], []
+        for question in subject.questions:
+            wanted = expected[question.id]
+            if not wanted:
+                continue
+            found = [rank for rank, doc in enumerate(question.top[:5], 1) if doc in wanted]
+            hits.append(bool(found))
+            ranks.append(1 / found[0] if found else 0)
+            recalls.append(len(found) / len(wanted))
+        metrics = subject.metrics
+        assert metrics["Hit@5"].mean == pytest.approx(sum(hits) / len(hits), abs=1e-15)
+        assert metrics["MRR@5"].mean == pytest.approx(sum(ranks) / len(ranks), abs=1e-15)
+        assert metrics["Recall@5"].mean == pytest.approx(sum(recalls) / len(recalls), abs=1e-15)
+        assert (metrics["Hit@5"].n, metrics["Hit@5"].measure, metrics["MRR@5"].measure) == (472, "Success@5", "RR@5")
+
+
+def test_the_verdict_of_the_bundled_set(bundled):
+    report = bundled.report
+    assert (report.verdict, bundled.passed) == ("failed", False)
+    assert [(one.text, one.subject, one.passed) for one in report.requirements] == [
+        ("Hit@5>=0.9", "csr", True),
+        ("MRR@5>=0.9", "csr", False),
+        ("Hit@5>=0.9", "lucene", True),
+        ("MRR@5>=0.9", "lucene", False),
+    ]
+    hit, rank = report.requirements[:2]
+    assert hit.flips == round(hit.value * 472) - 424  # 425 of 472 are above 0.9
+    assert rank.value is not None
+    assert rank.missed
+    assert report.golden.without_expectation == ["out-of-corpus"]
+    assert (report.golden.questions, report.golden.expecting) == (473, 472)
+    assert [subject.parity.different for subject in report.subjects if subject.parity] == [0, 0]
+
+
+def test_a_failed_requirement_says_which_questions_missed(bundled):
+    text = bundled.render()
+    assert "MRR@5>=0.9 (lucene) failed: it is 0." in text
+    assert "questions would have to change for it to pass" in text
+    assert "1 question expects nothing, and no mean counts them: out-of-corpus" in text
+    worst = bundled.report.requirements[1].missed[0]
+    assert f"    {worst} " in text
+
+
+def test_a_result_is_stored_and_read_back(bundled, tmp_path, capsys):
+    from harness.cli.report import report
+
+    stored = bundled.save(tmp_path / "result")
+    again = harness.Checked.load(tmp_path / "result")
+    assert again.report == bundled.report
+    assert (tmp_path / "result" / "runs" / "csr.trec.gz").exists()
+    report(tmp_path / "result", "markdown")
+    assert capsys.readouterr().out == bundled.render("markdown")
+    with pytest.raises(ResultError, match="harness check"):
+        harness.Comparison.load(stored.folder)
+    with pytest.raises(UsageError, match="already holds"):
+        bundled.save(tmp_path / "result")
+
+
+def test_every_format(bundled):
+    assert json.loads(bundled.render("json"))["verdict"] == "failed"
+    rows = list(csv.DictReader(io.StringIO(bundled.render("csv"))))
+    means = {row["subject"]: row["value"] for row in rows if (row["section"], row["name"]) == ("metrics", "Hit@5.mean")}
+    assert means == {one.label: str(one.metrics["Hit@5"].mean) for one in bundled.report.subjects}
+    assert bundled.render("markdown").startswith("**FAILED: chunking-eval")
+    assert list(bundled.metrics().columns) == ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]
+    assert len(bundled.requirements()) == 4
+    assert len(bundled.per_question()) == 944
+
+
+@pytest.mark.parametrize(("bound", "code"), [("0.9", 0), ("0.95", 1)])
+def test_the_exit_code_follows_the_threshold(tmp_path, bound, code):
+    out = tmp_path / "out"
+    arguments = ["--backends", "csr", "--require", f"Hit@5>={bound}", "--no-timing", "--out", str(out), "--no-text"]
+    text = command("chunking-eval", *arguments, exit_code=code)
+    assert ("FAILED" in text) == bool(code)
+    report = json.loads((out / "report.json").read_text())
+    assert report["verdict"] == ("failed" if code else "passed")
+    assert {question["question"] for question in report["subjects"][0]["questions"]} == {None}
+    assert "Biden" not in (out / "report.json").read_text()
+
+
+def test_a_missing_id_is_invalid_and_nothing_runs(small, tmp_path):
+    golden, corpus = small
+    text = command(
+        str(golden), "--corpus", str(corpus), "--backends", "csr", "--out", str(tmp_path / "out"), exit_code=3
+    )
+    assert text.startswith("INVALID: golden")
+    assert "2 expected ids are not in the corpus 'chunks': no document has the id" in text
+    assert f"{golden}, line 1: question 'f' expects 'fruit'" in text
+    assert "--match document --delimiter" in text
+    report = harness.Checked.load(tmp_path / "out").report
+    assert (report.verdict, report.subjects, report.requirements) == ("invalid", [], [])
+    assert report.preflight[0].check == "missing-ids"
+
+
+def test_documents_of_which_the_corpus_holds_chunks(small):
+    golden, corpus = small
+    checked = harness.check(
+        golden, corpus=corpus, backends="csr", k=3, match="document", delimiter="#", require="Hit@3>=1", **QUICK
+    )
+    assert checked.report.verdict == "passed"
+    (subject,) = checked.report.subjects
+    first = subject.questions[0]
+    assert first.top == ["fruit#1", "fruit#0"]
+    assert [(one.id, one.rank, one.found) for one in first.expected] == [("fruit", 1, "fruit#1")]
+    assert first.values == {"Hit@3": 1.0, "MRR@3": 1.0, "Recall@3": 1.0, "nDCG@3": 1.0}
+
+
+def test_slices_have_figures_and_requirements_of_their_own(small):
+    golden, corpus = small
+    checked = harness.check(
+        golden,
+        corpus=corpus,
+        backends="csr",
+        k=1,
+        match="prefix",
+        delimiter="#",
+        slice="lang",
+        require=["lang=de: Hit@1>=1", "lang=en: MRR@1<1"],
+        **QUICK,
+    )
+    (subject,) = checked.report.subjects
+    assert [(one.field, one.value, one.questions, one.metrics["Hit@1"].mean) for one in subject.slices] == [
+        ("lang", "de", 1, 1.0),
+        ("lang", "en", 1, 1.0),
+    ]
+    assert [(one.slice, one.passed, one.n) for one in checked.report.requirements] == [
+        ("lang=de", True, 1),
+        ("lang=en", False, 1),
+    ]
+    assert "By lang" in checked.render()
+
+
+def test_several_corpora_stand_in_one_table(small, tmp_path):
+    golden, corpus = small
+    whole = tmp_path / "whole.jsonl"
+    whole.write_text(
+        json.dumps({"_id": "fruit", "text": "apples and pears grow on trees and are pressed for juice"})
+        + "\n"
+        + json.dumps({"_id": "fish", "text": "trout and salmon swim upstream to spawn"})
+        + "\n"
+    )
+    checked = harness.check(
+        golden,
+        corpus=[f"small={corpus}", f"large={whole}"],
+        backends="csr",
+        k=2,
+        match="document",
+        delimiter="#",
+        require="Hit@2>=1",
+        **QUICK,
+    )
+    assert [(one.label, one.corpus) for one in checked.report.subjects] == [
+        ("csr on small", "small"),
+        ("csr on large", "large"),
+    ]
+    assert [(one.subject, one.passed) for one in checked.report.requirements] == [
+        ("csr on small", True),
+        ("csr on large", True),
+    ]
+    assert sorted(checked.runs) == ["csr on large", "csr on small"]
+
+
+def test_latency_and_parity_are_required(small):
+    golden, corpus = small
+    checked = harness.check(
+        golden,
+        corpus=corpus,
+        backends="csr",
+        match="document",
+        delimiter="#",
+        require=["p95_ms<=10000", "mean_ms<=0", "parity>=1"],
+        isolation="none",
+    )
+    slow, never, parity = checked.report.requirements
+    assert (slow.passed, slow.best_possible) == (True, None)
+    assert (never.passed, parity.passed, parity.value) == (False, True, 1.0)
+    assert "would have to change" in checked.render() or "nothing can meet it" in checked.render()
+
+
+def test_a_confidence_bound_can_decide():
+    checked = harness.check("chunking-eval", backends="csr", require="Hit@5>=0.92", confidence=True, **QUICK)
+    (found,) = checked.report.requirements
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.value > 0.92 > found.ci_low
+    assert (found.passed, found.decided_by, checked.report.verdict) == (False, "confidence bound", "failed")
+    assert found.flips is not None
+    assert found.flips > 1
+
+
+def test_a_failed_backend_is_invalid_and_never_zero(small, tmp_path):
+    golden, corpus = small
+    checked = harness.check(
+        golden, corpus=corpus, backends=["csr", "run:" + str(other_run(tmp_path))], match="document", delimiter="#",
+        require="Hit@5>=0", **QUICK,
+    )  # fmt: skip
+    ok, failed = checked.report.subjects
+    assert (ok.status, failed.status, failed.metrics) == ("ok", "failed", {})
+    assert [one.passed for one in checked.report.requirements] == [True, None]
+    assert checked.report.verdict == "invalid"
+    assert "could not be judged" in checked.render()
+
+
+def other_run(folder: Path) -> Path:
+    path = folder / "other.trec"
+    path.write_text("f Q0 nowhere 1 1.0 x\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"k": 0}, UsageError, "--k is 0"),
+        ({"require": "Hit@5"}, UsageError, "malformed"),
+        ({"require": "p95_ms<=5", "timing": False}, UsageError, "--no-timing"),
+        ({"slice": "langauge"}, UsageError, "did you mean 'lang'"),
+        ({"require": "lang=fr: Hit@5>=1"}, UsageError, "no question has lang=fr"),
+        ({"match": "document"}, UsageError, "--delimiter"),
+        ({"backends": "csrr"}, UsageError, "did you mean 'csr'"),
+        ({"metrics": "NumRet"}, UsageError, "no mean"),
+        ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
+        ({"corpus": ()}, UsageError, "no corpus"),
+        ({"corpus": "./nowhere.jsonl"}, DataError, "does not exist"),
+        (
+            {"ties": "average", "match": "document", "delimiter": "#", "metrics": "RR@5"},
+            UsageError,
+            "is the first",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(small, options, error, said):
+    golden, corpus = small
+    with pytest.raises(HarnessError) as raised:
+        harness.check(golden, **{"corpus": corpus, "backends": "csr", **options})
+    assert isinstance(raised.value, error)
+    assert said in str(raised.value)
+
+
+def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
+    golden, corpus = small
+    checked = harness.check(
+        golden, corpus=corpus, backends="csr", match="document", delimiter="#", require=["Hit@5>=1"], **QUICK
+    )
+    verb, *arguments = checked.report.command[1:]
+    assert verb == "check"
+    command(*arguments, "--out", str(tmp_path / "again"), exit_code=0)
+    again = harness.Checked.load(tmp_path / "again").report
+    assert again.command == checked.report.command
+    assert again.subjects == checked.report.subjects
+    assert again.requirements == checked.report.requirements
