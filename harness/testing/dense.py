@@ -26,9 +26,10 @@ class DenseSample(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _vector_of(word: str) -> tuple[float, ...]:
-    generator = np.random.default_rng(zlib.crc32(word.encode()))
-    return tuple(generator.standard_normal(_DIMENSIONS).tolist())
+def _vector_of(word: str) -> Float64Array:
+    vector: Float64Array = np.random.default_rng(zlib.crc32(word.encode())).standard_normal(_DIMENSIONS)
+    vector.setflags(write=False)
+    return vector
 
 
 def embed_words(texts: Sequence[str]) -> Float32Array:
@@ -39,7 +40,7 @@ def embed_words(texts: Sequence[str]) -> Float32Array:
     """
     vectors = np.zeros((len(texts), _DIMENSIONS))
     for row, text in enumerate(texts):
-        vectors[row] += np.multiply(_EMPTY, _vector_of(""))
+        vectors[row] += _EMPTY * _vector_of("")
         for word in sorted(text.split()):
             vectors[row] += _vector_of(word)
     return vectors.astype(np.float32)
