@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.adapters.chroma_store import ChromaStore, Hits
-from harness.adapters.existing import unique_ids
+from harness.adapters.existing import other_vectors, places_of, unique_ids
 from harness.errors import IndexChangedError, RejectedInputError
 from harness.protocols import Content, Progress
 from harness.types import Float32Array, Ids, Int32Array
@@ -43,10 +43,9 @@ class ExistingRecords:
         expected, queries = content.documents.dense, content.queries.dense
         if expected is None or queries is None:
             raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
-        place_of = np.full(len(self.ids), -1, dtype=np.int64)
-        place_of[content.rows] = np.arange(len(content.rows))
+        place_of = places_of(content, len(self.ids))
         progress.start("compare", len(self.ids))
-        strange = [np.empty(0, dtype=np.int64)]
+        strange = [np.empty(0, dtype=np.int32)]
         for ids, stored in self._store.stored():
             if stored.shape[1] != queries.shape[1]:
                 raise RejectedInputError(
@@ -58,10 +57,7 @@ class ExistingRecords:
             strange.append(places[known][_other(stored[known], expected[places[known]])])
             progress.advance(len(ids))
         found = np.sort(np.concatenate(strange))
-        if not len(found):
-            return None
-        first = content.documents.ids[int(found[0])]
-        return f"{len(found):,} documents have other vectors than the encoder gives, '{first}' first"
+        return other_vectors(found, content.documents.ids) if len(found) else None
 
 
 def _other(stored: Float32Array, expected: Float32Array) -> Int32Array:

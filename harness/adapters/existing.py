@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
-from harness.protocols import ParameterValue
+from harness.protocols import Content, ParameterValue
 from harness.types import Ids, Int32Array, SparseVectors
 
 __all__ = [
     "NOT_THESE_VECTORS",
+    "other_vectors",
     "other_weights",
+    "places_of",
     "read_ids",
     "require_same_columns",
     "source_folder",
@@ -91,6 +93,18 @@ def require_same_columns(stored: SparseVectors, expected: SparseVectors, ids: Id
 def other_weights(rows: Int32Array, ids: Ids) -> str:
     """The reason why there is no oracle where ``rows`` of ``ids`` (at least one) hold other weights than expected."""
     return f"{len(rows):,} documents have other weights than the encoder gives, '{ids[int(rows[0])]}' first"
+
+
+def other_vectors(rows: Int32Array, ids: Ids) -> str:
+    """The same where ``rows`` of ``ids`` hold other dense vectors."""
+    return f"{len(rows):,} documents have other vectors than the encoder gives, '{ids[int(rows[0])]}' first"
+
+
+def places_of(content: Content, documents: int) -> Int32Array:
+    """The collection's place of each of the ``documents`` of an index (int32), -1 for those that it does not know."""
+    places = np.full(documents, -1, dtype=np.int32)
+    places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
+    return places
 
 
 def read_ids(path: Path, documents: int) -> Ids:

@@ -68,7 +68,7 @@ class ClientStore:
     ) -> None:
         """``described`` is what is known of the way to the server; ``folder`` is the index's, where it has one."""
         self.info, self.collection = info, collection
-        self._client, self._settings, self._address, self._folder = client, settings, address, folder
+        self._client, self.settings, self._address, self._folder = client, settings, address, folder
         self._described, self._owns = dict(described or {}), False
         self._names = {TERMS: TERMS, DENSE: DENSE}
         self.dimensions: int | None = None
@@ -119,10 +119,10 @@ class ClientStore:
         """Make the empty collection; an answer that was lost on the way does not matter."""
         if self._folder is not None:
             _write(self._folder, self.collection)
-        self._owns = self._settings.mode == "server"
+        self._owns = self.settings.mode == "server"
         self.dimensions = dimensions
         with self.translated(lambda: f"creating the collection '{self.collection}'"):
-            collection = collection_of(self._models, self._settings, dimensions)
+            collection = collection_of(self._models, self.settings, dimensions)
             try:
                 self._call(lambda: self._client.create_collection(self.collection, **collection))
             except FaultError as error:
@@ -237,7 +237,7 @@ class ClientStore:
 
     def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
         """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
-        models, fusion = self._models, self._settings.fusion
+        models, fusion = self._models, self.settings.fusion
         if fusion is None:
             raise AssertionError("a fusion without its settings")
         prefetch = [
@@ -289,7 +289,7 @@ class ClientStore:
         """Where the index is and what the server says of it; how often a call had to be made again."""
         with self.translated(lambda: "asking for the state of the collection"):
             info = self._call(lambda: self._client.get_collection(self.collection))
-        server = self._settings.server
+        server = self.settings.server
         placed: dict[str, ParameterValue] = {}
         if self._address is not None:
             placed = {"collection": self.collection, "kept": server.keep, "shards": server.shards}
@@ -300,7 +300,7 @@ class ClientStore:
             "points": int(info.points_count or 0),
             "indexed_vectors": int(info.indexed_vectors_count or 0),
             "segments": int(info.segments_count),
-            **({} if self._settings.dense is None else self._of_graphs(self._settings.dense, info)),
+            **({} if self.settings.dense is None else self._of_graphs(self.settings.dense, info)),
         }
 
     def _of_graphs(self, dense: DenseSettings, info: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - of the client
@@ -310,7 +310,7 @@ class ClientStore:
         shards = self._shards_told()
         segments = [one for shard in shards for one in shard.get("segments") or []] if shards is not None else None
         indexed = min(int(info.indexed_vectors_count or 0), int(info.points_count or 0))
-        found = in_graphs_of_server(indexed, segments or None, dense, self.dimensions)
+        found = in_graphs_of_server(indexed, segments or None, dense, self.dimensions, self._names[DENSE])
         return {} if found is None else {"vectors_in_graph": found}
 
     def storage(self) -> Storage:
@@ -344,7 +344,7 @@ class ClientStore:
         """Remove the collection when it is this store's to remove, and let go of the client."""
         self._retrier.give_up()
         try:
-            if self._owns and not self._settings.server.keep:
+            if self._owns and not self.settings.server.keep:
                 self._remove()
         finally:
             self._client.close()

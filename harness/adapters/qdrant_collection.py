@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.adapters.qdrant_client_store import ClientStore
-from harness.adapters.qdrant_existing import choose_vector
-from harness.adapters.qdrant_points import SCROLL, SCROLL_VECTORS, TERMS, StoredPoint
-from harness.adapters.qdrant_settings import ExistingQdrant, QdrantSettings
+from harness.adapters.qdrant_found import Found, FoundDense, choose
+from harness.adapters.qdrant_points import SCROLL, SCROLL_VECTORS, StoredPoint
+from harness.adapters.qdrant_settings import QdrantSettings
 from harness.errors import EngineUnavailableError
 from harness.protocols import ParameterValue
 
@@ -26,31 +26,41 @@ class ExistingCollection(ClientStore):
     _found: tuple[int, str] = (0, "")
 
     @classmethod
-    def attach(cls, existing: ExistingQdrant, settings: QdrantSettings) -> ExistingCollection:
+    def attach(cls, collection: str, settings: QdrantSettings) -> ExistingCollection:
         """Look at the collection; raises EngineUnavailableError when there is none of that name, and what
-        :func:`choose_vector` raises.
+        :func:`choose` raises.
         """
-        store = cls._connected(Path(), settings, existing.collection)
+        store = cls._connected(Path(), settings, collection)
         try:
-            store.look(existing.vector, idf=settings.sparse is not None and settings.sparse.idf)
+            store.look()
         except BaseException:
             store.close()
             raise
         return store
 
-    def look(self, wanted: str, *, idf: bool) -> None:
-        """Choose the vector, and note what the collection holds."""
+    def look(self) -> None:
+        """Choose the vectors, and note what the collection holds."""
         if not self.exists():
             raise EngineUnavailableError(
                 f"there is no collection '{self.collection}' on the server", fix="name one that is there: collection="
             )
-        parameters, modifier = self._config().params, self._models.Modifier.IDF
-        idf_of = {name: held.modifier == modifier for name, held in (parameters.sparse_vectors or {}).items()}
-        vector = choose_vector(idf_of, wanted, idf=idf, where=f"the collection '{self.collection}'")
-        self._names = {TERMS: vector}
-        self._shards = int(parameters.shard_number or 1)
+        config = self._config()
+        found = Found(self._sparse_of(config), self._dense_of(config))
+        chosen = choose(found, self.settings, f"the collection '{self.collection}'")
+        self._names, self.dimensions, self.settings = dict(chosen.names), chosen.dimensions, chosen.settings
+        self._shards = int(config.params.shard_number or 1)
         self.info = replace(self.info, mode=f"{self.info.mode}, an existing collection")
         self._found = self._content()
+
+    def _sparse_of(self, config: Any) -> dict[str, bool]:  # noqa: ANN401 - the client's own types
+        modifier = self._models.Modifier.IDF
+        return {name: held.modifier == modifier for name, held in (config.params.sparse_vectors or {}).items()}
+
+    @staticmethod
+    def _dense_of(config: Any) -> dict[str, FoundDense]:  # noqa: ANN401 - the client's own types
+        held = config.params.vectors or {}
+        named = held if isinstance(held, dict) else {"": held}  # a collection may have one without a name
+        return {name: _dense(one, config.hnsw_config) for name, one in named.items()}
 
     def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
         """All points page by page, each with what is asked for of it."""
@@ -58,7 +68,7 @@ class ExistingCollection(ClientStore):
         while True:
             with self.translated(lambda: "listing the points"):
                 page, offset = self._call(lambda: self._page(offset, key, vectors))  # noqa: B023 - called at once
-            yield [StoredPoint.of(record, self._names[TERMS]) for record in page]
+            yield [StoredPoint.of(record, self._names) for record in page]
             if offset is None:
                 return
 
@@ -68,7 +78,7 @@ class ExistingCollection(ClientStore):
             limit=SCROLL_VECTORS if vectors else SCROLL,
             offset=offset,
             with_payload=[key] if key is not None else False,
-            with_vectors=[self._names[TERMS]] if vectors else False,
+            with_vectors=list(self._names.values()) if vectors else False,
         )
 
     def state(self) -> Mapping[str, ParameterValue]:
@@ -90,3 +100,18 @@ class ExistingCollection(ClientStore):
     def _config(self) -> Any:  # noqa: ANN401 - the client's own types
         with self.translated(lambda: f"looking at the collection '{self.collection}'"):
             return self._call(lambda: self._client.get_collection(self.collection)).config
+
+
+def _dense(held: Any, graphs: Any) -> FoundDense:  # noqa: ANN401 - the client's own types
+    """A vector's own graph parameters go before those of its collection."""
+    graph = held.hnsw_config
+    m = graph.m if graph is not None and graph.m is not None else graphs.m
+    threshold = graph.full_scan_threshold if graph is not None else None
+    return FoundDense(
+        distance=str(held.distance.value),
+        dimensions=int(held.size),
+        datatype=str(held.datatype.value) if held.datatype is not None else "float32",
+        several=held.multivector_config is not None,
+        m=int(m),
+        full_scan_threshold_kb=int(graphs.full_scan_threshold if threshold is None else threshold),
+    )

@@ -27,7 +27,7 @@ class QdrantDenseEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, filters=True
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, existing=True, filters=True
     )
     name = "qdrant-dense"
 

@@ -14,16 +14,12 @@ from typing import Any
 import numpy as np
 
 from harness.adapters.disk import allocated_bytes
-from harness.adapters.existing import theirs
 from harness.adapters.qdrant_edge_config import config_of, search_parameters
-from harness.adapters.qdrant_existing import choose_vector
 from harness.adapters.qdrant_graphs import in_graphs_of_files
 from harness.adapters.qdrant_points import (
     DENSE,
     SCROLL,
-    SCROLL_VECTORS,
     TERMS,
-    StoredPoint,
     Vector,
     Vectors,
     path_of,
@@ -31,17 +27,17 @@ from harness.adapters.qdrant_points import (
     points_of,
 )
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.disk import copy_folder
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.optional import require
-from harness.protocols import EngineInfo, Inputs, ParameterValue, Progress, Storage
+from harness.protocols import EngineInfo, Inputs, ParameterValue, Storage
 
-__all__ = ["PACKAGE", "EdgeStore"]
+__all__ = ["PACKAGE", "REBUILD", "SHARD", "EdgeStore", "edge_client", "read_segments"]
 
 PACKAGE = "qdrant-edge-py"
-_SHARD = "shard"
+SHARD = "shard"
+"""The folder of the harness's own shard, below that of the index."""
 _LOOKED_AT = 1000
-_REBUILD = "delete the index folder and index again; if it persists, report it with this message"
+REBUILD = "delete the index folder and index again; if it persists, report it with this message"
 _NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
 
 
@@ -51,7 +47,7 @@ class EdgeStore:
     repeated = 0
 
     def __init__(self, client: ModuleType, folder: Path, settings: QdrantSettings) -> None:
-        self._client, self._folder, self._settings = client, folder, settings
+        self._client, self._folder, self.settings = client, folder, settings
         self._shard: Any = None
         self._filter: Any = None
         self._names, self._measured = {TERMS: TERMS, DENSE: DENSE}, folder
@@ -62,12 +58,12 @@ class EdgeStore:
     @classmethod
     def create(cls, folder: Path, settings: QdrantSettings) -> EdgeStore:
         """The place of a new shard below ``folder``; see :meth:`make`."""
-        return cls(_client(), folder / _SHARD, settings)
+        return cls(edge_client(), folder / SHARD, settings)
 
     def make(self, dimensions: int | None) -> None:
         """A new, empty shard; raises EngineUnavailableError."""
         with _translated(lambda: f"creating a shard in '{self._folder}'", EngineUnavailableError):
-            config = config_of(self._client, self._settings, dimensions)
+            config = config_of(self._client, self.settings, dimensions)
             self._shard = self._client.EdgeShard.create(str(self._folder), config)
         self.dimensions = dimensions
 
@@ -77,7 +73,7 @@ class EdgeStore:
 
         The engine would take another datatype or modifier here, and keep the vectors as they are.
         """
-        client, folder = _client(), folder / _SHARD
+        client, folder = edge_client(), folder / SHARD
         store = cls(client, folder, settings)
         with _translated(lambda: f"opening the shard in '{folder}'", EngineUnavailableError):
             store.dimensions = _dimensions(folder) if settings.dense is not None else None
@@ -95,47 +91,8 @@ class EdgeStore:
             raise EngineUnavailableError(
                 f"the shard in '{self._folder}' is damaged: {len(lost)} of {len(sample)} points that were looked at "
                 "have lost their vectors",
-                fix=_REBUILD,
+                fix=REBUILD,
             )
-
-    @classmethod
-    def attach(cls, source: Path, folder: Path, settings: QdrantSettings, progress: Progress) -> EdgeStore:
-        """A copy below ``folder`` of somebody's shard: opening one writes to its files.
-
-        Raises EngineUnavailableError for a folder that is no shard, and what :func:`choose_vector` raises.
-        """
-        client, copy = _client(), folder / _SHARD
-        wanted = settings.existing.vector if settings.existing is not None else ""
-        idf = settings.sparse is not None and settings.sparse.idf
-        vector = choose_vector(_sparse_vectors(source), wanted, idf=idf, where=f"the shard in '{source}'")
-        copy.mkdir()
-        copy_folder(source, copy, progress)
-        _limit_threads(copy, settings.threads)
-        with (
-            theirs(_REBUILD, "the shard is left as it was: see whether this version of Qdrant Edge can read it"),
-            _translated(lambda: f"opening a copy of the shard in '{source}'", EngineUnavailableError),
-        ):
-            store = cls(client, copy, settings)
-            store._shard = client.EdgeShard.load(str(copy))
-        store._names, store._measured = {TERMS: vector}, source
-        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing shard")
-        return store
-
-    def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
-        """All points page by page, each with what is asked for of it."""
-        offset, size = None, SCROLL_VECTORS if vectors else SCROLL
-        while True:
-            with _translated(lambda: "listing the points"):
-                request = self._client.ScrollRequest(
-                    offset=offset,
-                    limit=size,
-                    with_payload=[key] if key is not None else False,
-                    with_vector=[self._names[TERMS]] if vectors else False,
-                )
-                page, offset = self._shard.scroll(request)
-            yield [StoredPoint.of(record, self._names[TERMS]) for record in page]
-            if offset is None:
-                return
 
     def index_fields(self, fields: Sequence[str]) -> None:
         """Keep an index of keywords of these fields; graphs that are made later get links for filtered searches."""
@@ -203,7 +160,7 @@ class EdgeStore:
 
     def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
         """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
-        client, fusion = self._client, self._settings.fusion
+        client, fusion = self._client, self.settings.fusion
         if fusion is None:
             raise AssertionError("a fusion without its settings")
         prefetches = [
@@ -224,18 +181,18 @@ class EdgeStore:
         return hits
 
     @staticmethod
-    def translated(doing: Callable[[], str]) -> Any:  # noqa: ANN401
-        """The context in which to call :meth:`query`."""
-        return _translated(doing)
+    def translated(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Any:  # noqa: ANN401
+        """The context in which to call :meth:`query`; what the client raises becomes ``kind``."""
+        return _translated(doing, kind)
 
     def state(self) -> Mapping[str, ParameterValue]:
         """The engine's account of its index: segments, their kinds of index, vectors indexed, datatype in effect."""
         with _translated(lambda: "asking for the state of the shard"):
             info = self._shard.info()
-        filled = [one["config"] for one in _read_segments(self._folder) if one.get("version") is not None]
-        name = self._names[TERMS]
-        sparse = [one["sparse_vector_data"][name]["index"] for one in filled] if self._settings.sparse else []
-        dense = [one["vector_data"][DENSE] for one in filled] if self._settings.dense else []
+        filled = [one["config"] for one in read_segments(self._folder) if one.get("version") is not None]
+        names, settings = self._names, self.settings
+        sparse = [one["sparse_vector_data"][names[TERMS]]["index"] for one in filled] if settings.sparse else []
+        dense = [one["vector_data"][names[DENSE]] for one in filled] if settings.dense else []
         kinds = Counter([str(one["index_type"]) for one in sparse] + [str(one["index"]["type"]) for one in dense])
         # A mutable index keeps float32 whatever the datatype asked for; only an optimised segment stores it.
         datatypes = {_stored_datatype(one) for one in sparse} | {str(one.get("datatype") or "float32") for one in dense}
@@ -246,16 +203,19 @@ class EdgeStore:
             "filled_segments": len(filled),
             "index_types": ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())),
             "datatype_in_effect": ", ".join(sorted(datatypes)),
-            **({} if self._settings.dense is None else self._of_dense(dense)),
+            **({} if settings.dense is None else self._of_dense(dense)),
         }
 
     def _of_dense(self, dense: Sequence[Mapping[str, Any]]) -> Mapping[str, ParameterValue]:
         compressed = sum(one.get("quantization_config") is not None for one in dense)
         try:
-            return {"vectors_in_graph": in_graphs_of_files(self._folder), "quantised_segments": compressed}
+            return {
+                "vectors_in_graph": in_graphs_of_files(self._folder, self._names[DENSE]),
+                "quantised_segments": compressed,
+            }
         except (OSError, ValueError, KeyError) as error:
             raise EngineFailureError(
-                f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=_REBUILD
+                f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=REBUILD
             ) from error
 
     def storage(self) -> Storage:
@@ -271,7 +231,8 @@ class EdgeStore:
                 shard.close()
 
 
-def _read_segments(shard: Path) -> list[dict[str, Any]]:
+def read_segments(shard: Path) -> list[dict[str, Any]]:
+    """What the files of a shard's segments say of them; raises OSError and ValueError."""
     files = sorted((shard / "segments").glob("*/segment.json"))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
@@ -279,39 +240,17 @@ def _read_segments(shard: Path) -> list[dict[str, Any]]:
 def _dimensions(shard: Path) -> int:
     """Of a shard's dense vectors, which its segments know; raises EngineUnavailableError."""
     try:
-        return int(_read_segments(shard)[0]["config"]["vector_data"][DENSE]["size"])
+        return int(read_segments(shard)[0]["config"]["vector_data"][DENSE]["size"])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=_REBUILD) from error
-
-
-def _sparse_vectors(shard: Path) -> dict[str, bool]:
-    """Names of a shard's sparse vectors, and whether each has Qdrant's idf, from the files of its segments."""
-    fix = "name the folder of one shard, which holds 'segments'"
-    try:
-        segments = _read_segments(shard)
-        vectors = [segment["config"]["sparse_vector_data"] for segment in segments]
-        found = {name: held.get("modifier") == "idf" for one in vectors for name, held in one.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=fix) from error
-    if not segments:
-        raise EngineUnavailableError(f"'{shard}' is not a shard of Qdrant: it has no segments", fix=fix)
-    return found
-
-
-def _limit_threads(shard: Path, threads: int) -> None:
-    """Search with as many threads as asked for, where the shard keeps its configuration in a file of its own."""
-    path = shard / "edge_config.json"
-    if path.exists():
-        config = json.loads(path.read_text(encoding="utf-8"))
-        config["max_search_threads"] = threads or None
-        path.write_text(json.dumps(config), encoding="utf-8")
+        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=REBUILD) from error
 
 
 def _stored_datatype(index: Mapping[str, Any]) -> str:
     return "float32" if index["index_type"] == "MutableRam" else str(index.get("datatype") or "float32")
 
 
-def _client() -> ModuleType:
+def edge_client() -> ModuleType:
+    """The client library; raises EngineUnavailableError where it is not installed."""
     return require("qdrant_edge", extra="qdrant", feature="backend qdrant")
 
 
@@ -340,4 +279,4 @@ def _remedy(message: str) -> str:
         return "another process or engine has this index open: close it first"
     if any(sign in message for sign in _NO_ROOM):
         return "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
-    return _REBUILD
+    return REBUILD

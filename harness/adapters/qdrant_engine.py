@@ -17,14 +17,17 @@ import numpy as np
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.manifest import check_manifest, write_manifest
+from harness.adapters.qdrant_existing import ExistingPoints
 from harness.adapters.qdrant_search import Ask, search_in_batches, search_one_by_one
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
-from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_store
+from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_existing, open_store
 from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocumentsError, RejectedInputError
 from harness.protocols import (
+    Attached,
     Capabilities,
     Clock,
+    Content,
     EngineInfo,
     IndexReport,
     Inputs,
@@ -52,6 +55,7 @@ class PointsEngine:
         self._parameters = dict(parameters)
         self._settings = self.settings_of(parameters)
         self._store: QdrantStore | None = None
+        self._held: ExistingPoints | None = None
         self._folder = Path()
         self._ids = Ids.of([])
         self._indexed = False
@@ -107,6 +111,29 @@ class PointsEngine:
                 f"the index in '{folder}' holds {held} of {len(ids)} documents", fix="delete the folder and index again"
             )
         return self._store.info
+
+    @property
+    def source(self) -> Path | None:
+        """The folder of the user's shard; None for a collection on a server."""
+        return self._settings.existing.folder if self._settings.existing is not None else None
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        """Open a copy of the user's shard, or look at a collection by calls that only read."""
+        existing = self._settings.existing
+        if existing is None:
+            raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
+        store, changed = open_existing(existing, folder, self._settings, progress)
+        self._store = store
+        held = ExistingPoints(store, existing.id_key, progress)
+        self._held, self._ids, self._indexed = held, held.ids, True
+        return Attached(store.info, held.ids, store.state(), changed)
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Compares every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
+        self._opened()
+        if self._held is None:
+            raise EngineUnavailableError("no existing index is attached", fix="call attach first")
+        return self._held.differs(content, progress)
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Send all documents in batches, optimise until idle, count, and list what is missing.
@@ -205,7 +232,9 @@ class PointsEngine:
         return search_one_by_one(store, queries, limit, clock, self.columns, ask)
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Rows and scores of hits."""
+        """Rows and scores of hits; those of an existing index are numbered as its store lists them."""
+        if self._held is not None:
+            return self._held.columns(hits)
         rows = np.fromiter([hit.id for hit in hits], dtype=np.int32, count=len(hits))
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
@@ -220,7 +249,7 @@ class PointsEngine:
 
     def close(self) -> None:
         """Release the shard, and remove the server's collection where this engine made it; again does nothing."""
-        store, self._store, self._indexed = self._store, None, False
+        store, self._store, self._held, self._indexed = self._store, None, None, False
         if store is not None:
             store.close()
 

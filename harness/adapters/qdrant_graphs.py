@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.adapters.qdrant_points import DENSE
 from harness.adapters.qdrant_vector_settings import DenseSettings
 
 __all__ = ["in_graphs_of_files", "in_graphs_of_server"]
@@ -20,13 +19,15 @@ _BYTES_PER_KB = 1024
 _BYTES_OF = {"float32": 4, "float16": 2, "uint8": 1}
 
 
-def in_graphs_of_files(shard: Path) -> int:
-    """Vectors in the graphs of a shard's segments, those left out that are scanned; its files say how many are which.
+def in_graphs_of_files(shard: Path, vector: str) -> int:
+    """Vectors of that name in the graphs of a shard's segments, those left out that are scanned; its files say how many
+    are which. A vector without a name has the empty one.
 
     Raises OSError, ValueError and KeyError for files that cannot be read.
     """
-    files = sorted(shard.glob(f"segments/*/vector_index-{DENSE}/hnsw_config.json"))
-    graphs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    folder = f"vector_index-{vector}" if vector else "vector_index"
+    files = sorted(segment / folder / "hnsw_config.json" for segment in (shard / "segments").iterdir())
+    graphs = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
     return sum(
         int(graph["indexed_vector_count"])
         for graph in graphs
@@ -35,7 +36,7 @@ def in_graphs_of_files(shard: Path) -> int:
 
 
 def in_graphs_of_server(
-    indexed: int, segments: list[Mapping[str, Any]] | None, dense: DenseSettings, dimensions: int
+    indexed: int, segments: list[Mapping[str, Any]] | None, dense: DenseSettings, dimensions: int, vector: str
 ) -> int | None:
     """The same of a collection on a server, ``indexed`` being its own count of dense vectors with an index.
 
@@ -47,5 +48,5 @@ def in_graphs_of_server(
         return 0
     if segments is None:
         return None
-    held = [int(segment["info"]["vector_data"][DENSE]["num_indexed_vectors"]) for segment in segments]
+    held = [int(segment["info"]["vector_data"][vector]["num_indexed_vectors"]) for segment in segments]
     return sum(number for number in held if number >= threshold)

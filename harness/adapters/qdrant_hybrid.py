@@ -29,6 +29,7 @@ class QdrantHybridEngine(PointsEngine):
         deterministic=False,
         reopens=True,
         keeps_k_prefix=False,
+        existing=True,
         filters=True,
         gaps={"test_equal_scores": "with fusion=rrf equal documents have different places, and so different scores"},
     )

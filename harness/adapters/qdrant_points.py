@@ -40,20 +40,26 @@ Vectors: TypeAlias = Mapping[str, Vector]
 
 
 class StoredPoint(NamedTuple):
-    """A point as Qdrant gives it back: no payload or vector where none was asked for, or none is there."""
+    """A point as Qdrant gives it back: no payload or vectors where none were asked for, or none are there."""
 
     id: Hashable
     payload: Mapping[str, Any]
     indices: Sequence[int]
     values: Sequence[float]
+    dense: Sequence[float] | None
 
     @classmethod
-    def of(cls, record: Any, vector: str) -> StoredPoint:  # noqa: ANN401 - the clients' records are untyped
-        """From a client's record, with its sparse vector of that name."""
-        found = (record.vector or {}).get(vector)
-        if found is None:
-            return cls(record.id, record.payload or {}, (), ())
-        return cls(record.id, record.payload or {}, found.indices, found.values)
+    def of(cls, record: Any, names: Mapping[str, str]) -> StoredPoint:  # noqa: ANN401 - the clients' records
+        """From a client's record; ``names`` are what its vectors are called there, by :data:`TERMS` and :data:`DENSE`.
+
+        A bare list is a vector without a name.
+        """
+        held = record.vector or {}
+        held = {"": held} if isinstance(held, list) else held
+        sparse = held.get(names[TERMS]) if TERMS in names else None
+        dense = held.get(names[DENSE]) if DENSE in names else None
+        indices, values = ((), ()) if sparse is None else (sparse.indices, sparse.values)
+        return cls(record.id, record.payload or {}, indices, values, dense)
 
 
 def points_of(documents: Inputs, start: int, stop: int) -> Iterator[tuple[int, Vectors]]:

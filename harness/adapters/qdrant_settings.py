@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.adapters.existing import source_folder
+from harness.adapters.qdrant_points import DENSE, TERMS
 from harness.adapters.qdrant_vector_settings import DenseSettings, FusionSettings, SparseSettings, unless_negative
 from harness.errors import RejectedInputError, UnknownNameError
 from harness.protocols import ParameterValue
 
-__all__ = ["FREE_ON_REOPENING", "MODES", "ExistingQdrant", "QdrantSettings", "ServerSettings", "mode_of"]
+__all__ = [
+    "FREE_ON_REOPENING",
+    "MODES",
+    "ExistingQdrant",
+    "QdrantSettings",
+    "ServerSettings",
+    "WantedVector",
+    "mode_of",
+]
 
 MODES = ("edge", "server", "local")
 FREE_ON_REOPENING = (
@@ -65,22 +75,32 @@ class ServerSettings:
         )
 
 
+class WantedVector(NamedTuple):
+    """The name of a vector, empty for the only one of its kind, and the parameter that gives it."""
+
+    name: str
+    parameter: str
+
+
 @dataclass(frozen=True, slots=True)
 class ExistingQdrant:
     """What the user already has: the folder of a shard, or (None then) a collection on a server.
 
-    ``vector`` is the sparse vector to search, empty for the only one; ``id_key`` the payload's key for the documents'
+    ``vectors`` are those to search, by what they are to the harness; ``id_key`` is the payload's key for the documents'
     ids, empty for the ids of the points.
     """
 
     folder: Path | None
     collection: str
-    vector: str
+    vectors: Mapping[str, WantedVector]
     id_key: str
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExistingQdrant:
-        """From the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
+        """From the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index.
+
+        ``vector`` is the only vector, or the dense one beside that of ``sparse_vector``.
+        """
         collection = str(parameters["collection"])
         needed = "server" if collection else "edge"
         if mode != needed:
@@ -89,7 +109,10 @@ class ExistingQdrant:
                 f"{said}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
             )
         folder = None if collection else source_folder(parameters)
-        return cls(folder, collection, str(parameters["vector"]), str(parameters["id_key"]))
+        of_terms = "sparse_vector" if "sparse_vector" in parameters else "vector"
+        places = {TERMS: of_terms, DENSE: "vector"}
+        wanted = {kind: WantedVector(str(parameters[name]), name) for kind, name in places.items()}
+        return cls(folder, collection, wanted, str(parameters["id_key"]))
 
 
 @dataclass(frozen=True, slots=True)

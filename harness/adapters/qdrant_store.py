@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.adapters.qdrant_points import Vectors
-from harness.adapters.qdrant_settings import QdrantSettings
-from harness.protocols import EngineInfo, Inputs, ParameterValue, Storage
+from harness.adapters.qdrant_points import StoredPoint, Vectors
+from harness.adapters.qdrant_settings import ExistingQdrant, QdrantSettings
+from harness.protocols import EngineInfo, Inputs, ParameterValue, Progress, Storage
 
-__all__ = ["BatchingStore", "QdrantStore", "open_store"]
+__all__ = ["BatchingStore", "HoldingStore", "QdrantStore", "open_existing", "open_store"]
 
 
 class QdrantStore(Protocol):
     """One collection. Errors come translated, but for :meth:`query`."""
 
     info: EngineInfo
+    settings: QdrantSettings
 
     @property
     def repeated(self) -> int:
@@ -73,6 +74,13 @@ class QdrantStore(Protocol):
         """Let go of everything."""
 
 
+class HoldingStore(QdrantStore, Protocol):
+    """A store that holds the user's points."""
+
+    def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
+        """All points page by page: their ids, the payload under ``key``, and the vectors searched, as asked for."""
+
+
 class BatchingStore(QdrantStore, Protocol):
     """A store that answers several queries in one call; errors are the caller's to translate."""
 
@@ -89,3 +97,21 @@ def open_store(folder: Path, settings: QdrantSettings, *, exists: bool) -> Qdran
     from harness.adapters.qdrant_client_store import ClientStore
 
     return ClientStore.load(folder, settings) if exists else ClientStore.create(folder, settings)
+
+
+def open_existing(
+    existing: ExistingQdrant, folder: Path, settings: QdrantSettings, progress: Progress
+) -> tuple[HoldingStore, Callable[[], str | None] | None]:
+    """The user's own shard, as a copy below ``folder``, or collection, and how to see that this one changed.
+
+    Raises EngineUnavailableError for one that is not there or cannot be read, and what
+    :func:`harness.adapters.qdrant_found.choose` raises.
+    """
+    if existing.folder is not None:
+        from harness.adapters.qdrant_shard import ExistingShard
+
+        return ExistingShard.attach(existing.folder, folder, settings, progress), None
+    from harness.adapters.qdrant_collection import ExistingCollection
+
+    found = ExistingCollection.attach(existing.collection, settings)
+    return found, found.changed

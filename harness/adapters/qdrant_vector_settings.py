@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 DATATYPES = ("float32", "float16", "uint8")
+_STORED = "stored"
 QDRANT_RRF_K = 2
 """Qdrant's own default, which servers of any version know without being told."""
 _OF_QUANTISATION: Mapping[str, ParameterValue] = {
@@ -68,7 +69,8 @@ class SparseSettings:
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """How vectors are compressed (``kind`` is scalar, product, binary or turbo), and how searches use that.
+    """How vectors are compressed (``kind`` is scalar, product, binary or turbo), and how searches use that. Of an
+    existing index it is ``stored``, whatever that has, and only what searches use counts.
 
     Empty strings and None leave a choice to Qdrant; ``rescore`` is whether hits get the scores of the original vectors.
     """
@@ -87,7 +89,7 @@ class Quantisation:
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue]) -> Quantisation | None:
         """From the card's complete parameters; raises RejectedInputError for those that do not go together."""
-        kind = str(parameters["quantization"])
+        kind = str(parameters["quantization"]) or (_STORED if parameters.get("existing") else "")
         other = [
             name
             for name, neutral in _OF_QUANTISATION.items()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from qdrant_indexes import write_collection, write_shard
 
 from harness.adapters.qdrant_dense import QdrantDenseEngine
-from harness.protocols import Capabilities, ParameterValue, SearchResult
+from harness.protocols import Capabilities, Inputs, ParameterValue, SearchResult
 from harness.registry import find_cards
 from harness.testing import EngineContract
 
@@ -32,6 +35,11 @@ class DenseQdrant(EngineContract):
     parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = GRAPH
     tolerance = 2e-6
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
+        write_shard(folder / "shard", documents, similarity=self.similarity)
+        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 class TestQdrantDense(DenseQdrant):
@@ -68,7 +76,9 @@ class LocalMode(QdrantDenseEngine):
     """What the client answers by itself."""
 
     capabilities: ClassVar[Capabilities] = replace(
-        QdrantDenseEngine.capabilities, gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"}
+        QdrantDenseEngine.capabilities,
+        existing=False,
+        gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"},
     )
 
 
@@ -77,6 +87,8 @@ class TestLocal(DenseQdrant):
 
     engine = LocalMode
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "local"}
+
+    test_existing_is_what_the_class_is = None  # nobody's index is searched by this mode, which the settings refuse
 
     def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
         """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
@@ -96,5 +108,11 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("serving")
 class TestStub(DenseQdrant):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's collection, which leaves nothing in ``folder``."""
+        name = f"theirs-{uuid.uuid4()}"
+        write_collection(str(self.parameters["url"]), name, documents, similarity=self.similarity)
+        return {"existing": True, "collection": name, "id_key": "docno", "keep": False}
 
     similarity = "l2"

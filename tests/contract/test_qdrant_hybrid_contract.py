@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from qdrant_indexes import write_collection, write_shard
 from test_qdrant_dense_contract import GRAPH
 
 from harness.adapters.qdrant_hybrid import QdrantHybridEngine
-from harness.protocols import Capabilities, Engine, ParameterValue, SearchResult
+from harness.protocols import Capabilities, Engine, Inputs, ParameterValue, SearchResult
 from harness.reference.qdrant_model import qdrant_idf
 from harness.registry import find_cards
 from harness.testing import EngineContract, Expected
@@ -44,6 +47,11 @@ class Hybrid(EngineContract):
         words = encode_words(documents, queries, self.bm25)
         vectors = DenseSample(embed_words(documents), embed_words(queries))
         return sparse_scores(words, _float32_idf), dense_scores(vectors, self.similarity)
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's shard: points by UUID, ids in the payload, other names of both vectors."""
+        write_shard(folder / "shard", documents)
+        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 def _float32_idf(documents: int, containing: int) -> float:
@@ -82,6 +90,7 @@ class TestQdrantHybridByRanks(Hybrid):
 
     engine = QdrantHybridEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
+    test_existing_index_answers_like_a_new_one = None  # in another build, documents that tie have other places
 
     def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
         """The scores of the last places that ties allow; those of the first ones are in ``scale``."""
@@ -124,7 +133,9 @@ class LocalMode(ByDistributions):
     """What the client answers by itself."""
 
     capabilities: ClassVar[Capabilities] = replace(
-        ByDistributions.capabilities, gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"}
+        ByDistributions.capabilities,
+        existing=False,
+        gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"},
     )
 
 
@@ -133,6 +144,8 @@ class TestLocal(Hybrid):
 
     engine = LocalMode
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**Hybrid.parameters, "mode": "local"}
+
+    test_existing_is_what_the_class_is = None  # nobody's index is searched by this mode, which the settings refuse
 
     def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
         """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
@@ -152,3 +165,9 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("serving")
 class TestStub(Hybrid):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        """Somebody else's collection, which leaves nothing in ``folder``."""
+        name = f"theirs-{uuid.uuid4()}"
+        write_collection(str(self.parameters["url"]), name, documents)
+        return {"existing": True, "collection": name, "id_key": "docno", "keep": False}

@@ -48,12 +48,12 @@ def queries() -> Inputs:
     return Inputs(Ids.of(QUERIES), sparse=counted().queries)
 
 
-def content(attached: Attached, ours: Inputs) -> Content:
+def content(attached: Attached, ours: Inputs, asked: Inputs | None = None) -> Content:
     rows = ours.ids.rows_of(attached.ids)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     assert ours.sparse is not None
     taken = Inputs(Ids.of(ours.ids.take(rows[known])), sparse=ours.sparse.take(rows[known]))
-    return Content(known, taken, queries())
+    return Content(known, taken, asked if asked is not None else queries())
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def test_deleted_points_that_the_idf_still_counts_leave_no_oracle(tmp_path: Path
         assert len(found.ids) == 380
         reason = engine.differs(content(found, ours), RecordingProgress())
     assert reason is not None
-    assert "its idf counts 400 vectors, 380 of which it holds" in reason
+    assert "380 have column 3, and the best scores 0.0012477 for it, not 0.00131318" in reason
 
 
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
@@ -257,6 +257,13 @@ def test_several_shards_leave_no_oracle(stub: Stub, tmp_path: Path) -> None:
         reason = engine.differs(content(found, documents()), RecordingProgress())
     assert reason is not None
     assert "each of its 2 shards has an idf of its own" in reason
+
+
+def test_several_shards_are_one_index_without_idf(stub: Stub, tmp_path: Path) -> None:
+    """Learned weights are summed as they are, wherever a point lies."""
+    write_collection(stub.url, "theirs", documents(), idf=False, shards=2)
+    with attached(tmp_path / "work", **on(stub, idf=False)) as (engine, found):
+        assert engine.differs(content(found, documents()), RecordingProgress()) is None
 
 
 def test_a_collection_that_is_not_there_is_refused(stub: Stub, tmp_path: Path) -> None:

@@ -134,9 +134,10 @@ class Stub(FaultyServer):
             vector: qdrant_edge.EdgeSparseVectorParams(modifier=idf[sparse.get("modifier")])
             for vector, sparse in (body.get("sparse_vectors") or {}).items()
         }
+        vectors = _named(body.get("vectors") or {})
         wanted = body.get("optimizers_config") or {}
         config = qdrant_edge.EdgeConfig(
-            vectors={vector: _dense(one) for vector, one in (body.get("vectors") or {}).items()},
+            vectors={vector: _dense(one) for vector, one in vectors.items()},
             sparse_vectors=sparse_vectors,
             optimizers=qdrant_edge.EdgeOptimizersConfig(indexing_threshold=wanted.get("indexing_threshold")),
             wal_enabled=False,
@@ -146,7 +147,7 @@ class Stub(FaultyServer):
             qdrant_edge.EdgeShard.create(str(folder / str(number)), config)
             for number in range(body.get("shard_number") or 1)
         ]
-        self.collections[name] = Collection(shards, folder, body.get("sparse_vectors") or {}, body.get("vectors") or {})
+        self.collections[name] = Collection(shards, folder, body.get("sparse_vectors") or {}, vectors)
         return True
 
     def _update(self, name: str, _body: Any) -> Any:
@@ -168,7 +169,7 @@ class Stub(FaultyServer):
             while shard.optimize():
                 pass
         told = [shard.info() for shard in held.shards]
-        vectors = {"vectors": held.dense, "sparse_vectors": held.vectors}
+        vectors = {"vectors": held.dense.get("", held.dense), "sparse_vectors": held.vectors}
         empty = {"params": {**vectors, "shard_number": len(held.shards)}}
         optimisers = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0}
         config = {**empty, "optimizer_config": {**optimisers, "flush_interval_sec": 5}}
@@ -225,7 +226,7 @@ class Stub(FaultyServer):
         if body.get("prefetch"):
             return self._fused(held, body)
         nearest = asked.get("nearest", asked) if isinstance(asked, dict) else asked
-        query = qdrant_edge.Query.Nearest(_vector(nearest), using=body["using"])
+        query = qdrant_edge.Query.Nearest(_vector(nearest), using=body.get("using") or "")
         request = qdrant_edge.QueryRequest(
             limit=body["limit"],
             query=query,
@@ -235,7 +236,7 @@ class Stub(FaultyServer):
             with_vector=False,
         )
         hits = [hit for shard in held.shards for hit in shard.query(request)]
-        near_first = held.dense.get(body["using"], {}).get("distance") == "Euclid"
+        near_first = held.dense.get(body.get("using") or "", {}).get("distance") == "Euclid"
         best = sorted(hits, key=lambda hit: hit.score if near_first else -hit.score)[: body["limit"]]
         return {"points": [{"id": hit.id, "version": 0, "score": hit.score} for hit in best]}
 
@@ -296,7 +297,7 @@ def _vector(vector: Any) -> Any:
 
 
 def _dense(wanted: Mapping[str, Any]) -> Any:
-    graph = wanted["hnsw_config"]
+    graph = wanted.get("hnsw_config") or {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
     return qdrant_edge.EdgeVectorParams(
         size=wanted["size"],
         distance=getattr(qdrant_edge.Distance, wanted["distance"]),
@@ -319,7 +320,17 @@ def _filter(wanted: Mapping[str, Any] | None) -> Any:
 
 def _vectors(record: Any) -> Any:
     held = record.vector or {}
-    return {name: {"indices": list(one.indices), "values": list(one.values)} for name, one in held.items()}
+    if isinstance(held, list):
+        return held
+    return {
+        name: one if isinstance(one, list) else {"indices": list(one.indices), "values": list(one.values)}
+        for name, one in held.items()
+    }
+
+
+def _named(vectors: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Dense vectors by name, the empty one where a collection has one without."""
+    return {"": vectors} if "size" in vectors else vectors
 
 
 @contextlib.contextmanager

@@ -1,0 +1,167 @@
+"""Whether points of Qdrant hold the vectors that the encoder gives, and count as its oracle counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.adapters.existing import other_vectors, other_weights, require_same_columns
+from harness.adapters.qdrant_points import TERMS, StoredPoint
+from harness.adapters.qdrant_store import QdrantStore
+from harness.adapters.qdrant_vector_settings import DenseSettings
+from harness.errors import RejectedInputError
+from harness.protocols import Content, Progress
+from harness.reference.dense import vector_lengths
+from harness.reference.qdrant_model import qdrant_idf
+from harness.types import Float32Array, Ids, Int32Array, SparseVectors
+
+__all__ = ["DenseComparison", "SparseComparison", "other_idf"]
+
+_ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
+_AS_IT_IS = 1e-6
+"""Qdrant leaves a vector as it is whose squared length is within this of 1."""
+_STEPS = 2
+"""Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
+
+
+class SparseComparison:
+    """Weights, bit for bit; the columns must be the encoder's."""
+
+    def __init__(self, content: Content) -> None:
+        """Raises RejectedInputError where there are no vectors to compare with."""
+        if content.documents.sparse is None:
+            raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
+        self._expected, self._ids = content.documents.sparse, content.documents.ids
+        self._strange = [np.empty(0, dtype=np.int32)]
+
+    def add(self, points: Sequence[StoredPoint], places: Int32Array) -> None:
+        """Compare ``points``, which are documents ``places`` of the collection; raises RejectedInputError for other
+        columns.
+        """
+        stored = _stack(points, self._expected.dimensions)
+        ids = Ids.of(self._ids.take(places))
+        self._strange.append(places[require_same_columns(stored, self._expected.take(places), ids)])
+
+    def reason(self) -> str | None:
+        """Which documents differ; None where none do."""
+        strange = np.concatenate(self._strange)
+        return other_weights(strange, self._ids) if len(strange) else None
+
+
+class DenseComparison:
+    """Values as Qdrant keeps them: bit for bit, or for cosine divided by the length.
+
+    Qdrant sums the length in float32 in an order of its own. So all values of a vector may have a common factor, as far
+    from 1 as the rounding of that sum can be, and each is then within two steps of the datatype.
+    """
+
+    def __init__(self, content: Content, settings: DenseSettings) -> None:
+        """Raises RejectedInputError where there are no vectors to compare with."""
+        documents, queries = content.documents.dense, content.queries.dense
+        if documents is None or queries is None:
+            raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
+        self._expected, self._dimensions, self._ids = documents, queries.shape[1], content.documents.ids
+        self._cosine, self._datatype = settings.similarity == "cosine", settings.datatype
+        self._strange, self._without = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
+
+    def add(self, points: Sequence[StoredPoint], places: Int32Array) -> None:
+        """Compare ``points``, which are documents ``places`` of the collection; raises RejectedInputError for other
+        dimensions.
+        """
+        filled = np.array([point.dense is not None for point in points], dtype=np.bool_)
+        self._without.append(places[~filled])
+        stored = np.array([point.dense for point in points if point.dense is not None], dtype=np.float32)
+        if len(stored) == 0:
+            return
+        if stored.shape[1] != self._dimensions:
+            raise RejectedInputError(
+                f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {self._dimensions}",
+                fix="name the model and the truncate_dim that the index was made with",
+            )
+        held = places[filled]
+        self._strange.append(held[~self._same(stored, self._expected[held])])
+
+    def reason(self) -> str | None:
+        """Which documents differ, or have no vector; None where none do."""
+        strange, without = np.concatenate(self._strange), np.concatenate(self._without)
+        if len(without):
+            return f"{len(without):,} documents have no such vector, '{self._ids[int(without[0])]}' first"
+        return other_vectors(strange, self._ids) if len(strange) else None
+
+    def _same(self, stored: Float32Array, expected: Float32Array) -> npt.NDArray[np.bool_]:
+        half = self._datatype == "float16"
+        if not self._cosine or self._datatype == "uint8":  # whole numbers are not divided
+            kept = expected.astype(np.float16).astype(np.float32) if half else expected
+            return np.asarray((stored == kept).all(axis=1))
+        lengths = vector_lengths(expected)
+        directions = expected / np.where(lengths > 0, lengths, 1)[:, None]
+        factors = (stored * directions).sum(axis=1)
+        # each of d squares and their sum are rounded, the root halves that error, and is rounded itself
+        allowed = max(_AS_IT_IS, (self._dimensions / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)
+        kept = factors[:, None] * directions
+        step = np.spacing(np.abs(kept).astype(np.float16 if half else np.float32))
+        close = (np.abs(stored - kept) <= _STEPS * step.astype(np.float64)).all(axis=1)
+        return np.asarray(close & (np.abs(factors - 1) <= allowed))
+
+
+def other_idf(
+    store: QdrantStore,
+    content: Content,
+    place_of: Int32Array,
+    columns: Callable[[Sequence[Any]], tuple[Int32Array, Float32Array]],
+    progress: Progress,
+) -> str | None:
+    """Whether Qdrant's idf is the one of its own documents, of every term that the queries have: it is asked for each.
+
+    Deleted points count until they are cleaned up, and what is counted cannot be listed; the score of one document for
+    one term tells. All points must be known, with the encoder's weights. None where every idf is right.
+    """
+    shards = int(store.state().get("shards", 1))
+    if shards > 1:
+        return f"each of its {shards} shards has an idf of its own, over documents that are not known"
+    documents, queries = content.documents.sparse, content.queries.sparse
+    if documents is None or queries is None:
+        raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
+    terms, containing = np.unique(documents.indices, return_counts=True)
+    asked = np.flatnonzero(np.isin(terms, queries.indices))
+    idf = qdrant_idf(len(documents.nonempty_rows), containing)
+    progress.start("compare idf", len(asked))
+    for place in asked.tolist():
+        term = int(terms[place])
+        with store.translated(lambda: f"searching for column {term}"):  # noqa: B023 - called at once
+            hits = store.query(store.request({TERMS: ([term], [1.0])}, 1))
+        rows, scores = columns(hits)
+        expected = idf[place] * _weight(documents, int(place_of[rows[0]]), term) if len(rows) else np.float32(np.nan)
+        if not abs(scores[:1].sum() - expected) <= _STEPS * np.spacing(np.abs(expected)):
+            return _said(term, scores, expected, int(containing[place]))
+        progress.advance(1)
+    return None
+
+
+def _said(term: int, scores: Float32Array, expected: np.float32, containing: int) -> str:
+    found = f"scores {scores[0]:.6g} for it, not {expected:.6g}" if len(scores) else "is not found by it"
+    return (
+        f"its idf is not that of the documents it holds: {containing:,} have column {term}, and the best {found}; "
+        "deleted points count until they are cleaned up"
+    )
+
+
+def _weight(documents: SparseVectors, place: int, column: int) -> np.float32:
+    indices, values = documents.row(place)
+    return np.float32(values[np.searchsorted(indices, column)])
+
+
+def _stack(points: Sequence[StoredPoint], dimensions: int) -> SparseVectors:
+    """Vectors of points with ascending columns; Qdrant keeps them in the order in which they came."""
+    indptr = np.zeros(len(points) + 1, dtype=np.int64)
+    np.cumsum([len(point.indices) for point in points], out=indptr[1:])
+    indices = np.array([index for point in points for index in point.indices], dtype=np.int64)
+    values = np.array([value for point in points for value in point.values], dtype=np.float32)
+    rows = np.repeat(np.arange(len(points)), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    # a column beyond the vocabulary stays one: it differs from any that the encoder gives
+    columns = np.minimum(indices[order], np.iinfo(np.int32).max).astype(np.int32)
+    return SparseVectors(indptr, columns, values[order], dimensions)
