@@ -33,6 +33,7 @@ from harness.protocols import (
     Storage,
 )
 from harness.reference import SparseIndex, compile_kernels
+from harness.reference.encoding import widen
 from harness.types import Ids, SparseVectors
 
 __all__ = ["CsrEngine"]
@@ -154,6 +155,8 @@ class CsrEngine:
         index = whole if self._filtered is None else self._filtered
         require_positive_k(k)
         vectors = require_sparse(queries, "query")
+        if self._saved is not None:
+            vectors = widen(vectors, index.dimensions)
         if self._columns is not None:
             vectors = self._columns.narrow(vectors)
         collector = HitCollector(len(queries))

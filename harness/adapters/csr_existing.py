@@ -38,7 +38,7 @@ class SavedIndex:
         expected, queries = content.documents.sparse, content.queries.sparse
         if expected is None or queries is None:
             raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
-        if queries.dimensions != self.index.dimensions:
+        if queries.dimensions > self.index.dimensions:  # of fewer the encoder may know those that it gave, no more
             raise RejectedInputError(
                 f"the index has {self.index.dimensions} dimensions, the encoder {queries.dimensions}",
                 fix=NOT_THESE_VECTORS,

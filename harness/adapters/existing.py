@@ -27,8 +27,8 @@ __all__ = [
 
 _NAMED = 5
 NOT_THESE_VECTORS = (
-    "queries are encoded by BM25 over the collection's own terms: the index must have been made from the vectors that "
-    "this collection, analyzer, k1 and b give"
+    "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
+    "with the same model, or for BM25 with the same collection, analyzer, k1 and b"
 )
 
 

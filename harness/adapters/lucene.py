@@ -13,8 +13,9 @@ import pyarrow as pa
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import theirs
-from harness.adapters.lucene_existing import READABLE, differs, documents_of
+from harness.adapters.lucene_existing import differs, documents_of
 from harness.adapters.lucene_feedback import Feedback, require_enough_documents
+from harness.adapters.lucene_held import READABLE
 from harness.adapters.lucene_index import IndexBuilder, is_blank
 from harness.adapters.lucene_runtime import info_of, java_of
 from harness.adapters.lucene_search import Hits, OpenIndex

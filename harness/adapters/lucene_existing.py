@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from harness.adapters.existing import unique_ids
+from harness.adapters.lucene_held import Held, held_documents
 from harness.adapters.lucene_search import OpenIndex
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.lucene_statistics import IndexStatistics
@@ -14,23 +12,11 @@ from harness.analysis.terms import TermCounts
 from harness.errors import RejectedInputError
 from harness.protocols import Content, Progress
 from harness.reference.lucene import byte_lengths
-from harness.types import Ids, Int32Array
+from harness.types import Ids
 
-__all__ = ["READABLE", "Held", "differs", "documents_of"]
+__all__ = ["differs", "documents_of"]
 
 _NAMED = 3
-READABLE = (
-    "path= must name a folder that the Lucene of this jar can read: for an index of another version, name the Anserini "
-    "jar that made it (jar=)"
-)
-"""What to do about an index of the user's that cannot be read."""
-
-
-class Held(NamedTuple):
-    """Documents of an existing index: their ids by row, and the row of each Lucene number (int32, -1 if deleted)."""
-
-    ids: Ids
-    row_of: Int32Array
 
 
 def documents_of(index: OpenIndex, settings: LuceneSettings, id_field: str) -> Held:
@@ -39,28 +25,16 @@ def documents_of(index: OpenIndex, settings: LuceneSettings, id_field: str) -> H
     Raises RejectedInputError for a field that is not there, or not in every document, for ids that occur twice, and
     for feedback without stored term vectors.
     """
-    statistics = index.statistics
-    _require_fields(statistics, settings, id_field)
-    live = statistics.live_documents()
-    stored = statistics.stored_values(id_field)
-    ids = unique_ids([stored[number] for number in live.tolist()], f"stored field '{id_field}'")
-    row_of = np.full(len(stored), -1, dtype=np.int32)
-    row_of[live] = np.arange(len(live), dtype=np.int32)
-    return Held(ids, row_of)
+    _require_fields(index.statistics, settings)
+    return held_documents(index.statistics, id_field)
 
 
-def _require_fields(statistics: IndexStatistics, settings: LuceneSettings, id_field: str) -> None:
+def _require_fields(statistics: IndexStatistics, settings: LuceneSettings) -> None:
     indexed = statistics.indexed_fields()
     if settings.field not in indexed:
         raise RejectedInputError(
             f"no document of the index has the text field '{settings.field}'",
             fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
-        )
-    stored = statistics.stored_fields()
-    if id_field not in stored and all(one is None for one in statistics.stored_values(id_field)):
-        raise RejectedInputError(
-            f"no document of the index has the stored field '{id_field}'",
-            fix=f"name the one that holds the ids (id_field=); the first document stores {', '.join(stored) or 'none'}",
         )
     if settings.feedback and not statistics.has_term_vectors():
         raise RejectedInputError(

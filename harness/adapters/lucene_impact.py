@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.adapters.checks import require_sparse
+from harness.adapters.existing import places_of
 from harness.adapters.lucene_filter import with_filter
+from harness.adapters.lucene_held import Held
 from harness.adapters.lucene_rows import RowsEngine
-from harness.errors import RejectedInputError, UsageError
+from harness.adapters.lucene_statistics import IndexStatistics
+from harness.errors import EngineUnavailableError, RejectedInputError, UsageError
 from harness.java_bridge import JavaBridge, spans
-from harness.protocols import Capabilities, Inputs
+from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
 from harness.reference.quantised import to_impacts
 from harness.types import SparseVectors
 
-__all__ = ["LuceneImpactEngine"]
+__all__ = ["LuceneImpactEngine", "read_vocabulary"]
 
-_FIELD = "impacts"
 _BATCH = 1024
+_SPECIAL = re.compile(r'([+\-!():^\[\]"{}~*?|&/\\<>=])')
+_OPERATORS = ("AND", "OR", "NOT", "TO")
 _PARSER = "org.apache.lucene.queryparser.classic.QueryParser"
 
 
@@ -35,9 +43,16 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        existing=True,
         filters=True,
     )
     name = "lucene-impact"
+    own_field = "impacts"
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        super().__init__(parameters)
+        named = str(parameters["vocabulary"]) if self.existing else ""
+        self._terms = read_vocabulary(Path(named).expanduser()) if named else None
 
     def require(self, inputs: Inputs, what: str) -> SparseVectors:
         """Impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
@@ -59,33 +74,105 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         kind.setOmitNorms(True)
         kind.setIndexOptions(bridge.load("org.apache.lucene.index.IndexOptions").DOCS_AND_FREQS)
         signature = "(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V"
-        field = bridge.bind(bridge.constructor("org.apache.lucene.document.Field", signature), 0, bridge.string(_FIELD))
+        field = bridge.bind(
+            bridge.constructor("org.apache.lucene.document.Field", signature), 0, bridge.string(self.field)
+        )
         alone = bridge.static_method("java.util.Collections", "singletonList", "(Ljava/lang/Object;)Ljava/util/List;")
         to_document = bridge.function(bridge.chain(bridge.bind(field, 1, kind), alone))
         for start in range(0, len(vectors), _BATCH):
-            texts = [_text(vectors, row, "|") for row in range(start, min(start + _BATCH, len(vectors)))]
+            texts = [_text(vectors, row) for row in range(start, min(start + _BATCH, len(vectors)))]
             for span in spans(texts):
                 yield len(texts[span]), bridge.map(to_document, bridge.to_java(texts[span]))
 
     def queries(self, bridge: JavaBridge, vectors: SparseVectors, depth: int) -> list[Any]:  # noqa: ARG002 - of others
         """Terms with their impacts as boosts, read by Lucene's own parser."""
-        parser = bridge.load(_PARSER)(_FIELD, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
+        parser = bridge.load(_PARSER)(self.field, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
         parse = bridge.method(_PARSER, "parse", "(Ljava/lang/String;)Lorg/apache/lucene/search/Query;").bindTo(parser)
         filled = vectors.nonempty_rows.tolist()
-        built = bridge.map(bridge.function(parse), bridge.to_java([_text(vectors, row, "^") for row in filled]))
+        built = bridge.map(bridge.function(parse), bridge.to_java([self._asked(vectors, row) for row in filled]))
         queries: list[Any] = [None] * len(vectors)
         for place, row in enumerate(filled):
             query = bridge.cast("org.apache.lucene.search.Query", built.get(place))
             queries[row] = with_filter(bridge, query, self.filter)
         return queries
 
+    def require_field(self, bridge: JavaBridge, reader: Any) -> None:  # noqa: ANN401 - a Java object
+        """The field must hold terms and how often they occur."""
+        statistics = IndexStatistics(bridge, reader, self.field)
+        indexed = statistics.indexed_fields()
+        if self.field not in indexed:
+            raise RejectedInputError(
+                f"no document of the index has the field of terms '{self.field}'",
+                fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
+            )
+        if not statistics.has_counts():
+            raise RejectedInputError(
+                f"the field '{self.field}' has terms without how often they occur: there are no impacts",
+                fix="name another (field=), or index with Anserini's -impact",
+            )
+
+    def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
+        """The postings of the queries' terms, on which all scores depend."""
+        documents, queries = self.require(content.documents, "document"), self.require(content.queries, "query")
+        statistics, place_of = IndexStatistics(bridge, reader, self.field), places_of(content, len(held.ids))
+        asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
+        progress.start("compare", len(asked))
+        for column in asked:
+            term = self._term(column)
+            found = statistics.postings(term)
+            rows = held.row_of[found.documents]
+            known = (rows >= 0) & (place_of[rows] >= 0)
+            places, counts = place_of[rows[known]], found.counts[known]
+            order = np.argsort(places)
+            ours = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
+            same = np.array_equal(places[order], by_column.indices[ours])
+            if not same or not np.array_equal(counts[order], by_column.data[ours]):
+                return f"the term '{term}' has other documents or impacts than the encoder gives it"
+            progress.advance(1)
+        return None
+
+    def _term(self, column: int) -> str:
+        if self._terms is None:
+            return str(column)
+        if column >= len(self._terms):
+            raise RejectedInputError(
+                f"the encoder gives column {column}, and the vocabulary has {len(self._terms)} terms",
+                fix="name the vocabulary of the model: vocabulary=",
+            )
+        return self._terms[column]
+
+    def _asked(self, vectors: SparseVectors, row: int) -> str:
+        """A query in the language of Lucene's parser."""
+        columns, impacts = vectors.row(row)
+        terms = [_escaped(self._term(column)) for column in columns.tolist()]
+        return " ".join(f"{term}^{int(impact)}" for term, impact in zip(terms, impacts.tolist(), strict=True))
+
     def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
         """Scores are sums of products of impacts."""
         searcher.setSimilarity(bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
 
 
-def _text(vectors: SparseVectors, row: int, mark: str) -> str:
+def read_vocabulary(path: Path) -> list[str]:
+    """One term a line, as models of the BERT family have it: the number of the line, from 0, is the column.
+
+    Raises EngineUnavailableError for a file that cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EngineUnavailableError(
+            f"the vocabulary cannot be read from '{path}': {error}", fix="name a file with one term a line: vocabulary="
+        ) from error
+
+
+def _escaped(term: str) -> str:
+    """What has a meaning to Lucene's parser is given none; ``AND``, ``OR`` and ``NOT`` are words then."""
+    plain = _SPECIAL.sub(r"\\\1", term)
+    return f"\\{plain}" if term in _OPERATORS else plain
+
+
+def _text(vectors: SparseVectors, row: int) -> str:
     columns, impacts = vectors.row(row)
     return " ".join(
-        f"{column}{mark}{int(impact)}" for column, impact in zip(columns.tolist(), impacts.tolist(), strict=True)
+        f"{column}|{int(impact)}" for column, impact in zip(columns.tolist(), impacts.tolist(), strict=True)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,18 +12,23 @@ import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
+from harness.adapters.existing import source_folder, theirs
 from harness.adapters.hits import HitCollector
 from harness.adapters.lucene_filter import filter_query, with_metadata
+from harness.adapters.lucene_held import READABLE, Held, held_documents
 from harness.adapters.lucene_runtime import info_of, java_of, open_directory, writer_configuration
 from harness.adapters.lucene_search import HitReader
+from harness.adapters.lucene_statistics import IndexStatistics
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineFailureError, LostDocumentsError, RejectedInputError
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java_bridge import REBUILD, JavaBridge, java_errors
 from harness.jvm import find_jar, jar_digest, start
 from harness.protocols import (
+    Attached,
     Capabilities,
     Clock,
+    Content,
     EngineInfo,
     IndexReport,
     Inputs,
@@ -53,6 +58,8 @@ class RowsEngine(Generic[Vectors]):
     capabilities: ClassVar[Capabilities]
     name: ClassVar[str]
     """In the manifest of an index, and in messages."""
+    own_field: ClassVar[str]
+    """The field of an index that the harness builds; an existing one names its own."""
     of_search: ClassVar[tuple[str, ...]] = ()
     """Parameters that change searches only."""
 
@@ -61,6 +68,9 @@ class RowsEngine(Generic[Vectors]):
         self._bridge: JavaBridge | None = None
         self._folder = Path()
         self._ids = Ids.of([])
+        self.existing = bool(parameters["existing"])
+        self.field = str(parameters["field"]) if self.existing else self.own_field
+        self._held: Held | None = None
         self._resources = ExitStack()
         self._reader: Any = None
         self._searcher: Any = None
@@ -104,10 +114,55 @@ class RowsEngine(Generic[Vectors]):
         """What the report says of the index beside segments and documents."""
         return {}
 
+    def require_field(self, bridge: JavaBridge, reader: Any) -> None:  # noqa: ANN401 - Java objects
+        """Refuse an existing index whose field is not what this engine searches; raises RejectedInputError."""
+        raise NotImplementedError
+
+    def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
+        """As :meth:`differs`, of an existing index that was opened."""
+        raise NotImplementedError
+
+    @property
+    def source(self) -> Path | None:
+        """The user's own index, None where one is built."""
+        return source_folder(self.parameters) if self.existing else None
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:  # noqa: ARG002 - Lucene reads without writing
+        """Open the user's index with a reader, which takes no lock; a writer may hold it meanwhile."""
+        source = self.source
+        if source is None:
+            raise RejectedInputError("no existing index is named", fix="give existing=true and path=")
+        self._bridge = bridge = self._started()
+        progress.start("attach", None)
+        self._folder = source
+        with theirs(REBUILD, READABLE), ExitStack() as stack, java_errors(f"opening the index in '{source}'"):
+            reader = self._open_reader(bridge, stack)
+            self.require_field(bridge, reader)
+            held = held_documents(IndexStatistics(bridge, reader, self.field), str(self.parameters["id_field"]))
+            self._ids, self._held = held.ids, held
+            self._ready(bridge, reader, stack)
+            state = {
+                "segments": int(reader.leaves().size()),
+                "max_doc": int(reader.maxDoc()),
+                "deleted_documents": int(reader.numDeletedDocs()),
+                **self.state(bridge, reader),
+                "heap": str(self.parameters["heap"]),
+                **java_of(bridge),
+            }
+        return Attached(info_of(bridge, "embedded, an existing index"), held.ids, state)
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Compares all that the scores of these queries depend on."""
+        bridge = self._opened()
+        if self._held is None:
+            raise RejectedInputError("no existing index is attached", fix="call attach first")
+        with theirs(REBUILD, READABLE):
+            return self.compare(bridge, self._reader, content, self._held, progress)
+
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
         """Start the JVM if need be, and open the index in ``folder`` if there is one."""
         has_index = check_manifest(folder, self.name, self.parameters, ids, free=(*_FREE, *self.of_search))
-        self._bridge = JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
+        self._bridge = self._started()
         self._folder, self._ids = folder.absolute(), ids
         if has_index:
             self._open_index(self._bridge)
@@ -170,6 +225,10 @@ class RowsEngine(Generic[Vectors]):
         require_positive_k(k)
         vectors = self.require(queries, "query")
         depth = min(k, max(1, len(self._ids)))
+        with theirs(REBUILD, READABLE) if self.existing else nullcontext():
+            return self._search(bridge, queries, vectors, depth, clock)
+
+    def _search(self, bridge: JavaBridge, queries: Inputs, vectors: Vectors, depth: int, clock: Clock) -> SearchResult:
         collector = HitCollector(len(queries))
         with java_errors("building the queries"):
             built = self.queries(bridge, vectors, depth)
@@ -181,6 +240,7 @@ class RowsEngine(Generic[Vectors]):
                 found = self._searcher.search(one, depth) if one is not None else None
                 searched = clock()
                 rows, scores = hits.read(found) if found is not None else nothing
+                rows = rows if self._held is None else self._held.row_of[rows]
                 collector.add(rows, self.scores(scores), searched - started, clock() - searched)
         return collector.result()
 
@@ -193,29 +253,39 @@ class RowsEngine(Generic[Vectors]):
         """Close the index; the JVM stays, as it must."""
         with java_errors("closing the index") if self._bridge is not None else ExitStack():
             self._resources.close()
-        self._bridge, self._reader, self._searcher, self.filter = None, None, None, None
+        self._bridge, self._reader, self._searcher, self.filter, self._held = None, None, None, None, None
 
     def _opened(self) -> JavaBridge:
         if self._bridge is None:
             raise EngineFailureError(f"{self.name} is not open", fix="call open() before, and nothing after close()")
         return self._bridge
 
+    def _started(self) -> JavaBridge:
+        return JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
+
     def _open_index(self, bridge: JavaBridge) -> None:
         with ExitStack() as stack, java_errors(f"opening the index in '{self._folder}'"):
-            directory = open_directory(bridge, self._folder)
-            stack.callback(directory.close)
-            reader = bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
-            stack.callback(reader.close)
-            self._reader = bridge.cast("org.apache.lucene.index.IndexReader", reader)
-            kind = bridge.load("org.apache.lucene.search.IndexSearcher")
-            kind.setMaxClauseCount(_MOST_CLAUSES)
-            held = int(self._reader.maxDoc())
-            if held != len(self._ids) or self._reader.numDeletedDocs():
+            reader = self._open_reader(bridge, stack)
+            held = int(reader.maxDoc())
+            if held != len(self._ids) or reader.numDeletedDocs():
                 raise LostDocumentsError(
                     f"the index in '{self._folder}' holds {held} of {len(self._ids)} documents",
                     fix="delete the folder and index again",
                 )
-            searcher = kind(self._reader)
-            searcher.setQueryCache(None)
-            self.prepare(bridge, self._reader, searcher)
-            self._searcher, self._resources = searcher, stack.pop_all()
+            self._ready(bridge, reader, stack)
+
+    def _open_reader(self, bridge: JavaBridge, stack: ExitStack) -> Any:  # noqa: ANN401 - a Java object
+        directory = open_directory(bridge, self._folder)
+        stack.callback(directory.close)
+        reader = bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
+        stack.callback(reader.close)
+        return bridge.cast("org.apache.lucene.index.IndexReader", reader)
+
+    def _ready(self, bridge: JavaBridge, reader: Any, stack: ExitStack) -> None:  # noqa: ANN401 - a Java object
+        """Keep what ``stack`` holds open, to be searched."""
+        kind = bridge.load("org.apache.lucene.search.IndexSearcher")
+        kind.setMaxClauseCount(_MOST_CLAUSES)
+        searcher = kind(reader)
+        searcher.setQueryCache(None)
+        self.prepare(bridge, reader, searcher)
+        self._reader, self._searcher, self._resources = reader, searcher, stack.pop_all()

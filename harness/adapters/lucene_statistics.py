@@ -47,6 +47,13 @@ class IndexStatistics:
             field = infos.fieldInfo(self._field)
             return field is not None and bool(field.hasVectors())
 
+    def has_counts(self) -> bool:
+        """True when the index says how often a term occurs in a document."""
+        with java_errors("looking for frequencies"):
+            infos = self._bridge.load(f"{_INDEX}.FieldInfos").getMergedFieldInfos(self._reader)
+            field = infos.fieldInfo(self._field)
+            return field is not None and "FREQS" in str(field.getIndexOptions().toString())
+
     def stored_fields(self) -> list[str]:
         """Names of what the first document stores."""
         bridge = self._bridge
@@ -69,6 +76,44 @@ class IndexStatistics:
                 numbers = bridge.load("java.util.stream.IntStream").range(start, stop).boxed()
                 found.extend(bridge.to_python(numbers.map(read).toList()))
         return found
+
+    def doc_values(self, field: str) -> list[str | None]:
+        """The same from a field of doc values, binary or sorted, which Anserini sorts equal scores by."""
+        bridge, most = self._bridge, int(self._reader.maxDoc())
+        found: list[str | None] = [None] * most
+        with java_errors(f"reading the doc values of '{field}'"):
+            for kind in ("Binary", "Sorted"):
+                values, again = self._values(kind, field), self._values(kind, field)
+                if values is None:
+                    continue
+                seek = bridge.method(f"{_INDEX}.{kind}DocValues", "advanceExact", "(I)Z")
+                has = bridge.interface("java.util.function.IntPredicate", seek.bindTo(values))
+                held = bridge.load("java.util.stream.IntStream").range(0, most).filter(has).toArray()
+                read = bridge.then(seek.bindTo(again), self._text_of(kind, again))
+                numbers = bridge.load("java.util.stream.IntStream").of(held).boxed()
+                texts = bridge.to_python(numbers.map(bridge.function(read)).toList())
+                for number, text in zip(held, texts, strict=True):
+                    found[number] = text
+        return found
+
+    def _values(self, kind: str, field: str) -> Any:  # noqa: ANN401 - a Java object
+        """Doc values of that kind; None where the field has others or none."""
+        infos = self._bridge.load(f"{_INDEX}.FieldInfos").getMergedFieldInfos(self._reader)
+        info = infos.fieldInfo(field)
+        if info is None or str(info.getDocValuesType().toString()) != kind.upper():
+            return None
+        return getattr(self._bridge.load(f"{_INDEX}.MultiDocValues"), f"get{kind}Values")(self._reader, field)
+
+    def _text_of(self, kind: str, values: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A method handle without arguments: the text of the document that ``values`` stand at."""
+        bridge, of_bytes = self._bridge, "org.apache.lucene.util.BytesRef"
+        text = bridge.method(of_bytes, "utf8ToString", "()Ljava/lang/String;")
+        if kind == "Binary":
+            read = bridge.method(f"{_INDEX}.BinaryDocValues", "binaryValue", f"()L{of_bytes.replace('.', '/')};")
+            return bridge.chain(read.bindTo(values), text)
+        owner = f"{_INDEX}.SortedDocValues"
+        look_up = bridge.method(owner, "lookupOrd", f"(I)L{of_bytes.replace('.', '/')};").bindTo(values)
+        return bridge.chain(bridge.method(owner, "ordValue", "()I").bindTo(values), look_up, text)
 
     def live_documents(self) -> Int32Array:
         """Numbers of the documents that are not deleted, ascending (int32)."""

@@ -8,32 +8,48 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.adapters.checks import require_dense
+from harness.adapters.dense_compare import DenseComparison, Kept
+from harness.adapters.existing import places_of
 from harness.adapters.lucene_floats import float_rows
+from harness.adapters.lucene_held import Held
 from harness.adapters.lucene_rows import RowsEngine
+from harness.adapters.lucene_stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
 from harness.java_bridge import JavaBridge
-from harness.protocols import Capabilities, Inputs, ParameterValue
+from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
 from harness.types import Float32Array
 
 __all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
 
-_FIELD = "vector"
 _MOST_DIMENSIONS = 1024
 _BATCH = 1024
 _CODECS = "org.apache.lucene.codecs"
-_LEAF = "org.apache.lucene.index.LeafReaderContext"
 _FUNCTIONS = {"cosine": "DOT_PRODUCT", "dot": "MAXIMUM_INNER_PRODUCT", "l2": "EUCLIDEAN"}
+_KEPT: Mapping[tuple[str, str], Kept] = {
+    ("cosine", "DOT_PRODUCT"): "unit",
+    ("cosine", "COSINE"): "direction",
+    ("dot", "MAXIMUM_INNER_PRODUCT"): "bits",
+    ("dot", "DOT_PRODUCT"): "bits",
+    ("l2", "EUCLIDEAN"): "bits",
+}
+"""How the vectors of an existing index are kept, by the similarity asked for and the function of its field."""
 
 
 class _VectorsEngine(RowsEngine[Float32Array]):
-    """Scores are made of Lucene's, which are all positive: ``2s - 1`` for cosine; for the dot product ``s - 1``, and
-    ``1 - 1/s`` where ``s < 1``; ``1 - 1/s`` for l2, the negative squared distance. Under cosine, vectors are brought to
-    length 1 first, and compared by Lucene's DOT_PRODUCT.
+    """Scores are made of Lucene's, which are all positive: ``2s - 1`` for DOT_PRODUCT and COSINE; ``s - 1``, and
+    ``1 - 1/s`` where ``s < 1``, for MAXIMUM_INNER_PRODUCT; ``1 - 1/s`` for EUCLIDEAN, the negative squared distance.
+    Under cosine, vectors are brought to length 1 first, and compared by DOT_PRODUCT.
     """
+
+    own_field = "vector"
+    graphs: ClassVar[bool]
+    """Whether the engine searches the graphs of an index, or scans one that has none."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
+        self._function = _FUNCTIONS[self._similarity]
+        self._quantised: str | None = None
         self._dimensions: int | None = None
 
     def require(self, inputs: Inputs, what: str) -> Float32Array:
@@ -62,8 +78,8 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         functions = bridge.load("org.apache.lucene.index.VectorSimilarityFunction")
         kind = "org.apache.lucene.document.KnnFloatVectorField"
         signature = "(Ljava/lang/String;[FLorg/apache/lucene/index/VectorSimilarityFunction;)V"
-        field = bridge.bind(bridge.constructor(kind, signature), 0, bridge.string(_FIELD))
-        field = bridge.bind(field, 1, getattr(functions, _FUNCTIONS[self._similarity]))
+        field = bridge.bind(bridge.constructor(kind, signature), 0, bridge.string(self.field))
+        field = bridge.bind(field, 1, getattr(functions, self._function))
         alone = bridge.static_method("java.util.Collections", "singletonList", "(Ljava/lang/Object;)Ljava/util/List;")
         to_document = bridge.function(bridge.chain(field, alone))
         for start in range(0, len(vectors), _BATCH):
@@ -76,7 +92,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         make = bridge.bind(
             bridge.constructor(kind, "(Ljava/lang/String;[FILorg/apache/lucene/search/Query;)V"),
             0,
-            bridge.string(_FIELD),
+            bridge.string(self.field),
         )
         make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(depth)))
         make = bridge.bind(make, 1, self.filter)
@@ -89,22 +105,67 @@ class _VectorsEngine(RowsEngine[Float32Array]):
 
     def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
         """Note the dimensions, which queries must have too."""
-        sizes = [leaf.getFloatVectorValues(_FIELD).dimension() for leaf in _leaves(bridge, reader)]
-        self._dimensions = int(sizes[0]) if sizes else None
+        found = vector_fields(bridge, reader).get(self.field)
+        self._dimensions = found.dimensions if found is not None else None
 
     def scores(self, found: Float32Array) -> Float32Array:
-        """Cosines, dot products or negative squared distances."""
+        """Cosines, dot products or negative squared distances; DOT_PRODUCT has no products below -1."""
         wide = found.astype(np.float64)
         lowest = np.finfo(np.float32).tiny  # a score that went below float32's range is no infinity
         inverse = 1 - 1 / np.maximum(wide, lowest)
-        if self._similarity == "cosine":
+        if self._function in ("DOT_PRODUCT", "COSINE"):
             scores = 2 * wide - 1
-        elif self._similarity == "l2":
+        elif self._function == "EUCLIDEAN":
             scores = inverse
         else:
             scores = np.where(wide < 1, inverse, wide - 1)
         narrow: Float32Array = scores.astype(np.float32)
         return narrow
+
+    def require_field(self, bridge: JavaBridge, reader: Any) -> None:  # noqa: ANN401 - a Java object
+        """The field must hold float32 vectors, with graphs or without, that are compared as ``similarity`` says."""
+        fields = vector_fields(bridge, reader)
+        if self.field not in fields:
+            raise RejectedInputError(
+                f"no document of the index has the field of vectors '{self.field}'",
+                fix=f"name one that it has (field=): {', '.join(sorted(fields)) or 'there is none'}",
+            )
+        found = fields[self.field]
+        if found.encoding != "FLOAT32":
+            raise RejectedInputError(
+                f"the field '{self.field}' holds vectors of {found.encoding}", fix="name one of float32 numbers: field="
+            )
+        if (self._similarity, found.function) not in _KEPT:
+            fitting = sorted({one for one, function in _KEPT if function == found.function})
+            raise RejectedInputError(
+                f"the field '{self.field}' is compared by {found.function}, which is not similarity={self._similarity}",
+                fix=f"say similarity={' or similarity='.join(fitting)}",
+            )
+        graphs = any("hnsw" in one.lower() for one in found.formats)
+        if graphs != self.graphs:
+            has, named = "graphs" if graphs else "no graphs", ", ".join(sorted(found.formats))
+            raise RejectedInputError(
+                f"the field '{self.field}' has {has} ({named})",
+                fix=f"take lucene-{'hnsw' if graphs else 'flat'}",
+            )
+        self._function = found.function
+        self._quantised = next((one for one in sorted(found.formats) if "quantized" in one.lower()), None)
+
+    def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
+        """Every stored vector."""
+        if self._quantised is not None:
+            return f"Lucene scores quantised vectors ({self._quantised}), which no oracle models"
+        comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
+        place_of = places_of(content, len(held.ids))
+        progress.start("compare", len(held.ids))
+        for numbers, vectors in stored_vectors(bridge, reader, self.field):
+            rows = held.row_of[numbers]
+            places = np.where(rows >= 0, place_of[rows], -1).astype(np.int32)
+            known = places >= 0
+            if known.any():
+                comparison.add(vectors[known], places[known])
+            progress.advance(int(np.count_nonzero(rows >= 0)))
+        return comparison.reason()
 
     def _directed(self, vectors: Float32Array) -> Float32Array:
         if self._similarity != "cosine":
@@ -128,9 +189,11 @@ class LuceneHnswEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=False,
         shares_index=True,
+        existing=True,
         filters=True,
     )
     name = "lucene-hnsw"
+    graphs = True
     of_search = ("ef_search",)
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -159,15 +222,16 @@ class LuceneHnswEngine(_VectorsEngine):
         """The vectors of those segments that have more than a search keeps: the others are scanned."""
         return {"vectors_in_graph": sum(size for size in self._sizes if size > self.candidates(k))}
 
-    @staticmethod
-    def _graphs(bridge: JavaBridge, reader: Any) -> list[int]:  # noqa: ANN401 - a Java object
-        graphs = []
-        for leaf in _leaves(bridge, reader):
-            vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf).getVectorReader()
+    def _graphs(self, bridge: JavaBridge, reader: Any) -> list[int]:  # noqa: ANN401 - a Java object
+        found = []
+        for leaf in leaves_of(bridge, reader):
+            if leaf.reader().getFloatVectorValues(self.field) is None:
+                continue
+            vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf.reader()).getVectorReader()
             fields = bridge.cast(f"{_CODECS}.perfield.PerFieldKnnVectorsFormat$FieldsReader", vectors)
-            field = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(_FIELD))
-            graphs.append(int(field.getGraph(_FIELD).size()))
-        return graphs
+            field = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(self.field))
+            found.append(int(field.getGraph(self.field).size()))
+        return found
 
 
 class LuceneFlatEngine(_VectorsEngine):
@@ -180,15 +244,12 @@ class LuceneFlatEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        existing=True,
         filters=True,
     )
     name = "lucene-flat"
+    graphs = False
 
     def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
         """Without a graph."""
         return bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()
-
-
-def _leaves(bridge: JavaBridge, reader: Any) -> list[Any]:  # noqa: ANN401 - Java objects
-    leaves = reader.leaves()
-    return [bridge.cast(_LEAF, leaves.get(place)).reader() for place in range(leaves.size())]

@@ -6,25 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.adapters.existing import other_vectors, other_weights, require_same_columns
+from harness.adapters.dense_compare import Kept
+from harness.adapters.existing import other_weights, require_same_columns
 from harness.adapters.qdrant_points import TERMS, StoredPoint
 from harness.adapters.qdrant_store import QdrantStore
 from harness.adapters.qdrant_vector_settings import DenseSettings
 from harness.errors import RejectedInputError
 from harness.protocols import Content, Progress
-from harness.reference.dense import vector_lengths
 from harness.reference.qdrant_model import qdrant_idf
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
-__all__ = ["DenseComparison", "SparseComparison", "other_idf"]
+__all__ = ["SparseComparison", "dense_of", "how_kept", "other_idf"]
 
-_ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
-_AS_IT_IS = 1e-6
-"""Qdrant leaves a vector as it is whose squared length is within this of 1."""
 _STEPS = 2
-"""Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
+"""Float32 steps by which a score may differ from the one that was computed."""
 
 
 class SparseComparison:
@@ -51,60 +47,16 @@ class SparseComparison:
         return other_weights(strange, self._ids) if len(strange) else None
 
 
-class DenseComparison:
-    """Values as Qdrant keeps them: bit for bit, or for cosine divided by the length.
+def how_kept(settings: DenseSettings) -> Kept:
+    """Qdrant divides by the length for cosine, but for whole numbers."""
+    return "unit" if settings.similarity == "cosine" and settings.datatype != "uint8" else "bits"
 
-    Qdrant sums the length in float32 in an order of its own. So all values of a vector may have a common factor, as far
-    from 1 as the rounding of that sum can be, and each is then within two steps of the datatype.
-    """
 
-    def __init__(self, content: Content, settings: DenseSettings) -> None:
-        """Raises RejectedInputError where there are no vectors to compare with."""
-        documents, queries = content.documents.dense, content.queries.dense
-        if documents is None or queries is None:
-            raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
-        self._expected, self._dimensions, self._ids = documents, queries.shape[1], content.documents.ids
-        self._cosine, self._datatype = settings.similarity == "cosine", settings.datatype
-        self._strange, self._without = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
-
-    def add(self, points: Sequence[StoredPoint], places: Int32Array) -> None:
-        """Compare ``points``, which are documents ``places`` of the collection; raises RejectedInputError for other
-        dimensions.
-        """
-        filled = np.array([point.dense is not None for point in points], dtype=np.bool_)
-        self._without.append(places[~filled])
-        stored = np.array([point.dense for point in points if point.dense is not None], dtype=np.float32)
-        if len(stored) == 0:
-            return
-        if stored.shape[1] != self._dimensions:
-            raise RejectedInputError(
-                f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {self._dimensions}",
-                fix="name the model and the truncate_dim that the index was made with",
-            )
-        held = places[filled]
-        self._strange.append(held[~self._same(stored, self._expected[held])])
-
-    def reason(self) -> str | None:
-        """Which documents differ, or have no vector; None where none do."""
-        strange, without = np.concatenate(self._strange), np.concatenate(self._without)
-        if len(without):
-            return f"{len(without):,} documents have no such vector, '{self._ids[int(without[0])]}' first"
-        return other_vectors(strange, self._ids) if len(strange) else None
-
-    def _same(self, stored: Float32Array, expected: Float32Array) -> npt.NDArray[np.bool_]:
-        half = self._datatype == "float16"
-        if not self._cosine or self._datatype == "uint8":  # whole numbers are not divided
-            kept = expected.astype(np.float16).astype(np.float32) if half else expected
-            return np.asarray((stored == kept).all(axis=1))
-        lengths = vector_lengths(expected)
-        directions = expected / np.where(lengths > 0, lengths, 1)[:, None]
-        factors = (stored * directions).sum(axis=1)
-        # each of d squares and their sum are rounded, the root halves that error, and is rounded itself
-        allowed = max(_AS_IT_IS, (self._dimensions / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)
-        kept = factors[:, None] * directions
-        step = np.spacing(np.abs(kept).astype(np.float16 if half else np.float32))
-        close = (np.abs(stored - kept) <= _STEPS * step.astype(np.float64)).all(axis=1)
-        return np.asarray(close & (np.abs(factors - 1) <= allowed))
+def dense_of(points: Sequence[StoredPoint], places: Int32Array) -> tuple[Float32Array, Int32Array]:
+    """The dense vectors (n, d) of those points that have one, and their ``places``."""
+    filled = np.array([point.dense is not None for point in points], dtype=np.bool_)
+    stored = np.array([point.dense for point in points if point.dense is not None], dtype=np.float32)
+    return stored, places[filled]
 
 
 def other_idf(

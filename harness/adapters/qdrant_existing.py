@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.adapters.dense_compare import DenseComparison
 from harness.adapters.existing import places_of, unique_ids
-from harness.adapters.qdrant_compare import DenseComparison, SparseComparison, other_idf
+from harness.adapters.qdrant_compare import SparseComparison, dense_of, how_kept, other_idf
 from harness.adapters.qdrant_store import HoldingStore
 from harness.errors import IndexChangedError
 from harness.protocols import Content, Progress
@@ -44,18 +45,21 @@ class ExistingPoints:
         :meth:`harness.protocols.ExistingIndex.differs`.
         """
         settings = self._store.settings
-        sparse = SparseComparison(content) if settings.sparse is not None else None
-        dense = DenseComparison(content, settings.dense) if settings.dense is not None else None
-        comparisons = [one for one in (sparse, dense) if one is not None]
+        sparse, dense = (SparseComparison(content) if settings.sparse is not None else None), None
+        if settings.dense is not None:
+            dense = DenseComparison(content, how_kept(settings.dense), half=settings.dense.datatype == "float16")
         place_of = places_of(content, len(self.ids))
         progress.start("compare", len(self.ids))
         for page in self._store.points(key=None, vectors=True):
             places = place_of[[self._row_of[point.id] for point in page]]
             known = np.flatnonzero(places >= 0)
             points = [page[number] for number in known.tolist()]
-            for one in comparisons:
-                one.add(points, places[known])
+            if sparse is not None:
+                sparse.add(points, places[known])
+            if dense is not None and any(point.dense is not None for point in points):
+                dense.add(*dense_of(points, places[known]))
             progress.advance(len(page))
+        comparisons = [one for one in (sparse, dense) if one is not None]
         reasons = [reason for one in comparisons if (reason := one.reason()) is not None]
         if len(content.rows) != len(self.ids):
             reasons.append("it holds other documents")

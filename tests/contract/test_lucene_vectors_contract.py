@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from harness.adapters.lucene_impact import LuceneImpactEngine
 from harness.adapters.lucene_vectors import LuceneFlatEngine, LuceneHnswEngine
-from harness.protocols import ParameterValue
+from harness.protocols import Inputs, ParameterValue
 from harness.reference.quantised import to_impacts
 from harness.registry import find_cards
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.oracle import SparseSample, encode_words, sparse_scores
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
+
+from lucene_indexes import add_impacts, add_vectors, writer
+
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
 HNSW = find_cards("backends")["lucene-hnsw"].defaults
@@ -24,7 +30,20 @@ FLAT = find_cards("backends")["lucene-flat"].defaults
 ALTERED: Mapping[str, ParameterValue] = {"segments": "single", "ram_buffer_mb": 1.0}
 
 
-class Hnsw(EngineContract):
+class Vectors(EngineContract):
+    """Somebody else's index has its own fields, and vectors of length 1 where the cosine is asked for."""
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        vectors, function = documents.dense, {"dot": "MAXIMUM_INNER_PRODUCT", "l2": "EUCLIDEAN"}.get(self.similarity)
+        if function is None:
+            wide = vectors.astype(np.float64)
+            vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+        with writer(folder, codec_of=self.engine(self.parameters)) as made:
+            add_vectors(made, replace(documents, dense=vectors), function=function or "DOT_PRODUCT")
+        return {"existing": True, "path": str(folder), "field": "embedding", "id_field": "docid"}
+
+
+class Hnsw(Vectors):
     engine = LuceneHnswEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = HNSW
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {
@@ -44,13 +63,13 @@ class TestLuceneHnswDot(Hnsw):
     similarity = "dot"
 
 
-class TestLuceneFlat(EngineContract):
+class TestLuceneFlat(Vectors):
     engine = LuceneFlatEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = FLAT
     tolerance = 2e-6
 
 
-class TestLuceneFlatL2(EngineContract):
+class TestLuceneFlatL2(Vectors):
     engine = LuceneFlatEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**FLAT, **ALTERED, "similarity": "l2"}
     tolerance = 2e-6
@@ -70,6 +89,11 @@ class TestLuceneImpact(EngineContract):
         sample = encode_words(documents, queries, self.bm25)
         rounded = SparseSample(to_impacts(sample.documents, scale), to_impacts(sample.queries, scale))
         return sparse_scores(rounded, None)
+
+    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+        with writer(folder) as made:
+            add_impacts(made, documents, scale=float(self.parameters["impact_scale"]))
+        return {"existing": True, "path": str(folder), "field": "weights", "id_field": "docid"}
 
 
 class TestLuceneImpactSingleSegment(TestLuceneImpact):

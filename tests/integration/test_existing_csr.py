@@ -120,7 +120,7 @@ def test_other_weights_are_searched_without_an_oracle(collection: Path, tmp_path
         ("no idf", "was saved with no IDF"),
         ("not an index", "cannot read"),
         ("other columns", "has other columns than the encoder gives it"),
-        ("another vocabulary", "the index has 22 dimensions, the encoder 7"),
+        ("another vocabulary", "the index has 22 dimensions, the encoder 99"),
     ],
 )
 def test_what_would_be_nonsense_is_refused(tmp_path: Path, change: str, said: str) -> None:
@@ -142,7 +142,7 @@ def test_what_would_be_nonsense_is_refused(tmp_path: Path, change: str, said: st
         case "other columns":
             asked = asked.take(np.array([1, 0, 2, 3, 4, 5]))
         case "another vocabulary":
-            asked = SparseVectors(np.zeros(7, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), 7)
+            asked = SparseVectors(np.zeros(7, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), 99)
     parameters: dict[str, ParameterValue] = {
         **find_cards("backends")["csr"].defaults,
         "existing": True,

@@ -12,6 +12,8 @@ from typing import Any
 
 from harness.adapters.lucene_runtime import open_directory
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.protocols import Inputs
+from harness.reference.quantised import to_impacts
 
 _COMMAND = """
 import sys
@@ -37,18 +39,54 @@ def anserini_index(folder: Path, documents: Mapping[str, str], *options: str) ->
 
 
 @contextmanager
-def writer(folder: Path) -> Iterator[Any]:
-    """Lucene's own writer on ``folder``, which it locks; committed and closed at the end."""
+def writer(folder: Path, *, codec_of: Any = None) -> Iterator[Any]:
+    """Lucene's own writer on ``folder``, which it locks; committed and closed at the end.
+
+    ``codec_of`` is an engine of vectors whose format is taken instead of Lucene's own.
+    """
     analyzer = LuceneAnalyzer("english")
     load = analyzer.bridge.load
     configuration = load("org.apache.lucene.index.IndexWriterConfig")(analyzer.java)
     configuration.setMergePolicy(load("org.apache.lucene.index.NoMergePolicy").INSTANCE)
+    if codec_of is not None:
+        codec_of.configure(analyzer.bridge, configuration)
     made = load("org.apache.lucene.index.IndexWriter")(open_directory(analyzer.bridge, folder), configuration)
     try:
         yield made
         made.commit()
     finally:
         made.close()
+
+
+def add_vectors(made: Any, documents: Inputs, *, function: str = "DOT_PRODUCT", doc_values: bool = False) -> None:
+    """Documents with a vector in ``embedding``, and their ids in ``docid``: stored, or as doc values."""
+    bridge = LuceneAnalyzer("english").bridge
+    load, store = bridge.load, bridge.load("org.apache.lucene.document.Field$Store")
+    compared_by = getattr(load("org.apache.lucene.index.VectorSimilarityFunction"), function)
+    for one, vector in zip(documents.ids, documents.dense, strict=True):
+        document = load("org.apache.lucene.document.Document")()
+        if doc_values:
+            content = load("org.apache.lucene.util.BytesRef")(one.encode())
+            document.add(load("org.apache.lucene.document.BinaryDocValuesField")("docid", content))
+        else:
+            document.add(load("org.apache.lucene.document.StringField")("docid", one, store.YES))
+        kind = load("org.apache.lucene.document.KnnFloatVectorField")
+        document.add(kind("embedding", vector.tolist(), compared_by))
+        made.addDocument(bridge.cast("java.lang.Iterable", document))
+
+
+def add_impacts(made: Any, documents: Inputs, *, scale: float) -> None:
+    """Documents whose terms, in ``weights``, are column numbers that occur as often as the impacts say."""
+    bridge = LuceneAnalyzer("english").bridge
+    load, store = bridge.load, bridge.load("org.apache.lucene.document.Field$Store")
+    impacts = to_impacts(documents.sparse, scale)
+    for row, one in enumerate(documents.ids):
+        columns, counts = impacts.row(row)
+        text = " ".join(str(column) for column, count in zip(columns, counts, strict=True) for _ in range(int(count)))
+        document = load("org.apache.lucene.document.Document")()
+        document.add(load("org.apache.lucene.document.StringField")("docid", one, store.YES))
+        document.add(load("org.apache.lucene.document.TextField")("weights", text, store.NO))
+        made.addDocument(bridge.cast("java.lang.Iterable", document))
 
 
 def add(made: Any, documents: Sequence[Document], *, text: str = "body") -> None:
