@@ -83,16 +83,16 @@ class IndexStatistics:
         found: list[str | None] = [None] * most
         with java_errors(f"reading the doc values of '{field}'"):
             for kind in ("Binary", "Sorted"):
-                values, again = self._values(kind, field), self._values(kind, field)
-                if values is None:
+                values = [self._values(kind, field) for _ in range(3)]  # each is walked once, from the start
+                if values[0] is None:
                     continue
                 seek = bridge.method(f"{_INDEX}.{kind}DocValues", "advanceExact", "(I)Z")
-                has = bridge.interface("java.util.function.IntPredicate", seek.bindTo(values))
-                held = bridge.load("java.util.stream.IntStream").range(0, most).filter(has).toArray()
-                read = bridge.then(seek.bindTo(again), self._text_of(kind, again))
-                numbers = bridge.load("java.util.stream.IntStream").of(held).boxed()
-                texts = bridge.to_python(numbers.map(bridge.function(read)).toList())
-                for number, text in zip(held, texts, strict=True):
+                has = [bridge.interface("java.util.function.IntPredicate", seek.bindTo(one)) for one in values[:2]]
+                read = bridge.then(seek.bindTo(values[2]), self._text_of(kind, values[2]))
+                numbers = bridge.load("java.util.stream.IntStream").range
+                texts = numbers(0, most).filter(has[0]).boxed().map(bridge.function(read)).toList()
+                held = numbers(0, most).filter(has[1]).toArray()
+                for number, text in zip(held, bridge.to_python(texts), strict=True):
                     found[number] = text
         return found
 

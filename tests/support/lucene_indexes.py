@@ -58,8 +58,10 @@ def writer(folder: Path, *, codec_of: Any = None) -> Iterator[Any]:
         made.close()
 
 
-def add_vectors(made: Any, documents: Inputs, *, function: str = "DOT_PRODUCT", doc_values: bool = False) -> None:
-    """Documents with a vector in ``embedding``, and their ids in ``docid``: stored, or as doc values."""
+def add_vectors(made: Any, documents: Inputs, *, function: str = "DOT_PRODUCT", doc_values: str = "") -> None:
+    """Documents with a vector in ``embedding``, and their ids in ``docid``: stored, or as doc values (``Binary`` or
+    ``Sorted``), by which nothing can be found, and so in ``key`` too.
+    """
     bridge = LuceneAnalyzer("english").bridge
     load, store = bridge.load, bridge.load("org.apache.lucene.document.Field$Store")
     compared_by = getattr(load("org.apache.lucene.index.VectorSimilarityFunction"), function)
@@ -67,7 +69,8 @@ def add_vectors(made: Any, documents: Inputs, *, function: str = "DOT_PRODUCT", 
         document = load("org.apache.lucene.document.Document")()
         if doc_values:
             content = load("org.apache.lucene.util.BytesRef")(one.encode())
-            document.add(load("org.apache.lucene.document.BinaryDocValuesField")("docid", content))
+            document.add(load(f"org.apache.lucene.document.{doc_values}DocValuesField")("docid", content))
+            document.add(load("org.apache.lucene.document.StringField")("key", one, store.NO))
         else:
             document.add(load("org.apache.lucene.document.StringField")("docid", one, store.YES))
         kind = load("org.apache.lucene.document.KnnFloatVectorField")

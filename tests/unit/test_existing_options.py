@@ -9,7 +9,7 @@ import pytest
 from harness.cards import read_backend_card
 from harness.errors import CardError, UsageError
 from harness.plan import make_plan
-from harness.registry import parse_backends
+from harness.registry import find_cards, parse_backends
 from harness.request import CompareRequest
 
 CARD = """\
@@ -45,6 +45,11 @@ def cards(tmp_path: Path) -> Path:
     (tmp_path / "backends" / "toy.toml").write_text(CARD + EXISTING + PARAMETERS)
     (tmp_path / "backends" / "plain.toml").write_text(CARD.replace("toy", "plain"))
     return tmp_path
+
+
+def test_every_backend_searches_existing_indexes() -> None:
+    """What the documentation promises."""
+    assert [name for name, card in find_cards("backends").items() if card.existing is None] == []
 
 
 def test_a_plan_knows_which_trials_search_existing_indexes(cards: Path, tmp_path: Path) -> None:
