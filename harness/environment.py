@@ -32,7 +32,6 @@ _PACKAGES = (
     "qdrant-client",
     "qdrant-edge-py",
     "scipy",
-    "statsmodels",
     "stop-words",
     "torch",
 )

@@ -1,7 +1,7 @@
 """How sure a mean or a difference is, whether a change made something worse, and what so many queries can show.
 
-Usable alone: arrays of per-query values in, frozen dataclasses out. Higher values are better. SciPy and statsmodels
-compute; this package fixes which variant, which seed, and what happens at the edges.
+Usable alone: arrays of per-query values in, frozen dataclasses out. Higher values are better. SciPy
+computes; this package fixes which variant, which seed, and what happens at the edges.
 """
 
 from harness.statistics.equivalence import Equivalence, equivalence

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
+import harness.statistics
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.statistics import (
     NoiseFloor,
@@ -241,3 +244,9 @@ def test_queries_for_equivalence_give_the_power_that_they_promise() -> None:
 def test_wrong_input_is_refused(ask: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ask()
+
+
+def test_the_reference_page_has_every_public_name(repository: Path) -> None:
+    page = (repository / "docs/reference/python-reference.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"\w+", page))
+    assert set(harness.statistics.__all__) - told == {"TestName", "Verdict"}  # names for annotations
