@@ -19,8 +19,8 @@ def check_header(report: CheckReport) -> str:
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
         f"{report.verdict.upper()}: {golden.name}",
-        f"{golden.questions:,} questions, {golden.expecting:,} with an expected document",
-        *(f"{corpus.name}: {corpus.documents:,} documents" for corpus in report.corpora),
+        f"{_counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
+        *(f"{corpus.name}: {_counted(corpus.documents, 'document')}" for corpus in report.corpora),
         matched,
         f"k={settings['k']}",
         f"ties={settings['ties']}",
@@ -49,7 +49,8 @@ def check_notes(report: CheckReport) -> list[str]:
     without = report.golden.without_expectation
     if without:
         named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
-        lines.append(f"{_counted(len(without))} nothing, and no mean counts them: {named}")
+        expects = f"{_counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
+        lines.append(f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}")
     shared: dict[str, list[str]] = {}
     for subject in report.subjects:
         for note in subject.notes:
@@ -58,8 +59,8 @@ def check_notes(report: CheckReport) -> list[str]:
     return [*lines, *report.golden.notes, *report.notes]
 
 
-def _counted(count: int) -> str:
-    return "1 question expects" if count == 1 else f"{count:,} questions expect"
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _on_requirement(one: RequirementResult, report: CheckReport) -> list[str]:
@@ -78,10 +79,12 @@ def _verdict_in_words(one: RequirementResult) -> str:
     text = f"it is {_number(one.value, one)}{_brackets(one)} over {one.n:,}"
     if one.decided_by != "estimate":
         text += ", and a bound of the interval decides"
-    if one.best_possible is not None and one.flips is None:
-        return f"{text}; a perfect retriever would reach {one.best_possible:.4f}, so nothing can meet it"
+    if one.flips is None:
+        best = "" if one.best_possible is None else f": a perfect retriever would reach {one.best_possible:.4f}"
+        few = ", and an interval needs 2 values" if one.decided_by != "estimate" and one.n < 2 else ""
+        return f"{text}; nothing can meet it{best}{few}"
     unit = "sample" if one.best_possible is None else "question"
-    return f"{text}; {one.flips} {unit}{'' if one.flips == 1 else 's'} would have to change for it to pass"
+    return f"{text}; {_counted(one.flips, unit)} would have to change for it to pass"
 
 
 def missed_lines(subject: CheckSubject, one: RequirementResult, most: int) -> list[str]:

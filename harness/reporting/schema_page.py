@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
 
 __all__ = ["describe_schema"]
@@ -16,8 +17,10 @@ _COLUMN = 46
 
 
 def describe_schema() -> str:
-    """One line a field of ``report.json``, nested as it is there."""
-    return "\n".join([f"report.json, schema {SCHEMA_VERSION}", "", *_lines(Report, 0)]) + "\n"
+    """One line a field of ``report.json``, nested as it is there: of comparisons, then of checks."""
+    compared = [f"report.json, schema {SCHEMA_VERSION}", "", *_lines(Report, 0)]
+    checked = [f"report.json of harness check, schema {CHECK_SCHEMA_VERSION}", "", *_lines(CheckReport, 0)]
+    return "\n".join([*compared, "", *checked]) + "\n"
 
 
 def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:

@@ -57,7 +57,9 @@ def small(tmp_path):
 @pytest.fixture(scope="module")
 def bundled():
     """The bundled golden set on exact search and on Lucene."""
-    return harness.check("chunking-eval", backends="csr,lucene", require=["Hit@5>=0.9", "MRR@5>=0.9"], timing=False)
+    return harness.check(
+        "chunking-eval", backends="csr,lucene", require=["Hit@5>=0.9", "MRR@5>=0.9"], timing=False, jobs=2
+    )
 
 
 def test_metrics_are_those_of_twenty_lines(bundled, repository):
@@ -104,7 +106,7 @@ def test_a_failed_requirement_says_which_questions_missed(bundled):
     text = bundled.render()
     assert "MRR@5>=0.9 (lucene) failed: it is 0." in text
     assert "questions would have to change for it to pass" in text
-    assert "1 question expects nothing, and no mean counts them: out-of-corpus" in text
+    assert "1 question expects nothing, and no mean counts it: out-of-corpus" in text
     worst = bundled.report.requirements[1].missed[0]
     assert f"    {worst} " in text
 
@@ -243,7 +245,20 @@ def test_latency_and_parity_are_required(small):
     slow, never, parity = checked.report.requirements
     assert (slow.passed, slow.best_possible) == (True, None)
     assert (never.passed, parity.passed, parity.value) == (False, True, 1.0)
-    assert "would have to change" in checked.render() or "nothing can meet it" in checked.render()
+    assert (slow.flips, never.flips) == (1, 2)
+    assert "mean_ms<=0 (csr) failed" in checked.render()
+
+
+def test_what_even_a_perfect_retriever_would_fail_is_said(small):
+    _, corpus = small
+    options = {"corpus": corpus, "backends": "csr", "k": 1, "match": "document", "delimiter": "#", **QUICK}
+    both = [{"id": "q", "question": "apples salmon", "expected": ["fruit", "fish"]}]
+    impossible = harness.check(both, require="Recall@1>=0.6", **options)
+    assert impossible.report.requirements[0].flips is None
+    assert "nothing can meet it: a perfect retriever would reach 0.5000" in impossible.render()
+    alone = harness.check(both, require="Hit@1>=0.6", confidence=True, **options)
+    assert (alone.report.verdict, alone.report.requirements[0].value) == ("failed", 1.0)
+    assert "an interval needs 2 values" in alone.render()
 
 
 def test_a_confidence_bound_can_decide():
