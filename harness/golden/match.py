@@ -66,7 +66,8 @@ class Match:
         end = doc_id.rfind(self.delimiter) if self.rule is not MatchRule.EXACT else -1
         while end > 0:
             yield doc_id[:end]
-            end = doc_id.rfind(self.delimiter, 0, end) if self.rule is MatchRule.PREFIX else -1
+            before = end + len(self.delimiter) - 1  # delimiters may overlap: `--` occurs twice in `a---b`
+            end = doc_id.rfind(self.delimiter, 0, before) if self.rule is MatchRule.PREFIX else -1
 
     def owner(self, doc_id: str, expected: Mapping[str, object]) -> str | None:
         """The one of the ``expected`` ids that a document belongs to, None for a document that matches none."""

@@ -51,11 +51,13 @@ class CheckPlan:
         words += [word for one in given for word in ("--corpus", str(one))]
         words += ["--backends", ",".join(trial.label for plan in [*self.plans.values()][:1] for trial in plan.trials)]
         for option, value in self.settings().items():
-            if option in ("backends", "corpora", "metrics") or value is None:
+            if option in ("backends", "corpora") or (option == "metrics" and not request.metrics) or value is None:
                 continue
             name = f"--{option.replace('_', '-')}"
             if isinstance(value, bool):
                 words += [name] if value else []
+            elif option == "metrics":
+                words += [name, ",".join(self.rules.measures)]
             elif isinstance(value, list):
                 words += [word for one in value for word in (name, one)]
             else:
@@ -88,6 +90,7 @@ class CheckPlan:
             "max_calls": request.max_calls,
             "resume": request.resume,
             "cards": str(request.cards) if request.cards is not None else None,
+            "no_text": not request.keep_text,
         }
 
 

@@ -139,7 +139,7 @@ def _measured(
     ids = scores.query_ids.to_list()
     kept = _kept(requirement, golden, ids)
     if not kept.any():
-        return "no question of the slice expects anything"
+        return f"no question {'of the slice ' if requirement.slice is not None else ''}expects anything"
     column = column_of(scores, measure, rules.relevance)
     chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
     values = scores.values[kept, column]

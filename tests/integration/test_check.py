@@ -323,7 +323,15 @@ def test_wrong_arguments_are_refused(small, options, error, said):
 def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
     golden, corpus = small
     checked = harness.check(
-        golden, corpus=corpus, backends="csr", match="document", delimiter="#", require=["Hit@5>=1"], **QUICK
+        golden,
+        corpus=corpus,
+        backends="csr",
+        metrics="MRR,P@2",
+        match="document",
+        delimiter="#",
+        require=["Hit@5>=1"],
+        keep_text=False,
+        **QUICK,
     )
     verb, *arguments = checked.report.command[1:]
     assert verb == "check"
