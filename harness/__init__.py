@@ -1,6 +1,7 @@
 """A benchmarking and regression harness for retrieval backends, held against an exact reference.
 
-``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result;
+``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
+baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return;
 ``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers.
 Nothing heavy is imported before one of them is used.
 """
@@ -17,16 +18,20 @@ if TYPE_CHECKING:
     from harness.evaluation import evaluate
     from harness.golden.check import check
     from harness.golden.checked import Checked
+    from harness.regression_api import Regression, diff, regress
     from harness.results.comparison import Comparison
 
-__all__ = ["Checked", "Comparison", "__version__", "check", "compare", "evaluate"]
+__all__ = ["Checked", "Comparison", "Regression", "__version__", "check", "compare", "diff", "evaluate", "regress"]
 
 _HOMES = {
     "Checked": "harness.golden.checked",
     "Comparison": "harness.results.comparison",
+    "Regression": "harness.regression_api",
     "check": "harness.golden.check",
     "compare": "harness.api",
+    "diff": "harness.regression_api",
     "evaluate": "harness.evaluation",
+    "regress": "harness.regression_api",
 }
 
 

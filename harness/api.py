@@ -35,6 +35,7 @@ from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import paired_differences, reference_label, reference_notes
+from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
 from harness.scratch import scratch_folder
@@ -82,6 +83,7 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
         report=_report(plan, dataset, assessed, len(whole.queries)),
         values=per_query_table(assessed),
         agreement=parity_table(assessed),
+        latencies=latency_table(assessed, dataset, plan),
         runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
         qrels=dataset.qrels,
         queries=dataset.queries,

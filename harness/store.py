@@ -1,9 +1,9 @@
 """Results on disk: written whole or not at all, read back with their schema checked.
 
-A result folder holds ``report.json``, the tables ``per_query.parquet`` and ``parity.parquet``, and the hits in
-``runs/<label>.trec.gz``; with the judgments beside them (``qrels.tsv``) every figure can be computed again without
-running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none. ``report.html`` is
-the same for people.
+A result folder holds ``report.json``, the tables ``per_query.parquet``, ``parity.parquet`` and ``latencies.parquet``,
+and the hits in ``runs/<label>.trec.gz``; with the judgments beside them (``qrels.tsv``) every figure can be computed
+again without running anything. ``queries.parquet`` holds the texts of the queries, unless the user asked for none.
+``report.html`` is the same for people.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ __all__ = [
     "read_agreement",
     "read_any_report",
     "read_check_report",
+    "read_latencies",
     "read_per_query",
     "read_report",
     "read_stored_qrels",
@@ -58,6 +59,7 @@ _NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
 REPORT_NAME = "report.json"
 _PER_QUERY = "per_query.parquet"
 _PARITY = "parity.parquet"
+_LATENCIES = "latencies.parquet"
 _QRELS, _QUERIES = "qrels.tsv", "queries.parquet"
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 _LONGEST = 80
@@ -67,12 +69,13 @@ _TREC = ".trec.gz"
 class ResultTables(NamedTuple):
     """Per-query tables of a result, and the queries with their texts (None to leave them out).
 
-    ``extra`` are further files, by name.
+    ``latencies`` are the raw samples, None where no times were taken. ``extra`` are further files, by name.
     """
 
     per_query: pa.Table
     parity: pa.Table
     queries: Queries | None
+    latencies: pa.Table | None = None
     extra: Mapping[str, bytes] = {}
 
 
@@ -97,6 +100,8 @@ def write_result(
     with _building(folder, report, runs, overwrite=overwrite, numbered=numbered) as building:
         pq.write_table(tables.per_query, building.folder / _PER_QUERY)
         pq.write_table(tables.parity, building.folder / _PARITY)
+        if tables.latencies is not None:
+            pq.write_table(tables.latencies, building.folder / _LATENCIES)
         for name, content in tables.extra.items():
             (building.folder / name).write_bytes(content)
         if qrels is not None:
@@ -245,6 +250,11 @@ def read_agreement(folder: Path) -> pa.Table:
     return _read_table(folder / _PARITY)
 
 
+def read_latencies(folder: Path) -> pa.Table | None:
+    """Raw latency samples of a result folder; None where it has none. Raises ResultError when they are damaged."""
+    return _read_table(folder / _LATENCIES) if (folder / _LATENCIES).exists() else None
+
+
 def read_stored_qrels(folder: Path) -> Qrels | None:
     """The judgments of a result folder; None where it has none. Raises DataError when they are malformed."""
     from harness.loaders.trec import read_qrels
@@ -378,7 +388,7 @@ def _rename(building: Path, folder: Path) -> bool:
 
 def _keep_foreign(folder: Path, building: Path) -> None:
     """Copy what the user put beside an earlier result into the new one."""
-    ours = {REPORT_NAME, _PER_QUERY, _PARITY, _QRELS, _QUERIES, "runs"}
+    ours = {REPORT_NAME, _PER_QUERY, _PARITY, _LATENCIES, _QRELS, _QUERIES, "runs"}
     for path in folder.iterdir():
         if path.name in ours or (building / path.name).exists():
             continue

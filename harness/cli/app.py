@@ -56,6 +56,8 @@ VERBS = {
     "compare": Verb("harness.cli.compare:compare", "Run backends on a dataset and hold each against its oracle."),
     "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions."),
     "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
+    "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse."),
+    "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
     "datasets": Verb("harness.cli.cards:datasets", "List the datasets, or show one."),

@@ -40,6 +40,7 @@ from harness.cli.compare_options import (
     RepeatOption,
     ResumeOption,
     SampleOption,
+    SaveBaselineOption,
     SeedOption,
     SplitOption,
     SweepOption,
@@ -94,6 +95,7 @@ def compare(
     resume: ResumeOption = "never",
     out: OutOption = None,
     overwrite: OverwriteOption = False,
+    save_baseline: SaveBaselineOption = None,
     format_name: FormatOption = "table",
     cards: CardsOption = None,
     dry_run: DryRunOption = False,
@@ -107,22 +109,33 @@ def compare(
     given = locals()
     from harness import api
     from harness.request import CompareRequest
-    from harness.store import check_target
 
     given["sweep"], given["filter"] = sweep or (), filter or ()
     request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
     check_format(format_name)
     plan = api.plan_for(request)
-    check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
+    _check_targets(out, save_baseline, overwrite=overwrite)
     if dry_run:
         with progress_display() as display:
             known = api.preview(plan, display)
         typer.echo(describe_plan(plan, known, format_name), nl=False)
     else:
-        _run(plan, format_name, out, overwrite=overwrite, keep_text=not no_text)
+        _run(plan, format_name, out, save_baseline, overwrite=overwrite, keep_text=not no_text)
 
 
-def _run(plan: Plan, format_name: str, out: Path | None, *, overwrite: bool, keep_text: bool) -> None:
+def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:
+    from harness.store import check_target
+
+    check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
+    if baseline is not None:
+        from harness.regression.baseline import check_baseline_target
+
+        check_baseline_target(baseline)
+
+
+def _run(
+    plan: Plan, format_name: str, out: Path | None, baseline: Path | None, *, overwrite: bool, keep_text: bool
+) -> None:
     from harness import api
 
     with progress_display() as display:
@@ -130,8 +143,20 @@ def _run(plan: Plan, format_name: str, out: Path | None, *, overwrite: bool, kee
     write_report(comparison.report, format_name)
     stored = _save(comparison, out, plan.dataset_name, overwrite=overwrite, keep_text=keep_text)
     typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
+    if baseline is not None:
+        _save_baseline(comparison, baseline)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
+
+
+def _save_baseline(comparison: Comparison, path: Path) -> None:
+    from harness.regression_api import save_baseline
+
+    if comparison.failed:
+        typer.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
+    else:
+        save_baseline(comparison, path)
+        typer.echo(f"baseline: {path}", err=True)
 
 
 def _save(comparison: Comparison, out: Path | None, dataset: str, *, overwrite: bool, keep_text: bool) -> Comparison:

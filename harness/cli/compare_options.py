@@ -39,6 +39,7 @@ __all__ = [
     "RepeatOption",
     "ResumeOption",
     "SampleOption",
+    "SaveBaselineOption",
     "SeedOption",
     "SplitOption",
     "SweepOption",
@@ -160,6 +161,14 @@ ResumeOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None, Option(help="Folder for the result; by default a new one under reports/.", show_default=False)
+]
+SaveBaselineOption = Annotated[
+    Path | None,
+    Option(
+        help="Write a baseline too, a small file for git that `harness regress` holds later runs against.",
+        metavar="FILE.json",
+        show_default=False,
+    ),
 ]
 OverwriteOption = Annotated[bool, Option("--overwrite", help="Replace an earlier result in --out.")]
 CardsOption = Annotated[Path | None, Option(help="Folder with more cards, in backends/ and datasets/.", metavar="DIR")]

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.plan import Plan
 from harness.results import schema
-from harness.types import Dataset
+from harness.types import Dataset, Qrels
 
 __all__ = ["dataset_info"]
 
@@ -16,19 +16,17 @@ __all__ = ["dataset_info"]
 def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> schema.DatasetInfo:
     """Name, content and size of what was searched."""
     qrels = dataset.qrels
-    content = hashlib.sha256(f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode())
     judged = relevant = judgments = 0
+    content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
     if qrels is not None:
-        for column in (qrels.indptr, qrels.rows, qrels.grades):
-            content.update(np.ascontiguousarray(column).tobytes())
-        content.update("\n".join([*qrels.query_ids, *qrels.doc_ids]).encode())
+        content += _bytes(qrels)
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
     searched = len(dataset.queries)
     return schema.DatasetInfo(
         name=dataset.name,
-        sha256=content.hexdigest(),
+        sha256=_sha256(content),
         documents=len(dataset.corpus),
         empty_documents=len(dataset.corpus.empty_rows),
         queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant),
@@ -36,7 +34,21 @@ def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> sc
         sampled_from=queries_in_collection if searched < queries_in_collection else None,
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
+        content=schema.ContentDigests(
+            documents=dataset.corpus.digest,
+            queries=_sha256(dataset.queries.digest.encode()),
+            judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
+        ),
     )
+
+
+def _bytes(qrels: Qrels) -> bytes:
+    columns = (np.ascontiguousarray(column).tobytes() for column in (qrels.indptr, qrels.rows, qrels.grades))
+    return b"".join(columns) + "\n".join([*qrels.query_ids, *qrels.doc_ids]).encode()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _filter_info(dataset: Dataset, relevance: int) -> schema.FilterInfo | None:

@@ -24,6 +24,7 @@ from harness.results.schema import (
 from harness.store import (
     ResultTables,
     read_agreement,
+    read_latencies,
     read_per_query,
     read_report,
     read_stored_qrels,
@@ -50,7 +51,8 @@ class Comparison:
 
     ``report`` is the content of ``report.json``. ``values`` is the per-query table behind the means (columns backend,
     query_id, metric, value, min, max), ``agreement`` the one behind the parity (backend, query_id, level, cause,
-    overlaps, differences). ``folder`` is where the result is stored, None before :meth:`save`. ``corpus`` are the
+    overlaps, differences), ``latencies`` every timed sample (backend, pass, query_id, search_ns, transfer_ns), None
+    where no times were taken. ``folder`` is where the result is stored, None before :meth:`save`. ``corpus`` are the
     documents that were searched, which no result folder holds; ``no_texts`` says why they are missing here.
     """
 
@@ -63,6 +65,7 @@ class Comparison:
     folder: Path | None = None
     corpus: Corpus | None = field(default=None, repr=False)
     no_texts: str = field(default=_NOT_STORED, repr=False)
+    latencies: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> Comparison:
@@ -71,22 +74,29 @@ class Comparison:
         Runs are read when :meth:`run` asks for them.
         """
         path = Path(folder)
-        found = cls(read_report(path), read_per_query(path), read_agreement(path), folder=path)
+        tables = read_per_query(path), read_agreement(path)
+        found = cls(read_report(path), *tables, folder=path, latencies=read_latencies(path))
         texts = read_stored_queries(path)
         queries = Queries(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "")
         return replace(found, qrels=read_stored_qrels(path), queries=queries if texts else None)
 
     def save(
-        self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        keep_text: bool = True,
+        numbered: bool = False,
+        extra: Mapping[str, bytes] | None = None,
     ) -> Comparison:
         """Write everything into ``folder``, whole or not at all; the same comparison with its new folder.
 
         ``report.html`` is among it. ``keep_text=False`` leaves all texts out; ``numbered`` writes to ``folder-2`` …
-        where others have the name. Raises UsageError for a folder that holds something else, or an earlier result
-        without ``overwrite``; ResultError when it cannot be written.
+        where others have the name; ``extra`` are further files. Raises UsageError for a folder that holds something
+        else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
         """
-        extra = {_HTML_NAME: self.html(keep_text=keep_text).encode()}
-        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None, extra)
+        files = {_HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})}
+        tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None, self.latencies, files)
         place = write_result(
             Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite, numbered=numbered
         )

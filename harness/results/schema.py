@@ -29,6 +29,7 @@ __all__ = [
     "BackendResult",
     "ClosedLoopStats",
     "ColdStats",
+    "ContentDigests",
     "DatasetInfo",
     "EngineDescription",
     "ErrorInfo",
@@ -112,6 +113,14 @@ class FilterInfo(Record):
     relevant_matching: Count = Field(description="those of documents that match: no other can be found")
 
 
+class ContentDigests(Record):
+    """SHA-256 of each part of a collection as it was used: which of them two results have in common."""
+
+    documents: str
+    queries: str
+    judgments: str | None = Field(description="null for a collection without judgments")
+
+
 class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
@@ -124,6 +133,7 @@ class DatasetInfo(Record):
     sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
     provenance: dict[str, str]
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")
+    content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
 
 
 class EngineDescription(Record):

@@ -1,0 +1,51 @@
+"""``harness diff``: compare two stored results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import ExitCode
+from harness.cli.output import FormatOption
+from harness.cli.regress_options import (
+    LabelsOption,
+    MarginOption,
+    MaxDropOption,
+    PairsOption,
+    QueriesShownOption,
+    TestOption,
+    judging,
+)
+
+__all__ = ["diff"]
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(help="A result folder, or a baseline file.")],
+    after: Annotated[Path, typer.Argument(help="The same, of later.")],
+    max_drop: MaxDropOption = None,
+    margin: MarginOption = 0.01,
+    test: TestOption = "randomisation",
+    labels: LabelsOption = None,
+    queries: QueriesShownOption = 50,
+    pairs: PairsOption = None,
+    format_name: FormatOption = "table",
+) -> None:
+    """Compare two stored results query by query, and say which resolved settings changed. Nothing runs.
+
+    There is a gate only with --max-drop: exit code 1 when something is worse beyond it.
+
+    Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
+    """
+    from harness import regression_api
+    from harness.reporting.regression import check_regression_format, render_regression
+
+    check_regression_format(format_name)
+    how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
+    found = regression_api.diff(before, after, judging=how)
+    typer.echo(render_regression(found.report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    if found.report.gate is not None and found.report.gate != "passed":
+        raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

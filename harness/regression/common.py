@@ -1,0 +1,95 @@
+"""What two results have in common: the queries that can be compared, and whether the data are the same."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.errors import ResultError
+from harness.regression.schema import DataRelation, Sameness
+from harness.regression.side import Side
+
+__all__ = ["Common", "common_queries"]
+
+
+class Common(NamedTuple):
+    """The common queries in the order of the earlier result, how the data relate, and warnings about it."""
+
+    queries: frozenset[str]
+    relation: DataRelation
+    warnings: tuple[str, ...]
+
+
+def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
+    """Queries that have the same id and, where both sides know it, the same text.
+
+    Raises ResultError when there are none: nothing can be said of the two.
+    """
+    ours, theirs = _asked(before), _asked(after)
+    texts = bool(before.digests) and bool(after.digests)
+    same_id = [query for query in ours if query in theirs]
+    common = [query for query in same_id if not texts or before.digests.get(query) == after.digests.get(query)]
+    if not common:
+        raise ResultError(
+            f"'{before.source}' ({before.report.dataset.name}, {len(ours):,} queries) and '{after.source}' "
+            f"({after.report.dataset.name}, {len(theirs):,} queries) have no query in common",
+            fix="compare results of the same queries",
+        )
+    documents, queries, judgments = _relation(before, after)
+    if set(common) != ours.keys() or set(common) != theirs.keys():
+        queries = "different"
+    relation = DataRelation(
+        documents=documents,
+        queries=queries,
+        judgments=judgments,
+        queries_before=len(ours),
+        queries_after=len(theirs),
+        common_queries=len(common),
+        texts_compared=texts,
+        labels=labels,
+    )
+    return Common(frozenset(common), relation, tuple(_warnings(before, after, relation, len(same_id))))
+
+
+def _asked(side: Side) -> dict[str, None]:
+    """Every query that the side knows, in order."""
+    queries = dict.fromkeys(side.digests)
+    for figures in side.figures.values():
+        for values in figures.values():
+            queries |= dict.fromkeys(values)
+    return queries
+
+
+def _relation(before: Side, after: Side) -> tuple[Sameness, Sameness, Sameness]:
+    one, other = before.report.dataset, after.report.dataset
+    if one.sha256 == other.sha256:
+        return "same", "same", "same"
+    if one.content is None or other.content is None:
+        return "unknown", "unknown", "unknown"
+    pairs = zip(one.content.model_dump().values(), other.content.model_dump().values(), strict=True)
+    documents, queries, judgments = (_same(*pair) for pair in pairs)
+    return documents, queries, judgments
+
+
+def _same(one: str | None, other: str | None) -> Sameness:
+    return "same" if one == other else "different"
+
+
+def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -> list[str]:
+    one, other = before.report.dataset, after.report.dataset
+    found = []
+    if relation.documents == "different":
+        counts = f"{one.documents:,} documents before, {other.documents:,} now"
+        found.append(f"THE DOCUMENTS ARE NOT THE SAME ({counts}): differences are the collection's too")
+    if relation.documents == "unknown":
+        found.append("the data are not the same, and the earlier result does not say which part of them changed")
+    if relation.judgments == "different":
+        counts = f"{one.judgments:,} before, {other.judgments:,} now"
+        found.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
+    if relation.queries == "different":
+        counts = f"{relation.queries_before:,} queries before, {relation.queries_after:,} now"
+        found.append(f"{counts}: only the {relation.common_queries:,} that both have are compared")
+    if same_id > relation.common_queries:
+        found.append(f"{same_id - relation.common_queries:,} queries have the same id and another text: left out")
+    if not relation.texts_compared:
+        found.append("a side does not hold the queries' texts, so queries are matched by their ids alone")
+    return found

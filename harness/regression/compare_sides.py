@@ -1,0 +1,176 @@
+"""Two sides to one report: what is common, what changed, how sure that is, and which queries to look at."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.errors import UsageError
+from harness.regression.common import Common, common_queries
+from harness.regression.costs import cost_changes
+from harness.regression.dossier import make_dossier
+from harness.regression.judgement import Rules, judge_pairs
+from harness.regression.labels import Labels, with_labels
+from harness.regression.pairing import Pair, pair_backends
+from harness.regression.rescoring import relabelled
+from harness.regression.schema import (
+    SCHEMA_VERSION,
+    BackendChange,
+    Dossier,
+    MetricJudgement,
+    RegressionReport,
+    SideInfo,
+)
+from harness.regression.settings import changed_settings
+from harness.regression.side import OVERLAP, Side
+from harness.types import Qrels
+
+__all__ = ["CompareRules", "compare_sides"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRules:
+    """How two sides are compared: the ``rules`` of the verdicts, and how much the dossier holds.
+
+    ``pairs`` are given by the caller; the others are found (:mod:`harness.regression.pairing`). ``labels`` are
+    judgments that came later, None for none.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    depth: int = 10
+    queries: int = 50
+    pairs: Sequence[Pair] = ()
+    labels: Labels | None = None
+
+
+def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, how: CompareRules) -> RegressionReport:
+    """Compare two sides; raises ResultError when they have no query or no backend in common."""
+    pairing = pair_backends(before.report.backends, after.report.backends, how.pairs)
+    common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
+    qrels = _judgments(before, after, common)
+    settings = changed_settings(before, after, pairing.pairs)
+    warnings = [*common.warnings]
+    if pairing.only_before:
+        warnings.append(f"not compared, because the later result lacks it: {', '.join(pairing.only_before)}")
+    if how.labels is not None:
+        before, after, qrels, lost = _with_labels(before, after, qrels, how.labels)
+        warnings += lost
+    good = [pair for pair in pairing.pairs if _error(before, after, pair) is None]
+    ordered = [query for query in _order(before, after) if query in common.queries]
+    judged = judge_pairs(before, after, good, ordered, how.rules)
+    backends = []
+    for pair in pairing.pairs:
+        error = _error(before, after, pair)
+        ok = error is None
+        backends.append(
+            BackendChange(
+                before=pair.before,
+                after=pair.after,
+                status="ok" if ok else "failed",
+                error=error,
+                metrics=judged[pair] if ok else [],
+                costs=cost_changes(before, after, pair, common.queries, how.rules.seed) if ok else [],
+                dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how) if ok else None,
+            )
+        )
+    return RegressionReport(
+        schema=SCHEMA_VERSION,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        kind=kind,
+        before=_info(before),
+        after=_info(after),
+        settings=settings,
+        data=common.relation,
+        tests=sum(one.wins + one.losses > 0 for found in judged.values() for one in found),
+        backends=backends,
+        only_before=list(pairing.only_before),
+        only_after=list(pairing.only_after),
+        warnings=warnings,
+        gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
+    )
+
+
+def _dossier(
+    before: Side,
+    after: Side,
+    pair: Pair,
+    queries: Sequence[str],
+    qrels: Qrels | None,
+    judged: Sequence[MetricJudgement],
+    how: CompareRules,
+) -> Dossier:
+    """The dossier of a pair, by the first metric that failed the gate, else the first that is worse, else the first."""
+    metrics = [one for one in judged if not one.metric.startswith(OVERLAP)]
+    failed = [one.metric for one in metrics if one.gate == "failed"]
+    worse = [one.metric for one in metrics if one.verdict == "worse"]
+    metric = next(iter([*failed, *worse, *(one.metric for one in metrics)]), None)
+    return make_dossier(before, after, pair, queries, qrels, metric=metric, depth=how.depth, limit=how.queries)
+
+
+def _order(before: Side, after: Side) -> Mapping[str, None]:
+    """Every query in the order of its first mention."""
+    known = dict.fromkeys([*before.digests, *after.digests])
+    for side in (before, after):
+        for figures in side.figures.values():
+            for values in figures.values():
+                known |= dict.fromkeys(values)
+    return known
+
+
+def _judgments(before: Side, after: Side, common: Common) -> Qrels | None:
+    """The later judgments, or the earlier ones where those are at hand and the same."""
+    if after.qrels is not None:
+        return after.qrels
+    return before.qrels if common.relation.judgments == "same" else None
+
+
+def _with_labels(before: Side, after: Side, qrels: Qrels | None, labels: Labels) -> tuple[Side, Side, Qrels, list[str]]:
+    if qrels is None:
+        raise UsageError(
+            "--labels add to judgments, and neither side holds any", fix="compare a result folder with judgments"
+        )
+    more = with_labels(qrels, labels)
+    sides, warnings = [], []
+    for side in (before, after):
+        scored, lost = relabelled(side, more)
+        sides.append(scored)
+        if lost:
+            warnings.append(
+                f"'{side.source}' holds the first {side.depth} documents of each ranking, too few to score "
+                f"{', '.join(lost)} again with the labels: left out"
+            )
+    return sides[0], sides[1], more, warnings
+
+
+def _error(before: Side, after: Side, pair: Pair) -> str | None:
+    """Which side of a pair failed, and why; None where both have results."""
+    for when, backend in (("before", before.backend(pair.before)), ("now", after.backend(pair.after))):
+        if backend.status == "failed":
+            return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
+    return None
+
+
+def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed", "failed", "invalid"] | None:
+    """A backend that failed was not judged, so nothing passed."""
+    if not gated:
+        return None
+    if any(backend.status == "failed" for backend in backends):
+        return "invalid"
+    failed = any(metric.gate == "failed" for backend in backends for metric in backend.metrics)
+    return "failed" if failed else "passed"
+
+
+def _info(side: Side) -> SideInfo:
+    report = side.report
+    return SideInfo(
+        source=side.source,
+        created=report.created,
+        command=report.command,
+        harness=report.harness,
+        machine=report.machine,
+        dataset=report.dataset,
+        backends=[backend.label for backend in report.backends],
+        documents_kept=side.depth,
+    )

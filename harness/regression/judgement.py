@@ -1,0 +1,167 @@
+"""Verdicts: every backend and metric of two results, judged as one family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.errors import UnknownNameError
+from harness.metrics import is_mean, parse_measures
+from harness.regression.pairing import Pair
+from harness.regression.schema import MetricJudgement
+from harness.regression.side import OVERLAP, Side
+from harness.results.schema import BackendResult, SpreadValue
+from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_family
+from harness.statistics.noise import combined
+from harness.types import Float64Array
+
+__all__ = ["MARGIN", "Rules", "judge_pairs"]
+
+MARGIN = 0.01
+"""Differences of a mean within ± this much count as the same unless the user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How changes are judged.
+
+    ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is that of all others,
+    None for no gate on them. The overlap with an oracle is only gated where ``allowed`` names it, or there are no
+    metrics.
+    """
+
+    margin: float = MARGIN
+    allowed_drop: float | None = 0.0
+    allowed: Mapping[str, float] = field(default_factory=dict)
+    test: TestName = "randomisation"
+    seed: int = 42
+
+
+class _Question(NamedTuple):
+    """One figure of one pair: values of the queries that both sides have."""
+
+    pair: Pair
+    figure: str
+    before: Float64Array
+    after: Float64Array
+    noise: NoiseFloor | None
+    allowed_drop: float | None
+
+
+def judge_pairs(
+    before: Side, after: Side, pairs: Sequence[Pair], common: Iterable[str], rules: Rules
+) -> dict[Pair, list[MetricJudgement]]:
+    """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
+
+    Beside the metrics stands the overlap with the oracle of backends that are not exact. Sums and geometric means are
+    not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
+    there.
+    """
+    queries = list(common)
+    asked = [question for pair in pairs for question in _questions(before, after, pair, queries, rules)]
+    known = {question.figure for question in asked}
+    for name in rules.allowed:
+        if name not in known:
+            raise UnknownNameError("metric of both results", name, known)
+    found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
+    for question, judgement in zip(asked, _judged(asked, rules), strict=True):
+        found[question.pair].append(_told(question, judgement, rules))
+    return found
+
+
+def _judged(asked: Sequence[_Question], rules: Rules) -> list[Judgement]:
+    """One family of everything that changed at all: where no query differs nothing is tested, and nothing corrected."""
+    changes = [Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise) for one in asked]
+    families: dict[bool, list[int]] = {True: [], False: []}
+    for place, one in enumerate(asked):
+        families[bool(np.array_equal(one.before, one.after))].append(place)
+    judged: dict[int, Judgement] = {}
+    for places in families.values():
+        family = judge_family([changes[place] for place in places], seed=rules.seed, test=rules.test)
+        judged |= dict(zip(places, family, strict=True))
+    return [judged[place] for place in range(len(asked))]
+
+
+def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], rules: Rules) -> list[_Question]:
+    ours, theirs = before.figures[pair.before], after.figures[pair.after]
+    results = before.backend(pair.before), after.backend(pair.after)
+    names = [name for name in theirs if name in ours]
+    metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_measures([name])[0])]
+    asked = []
+    for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
+        both = [query for query in queries if query in ours[name] and query in theirs[name]]
+        one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
+        exact = name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
+        if both and not exact:
+            asked.append(_Question(pair, name, one, other, _noise(results, name), _allowed(name, rules, metrics)))
+    return asked
+
+
+def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
+    if name in rules.allowed:
+        return rules.allowed[name]
+    return None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+
+
+def _noise(results: Sequence[BackendResult], figure: str) -> NoiseFloor | None:
+    """The spread of a difference of two builds: the variances over the builds of each side, added up."""
+    parts = []
+    for result in results:
+        value = _spread(result, figure)
+        if result.spread is not None and value is not None and value.min < value.max:
+            parts.append((value.sd**2, float(result.spread.builds - 1)))
+    return combined(parts) if parts else None
+
+
+def _spread(result: BackendResult, figure: str) -> SpreadValue | None:
+    if result.spread is None:
+        return None
+    if figure.startswith(OVERLAP):
+        return result.spread.oracle_overlap.get(figure.removeprefix(OVERLAP))
+    return result.spread.metrics.get(figure)
+
+
+def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
+    paired, gate, interval = judgement.paired, judgement.gate, judgement.paired.interval
+    return MetricJudgement(
+        metric=question.figure,
+        queries=len(question.before),
+        before=float(np.mean(question.before)),
+        after=float(np.mean(question.after)),
+        difference=paired.difference,
+        ci_low=interval.low if interval is not None else None,
+        ci_high=interval.high if interval is not None else None,
+        test=paired.test,
+        p=judgement.p,
+        p_adjusted=judgement.p_adjusted,
+        effect=paired.effect,
+        wins=paired.wins,
+        ties=paired.ties,
+        losses=paired.losses,
+        margin=rules.margin,
+        equivalence_p=judgement.equivalence.p if judgement.equivalence is not None else None,
+        noise_floor=judgement.noise.size() if judgement.noise is not None else None,
+        detectable=judgement.detectable,
+        queries_needed=judgement.queries_needed,
+        verdict=judgement.verdict,
+        allowed_drop=question.allowed_drop,
+        gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
+        reason=_reason(judgement, rules),
+    )
+
+
+def _reason(judgement: Judgement, rules: Rules) -> str:
+    """The step of the decision that settled the verdict."""
+    paired = judgement.paired
+    if judgement.verdict == "same":
+        if paired.wins == paired.losses == 0:
+            return "equal on every query"
+        return f"within ±{rules.margin:g} (TOST)"
+    if judgement.verdict == "undecided":
+        return "the differences scatter too much for so few queries"
+    if judgement.gate.failed and judgement.gate.allowed_drop:
+        return f"significantly lower, by more than the allowed {judgement.gate.allowed_drop:g}"
+    return f"significantly {'higher' if paired.difference > 0 else 'lower'}"

@@ -1,0 +1,176 @@
+"""One of two results that are compared: a result folder, a baseline file, or what was just run, seen the same way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness import ranking
+from harness.metrics import Measure, parse_measures
+from harness.ranking import TieRule
+from harness.results.schema import BackendResult, Report
+from harness.store import (
+    read_agreement,
+    read_latencies,
+    read_per_query,
+    read_report,
+    read_stored_qrels,
+    read_stored_queries,
+    read_stored_run,
+)
+from harness.types import Int64Array, Qrels, Run
+
+__all__ = ["OVERLAP", "Side", "Tables", "side_of", "stored_side", "text_digest"]
+
+OVERLAP = "oracle overlap@"
+"""The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
+_DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What a comparison of two results reads of one of them.
+
+    ``figures`` maps a backend's label to its per-query figures: a metric (or the overlap with the oracle) to the value
+    of each query. ``hits`` gives a backend's hits, None where there are none; ``depth`` is how many of them at most are
+    there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
+    pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text.
+    """
+
+    source: str
+    report: Report
+    figures: Mapping[str, Mapping[str, Mapping[str, float]]]
+    hits: Callable[[str], Run | None]
+    depth: int | None = None
+    latencies: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    qrels: Qrels | None = None
+
+    @property
+    def ties(self) -> TieRule:
+        """How equal scores were ordered when the result was scored."""
+        return TieRule(str(self.report.plan.resolved["ties"]))
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The measures of the plan, in their order."""
+        names = self.report.plan.resolved["metrics"]
+        return parse_measures(list(map(str, names)) if isinstance(names, list) else str(names))
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the backends that have results, in the plan's order."""
+        return [backend.label for backend in self.report.backends if backend.status == "ok"]
+
+    def backend(self, label: str) -> BackendResult:
+        """One backend's part of the report; raises KeyError."""
+        return next(one for one in self.report.backends if one.label == label)
+
+    def ordered(self, label: str) -> Run | None:
+        """A backend's hits in the order in which they were scored; under ``average``, in trec_eval's."""
+        run = self.hits(label)
+        return run if run is None or self.depth is not None or self.ties is TieRule.ENGINE else ranking.order(run)
+
+    def first(self, label: str, depth: int) -> dict[str, list[str]]:
+        """The first ``depth`` documents of each query, best first; empty where there are no hits."""
+        run = self.ordered(label)
+        if run is None:
+            return {}
+        top = ranking.cut(run, depth)
+        ids = top.doc_ids.take(top.rows)
+        return {query: ids[top.of_query(row)] for row, query in enumerate(top.query_ids)}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tables:
+    """The per-query tables of a result, as ``Comparison`` holds them."""
+
+    values: pa.Table
+    agreement: pa.Table
+    latencies: pa.Table | None
+
+
+def side_of(
+    source: str,
+    report: Report,
+    tables: Tables,
+    hits: Callable[[str], Run | None],
+    *,
+    texts: Mapping[str, str],
+    qrels: Qrels | None,
+) -> Side:
+    """A result with all its hits as a side; ``texts`` are those of its queries, empty where they were not kept."""
+    labels = [backend.label for backend in report.backends if backend.status == "ok"]
+    depths = {backend.label: _depths(backend) for backend in report.backends}
+    return Side(
+        source=source,
+        report=report,
+        figures={
+            label: {**_metrics(tables.values, label), **_overlaps(tables.agreement, label, depths[label])}
+            for label in labels
+        },
+        hits=hits,
+        latencies={label: _samples(tables.latencies, label) for label in labels if tables.latencies is not None},
+        texts=texts,
+        digests={query: text_digest(text) for query, text in texts.items()},
+        qrels=qrels,
+    )
+
+
+def stored_side(folder: Path) -> Side:
+    """A result folder as a side; raises ResultError where it is missing, damaged, or of a newer schema."""
+    report = read_report(folder)
+    failed = {backend.label for backend in report.backends if backend.status == "failed"}
+    return side_of(
+        str(folder),
+        report,
+        Tables(read_per_query(folder), read_agreement(folder), read_latencies(folder)),
+        lambda label: None if label in failed else read_stored_run(folder, label),
+        texts=read_stored_queries(folder),
+        qrels=read_stored_qrels(folder),
+    )
+
+
+def text_digest(text: str) -> str:
+    """A short name of a query's text: two queries are the same one when they share id and text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
+    mine = table.filter(pc.equal(table["backend"], label))
+    found: dict[str, dict[str, float]] = {}
+    for metric in pc.unique(mine["metric"]).to_pylist():
+        rows = mine.filter(pc.equal(mine["metric"], metric))
+        found[metric] = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    return found
+
+
+def _depths(backend: BackendResult) -> dict[str, int]:
+    """Columns of the table of agreement to the depths that they are about."""
+    depths = sorted(int(depth) for depth in backend.parity.overlap) if backend.parity is not None else []
+    return {"overlap_10": depths[0], "overlap_k": depths[-1]} if depths else {}
+
+
+def _overlaps(table: pa.Table, label: str, depths: Mapping[str, int]) -> dict[str, dict[str, float]]:
+    mine = table.filter(pc.equal(table["backend"], label))
+    queries = mine["query_id"].to_pylist()
+    return {
+        f"{OVERLAP}{depth}": dict(zip(queries, mine[column].to_pylist(), strict=True))
+        for column, depth in depths.items()
+    }
+
+
+def _samples(table: pa.Table, label: str) -> dict[str, list[int]]:
+    mine = table.filter(pc.equal(table["backend"], label))
+    total: Int64Array = np.asarray(mine["search_ns"]) + np.asarray(mine["transfer_ns"])
+    samples: dict[str, list[int]] = {}
+    for query, sample in zip(mine["query_id"].to_pylist(), total.tolist(), strict=True):
+        samples.setdefault(query, []).append(sample)
+    return samples

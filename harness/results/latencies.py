@@ -1,0 +1,53 @@
+"""Every latency that was measured: the raw samples behind a report's percentiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from harness.plan import Plan
+from harness.results.assess import Assessed
+from harness.results.backend import has_terms
+from harness.types import Dataset
+
+__all__ = ["latency_table"]
+
+
+def latency_table(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) -> pa.Table | None:
+    """One row a backend, timed pass and query that has a term: nanoseconds of the search and of the transfer.
+
+    None where the plan took no times. Passes count from 1. Backends made of others, and runs that were read, have no
+    samples of their own.
+    """
+    if not plan.execution.timing:
+        return None
+    parts = []
+    for one in assessed:
+        record = one.outcome.record
+        if record is None:
+            continue
+        terms = np.flatnonzero(has_terms(one.outcome.vectors, len(dataset.queries)))
+        passes = len(record.search_ns)
+        ids = dataset.queries.ids.values.take(pa.array(terms))
+        columns = {
+            "backend": pa.array([one.outcome.trial.label] * (passes * len(terms)), pa.string()),
+            "pass": pa.array(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
+            "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
+            "search_ns": pa.array(record.search_ns[:, terms].ravel()),
+            "transfer_ns": pa.array(record.transfer_ns[:, terms].ravel()),
+        }
+        parts.append(pa.table(columns, schema=_SCHEMA))
+    return pa.concat_tables(parts) if parts else _SCHEMA.empty_table()
+
+
+_SCHEMA = pa.schema(
+    [
+        ("backend", pa.string()),
+        ("pass", pa.int32()),
+        ("query_id", pa.string()),
+        ("search_ns", pa.int64()),
+        ("transfer_ns", pa.int64()),
+    ]
+)

@@ -1,0 +1,234 @@
+"""`harness regress` and `harness diff` as people use them: real runs on CACM and a small world, exit codes, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from small_world import write_cards, write_collection
+from typer.testing import CliRunner, Result
+
+import harness
+from harness.cli.app import _build
+from harness.errors import ResultError, UsageError
+from harness.regression.baseline import read_baseline
+from harness.regression_api import Judging, Regression
+from harness.results.comparison import Comparison
+
+pytestmark = pytest.mark.integration
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(_build(), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("regress")
+
+
+@pytest.fixture(scope="module")
+def baseline(folder: Path) -> Path:
+    """CACM by the exact reference, in this process: what a baseline of it holds decides everything below."""
+    path = folder / "cacm.json"
+    done = run(
+        "compare", "--backends", "csr", "--metrics", "R@1000,nDCG@10", "--no-timing", "--isolation", "none",
+        "--out", folder / "before", "--save-baseline", path,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.fixture(scope="module")
+def worse(baseline: Path, folder: Path) -> Result:
+    return run("regress", "--baseline", baseline, "--set", "csr:k1=3;b=0.95", "--out", folder / "after")
+
+
+def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder: Path) -> None:
+    side, stored = read_baseline(baseline), Comparison.load(folder / "before")
+    assert side.report == stored.report
+    assert baseline.stat().st_size < 40_000
+    values = stored.per_query()
+    for row in values.itertuples():
+        assert side.figures["csr"][row.metric][row.query_id] == row.value
+    assert len(side.first("csr", 10)) == 64
+
+
+def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
+    found = harness.regress(baseline, out=folder / "again")
+    assert found.report.gate == "passed"
+    assert {(one.verdict, one.difference) for one in found.report.backends[0].metrics} == {("same", 0.0)}
+    assert (found.report.settings, found.report.warnings) == ([], [])
+    dossier = found.report.backends[0].dossier
+    assert dossier is not None
+    assert (dossier.changed, dossier.counts.same_ranking) == (0, 64)
+    assert Regression.load(folder / "again").report == found.report
+    assert (folder / "again" / "to-label.jsonl").read_bytes() == b""
+
+
+def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(worse: Result, folder: Path) -> None:
+    assert worse.exit_code == 1, worse.output
+    assert "FAILED: worse beyond the allowed drop: csr:k1=3.0;b=0.95 R@1000" in worse.output
+    report = Regression.load(folder / "after").report
+    recall, ndcg = report.backends[0].metrics
+    assert (recall.verdict, recall.gate) == ("worse", "failed")
+    assert (ndcg.verdict, ndcg.gate) == ("undecided", "passed")
+    assert (recall.wins, recall.ties, recall.losses) == (1, 42, 9)
+    dossier = report.backends[0].dossier
+    assert dossier is not None
+    assert dossier.metric == "R@1000"
+    values = {
+        name: Comparison.load(folder / name).per_query().query("metric == 'R@1000'").set_index("query_id")["value"]
+        for name in ("before", "after")
+    }
+    lost = (values["after"] - values["before"]).sort_values()
+    assert dossier.queries[0].query == lost.index[0]
+    assert dossier.queries[0].values[0].difference == pytest.approx(lost.iloc[0])
+    assert f" {lost.index[0]}  " in worse.output
+    settings = {(one.section, one.setting): (one.before, one.after) for one in report.settings}
+    assert settings == {("parameters", "k1"): (0.9, 3.0), ("parameters", "b"): (0.4, 0.95)}
+
+
+def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, folder: Path) -> None:
+    assert worse.exit_code == 1
+    lines = [json.loads(line) for line in (folder / "after" / "to-label.jsonl").read_text().splitlines()]
+    assert all(line["grade"] is None and line["text"] and line["query"] for line in lines)
+    swings = [abs(line["swing"]) for line in lines]
+    assert swings == sorted(swings, reverse=True)
+    first = lines[0]
+    (folder / "labelled.jsonl").write_text(json.dumps({**first, "grade": 1}) + "\n")
+    plain = harness.diff(folder / "before", folder / "after")
+    labelled = harness.diff(
+        folder / "before", folder / "after", judging=Judging(max_drop=None, labels=folder / "labelled.jsonl")
+    )
+
+    def difference(found: Regression) -> float:
+        values = found.changes().set_index(["query_id", "metric"])["difference"]
+        return float(values[first["query_id"], "nDCG@10"])
+
+    assert labelled.report.data.labels == 1
+    assert difference(labelled) - difference(plain) == pytest.approx(first["swing"])
+
+
+def test_diff_runs_nothing_and_has_a_gate_only_when_asked(worse: Result, baseline: Path, folder: Path) -> None:
+    assert worse.exit_code == 1
+    plain = run("diff", baseline, folder / "after")
+    assert plain.exit_code == 0, plain.output
+    assert plain.output.startswith("COMPARED · 1 worse, 1 undecided · ")
+    assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
+    assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
+    wrong = run("diff", folder / "before", folder / "after", "--max-drop", "MAP=0.05")
+    assert wrong.exit_code != 0
+    assert "unknown metric of both results 'MAP'" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "csv", "json"])
+def test_every_format_holds_the_verdict(worse: Result, folder: Path, form: str) -> None:
+    assert worse.exit_code == 1
+    text = harness.diff(folder / "before", folder / "after").render(form)
+    assert "worse" in text
+    assert "R@1000" in text
+    if form == "json":
+        assert json.loads(text)["kind"] == "diff"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("small")
+    cards = write_cards(base / "cards", good="BruteForce", poor="MissesMore")
+    return {"base": base, "cards": cards, "data": write_collection(base / "data")}
+
+
+def compare(small: dict[str, Path], backends: str, name: str, **options: object) -> Comparison:
+    given = {"k": 3, "isolation": "none", "metrics": "nDCG@3,AP", "cards": small["cards"], **options}
+    return harness.compare(backends, small["data"], out=small["base"] / name, **given)  # type: ignore[arg-type]
+
+
+def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
+    found = compare(small, "good", "timed", repeat=2)
+    table = pq.read_table(small["base"] / "timed" / "latencies.parquet")
+    search = found.backend("good").search
+    assert search is not None
+    assert search.milliseconds is not None
+    assert table.num_rows == search.milliseconds.n == 3 * 2  # not that of no known term
+    assert table["search_ns"].to_numpy().mean() / 1e6 == pytest.approx(search.milliseconds.mean)
+    assert sorted(set(table["pass"].to_pylist())) == [1, 2]
+    assert set(table["query_id"].to_pylist()) == {"q1", "q2", "q4"}
+    assert Comparison.load(small["base"] / "timed").latencies == table
+    again = harness.regress(small["base"] / "timed")
+    costs = {cost.cost: cost for cost in again.report.backends[0].costs}
+    assert (costs["p50_ms"].samples_before, costs["p50_ms"].samples_after) == (6, 6)
+    assert costs["p50_ms"].ci_low is not None
+
+
+def test_rebuilds_give_the_noise_floor(small: dict[str, Path]) -> None:
+    compare(small, "poor", "rebuilt", rebuilds=3, timing=False)
+    found = harness.regress(small["base"] / "rebuilt")
+    assert found.comparison is not None
+    spreads = [one.spread for side in (Comparison.load(small["base"] / "rebuilt"), found.comparison)
+               for one in side.report.backends]  # fmt: skip
+    for metric in found.report.backends[0].metrics:
+        if metric.metric.startswith("oracle"):
+            continue
+        variances = [spread.metrics[metric.metric].sd ** 2 for spread in spreads if spread is not None]
+        assert len(variances) == 2
+        assert (metric.noise_floor is None) == (sum(variances) == 0)
+        assert metric.gate == "passed"
+
+
+def test_a_backend_that_fails_is_exit_code_3(small: dict[str, Path]) -> None:
+    compare(small, "good", "healthy", timing=False)
+    write_cards(small["cards"], good="Unavailable")
+    done = run("regress", "--baseline", small["base"] / "healthy", "--out", small["base"] / "broken")
+    write_cards(small["cards"], good="BruteForce")
+    assert done.exit_code == 3, done.output
+    assert done.stdout.startswith("INVALID: good failed, so nothing passed")
+    assert Regression.load(small["base"] / "broken").report.gate == "invalid"
+
+
+def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Path], tmp_path: Path) -> None:
+    compare(small, "good", "first", timing=False)
+    changed = write_collection(tmp_path / "changed")
+    with (changed / "corpus.jsonl").open("a") as corpus:
+        corpus.write(json.dumps({"_id": "d7", "title": "", "text": "a cat in the garden"}) + "\n")
+    found = harness.regress(small["base"] / "first", dataset=changed)
+    assert found.report.data.documents == "different"
+    assert found.report.warnings[0].startswith("THE DOCUMENTS ARE NOT THE SAME (6 documents before, 7 now)")
+    other = write_collection(tmp_path / "other")
+    queries = (other / "queries.jsonl").read_text().replace('"text": "', '"text": "another ')
+    (other / "queries.jsonl").write_text(queries)
+    with pytest.raises(ResultError, match="have no query in common") as raised:
+        harness.regress(small["base"] / "first", dataset=other)
+    assert raised.value.exit_code == 3
+
+
+def test_no_text_leaves_texts_out_of_every_file(small: dict[str, Path]) -> None:
+    compare(small, "good", "plain", timing=False)
+    done = run(
+        "regress", "--baseline", small["base"] / "plain", "--set", "good:k1=9", "--no-text",
+        "--out", small["base"] / "secret",
+    )  # fmt: skip
+    assert done.exit_code in (0, 1), done.output
+    held = b"".join(path.read_bytes() for path in (small["base"] / "secret").rglob("*.json*"))
+    assert b"cat garden" not in held
+    assert b"sat on the mat" not in held
+    assert "cat garden" not in done.output
+
+
+def test_labels_in_the_folder_are_never_overwritten(small: dict[str, Path]) -> None:
+    compare(small, "good", "labelled", timing=False)
+    place = small["base"] / "kept"
+    harness.regress(small["base"] / "labelled", out=place)
+    (place / "to-label.jsonl").write_text('{"query_id": "q1", "doc_id": "d1", "grade": 1}\n')
+    with pytest.raises(UsageError, match="holds labels"):
+        harness.regress(small["base"] / "labelled", out=place, overwrite=True)
+    assert "grade" in (place / "to-label.jsonl").read_text()
+
+
+def test_the_published_baseline_reads_and_names_its_plan(repository: Path) -> None:
+    side = read_baseline(repository / "reports" / "baselines" / "cacm.json")
+    assert side.labels == ["lucene", "csr"]
+    assert set(side.figures["lucene"]) >= {"nDCG@10", "AP", "R@1000"}
+    assert side.report.plan.given["dataset"] == "cacm"

@@ -1,0 +1,112 @@
+"""Results made by hand, as the two sides of a comparison: rankings and judgments in, everything else computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sample_report import sample_report
+
+from harness.loaders.memory import qrels_from_dict
+from harness.metrics import parse_measures, score
+from harness.regression.side import OVERLAP, Side, text_digest
+from harness.results import schema
+from harness.types import Ids, Qrels, Run
+
+Rankings = Mapping[str, Sequence[str]]
+GRADES = {"q1": {"a": 2, "b": 1}, "q2": {"c": 1}, "q3": {"a": 1, "d": 0}}
+TEXTS = {"q1": "first words", "q2": "second words", "q3": "third words"}
+BEFORE: Rankings = {"q1": ["a", "b", "x"], "q2": ["y", "c", "z"], "q3": ["d", "a", "b"]}
+AFTER: Rankings = {"q1": ["a", "b", "x"], "q2": ["y", "w", "v", "c"], "q3": ["a", "d", "b"]}
+
+
+def run_of(rankings: Rankings) -> Run:
+    """A run whose scores fall by one a rank."""
+    documents = Ids.of(dict.fromkeys(document for ranking in rankings.values() for document in ranking))
+    lengths = [len(ranking) for ranking in rankings.values()]
+    listed = Ids.of([document for ranking in rankings.values() for document in ranking])
+    scores = np.concatenate([np.arange(length, 0, -1, dtype=np.float32) for length in lengths])
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    return Run(Ids.of(rankings), documents, indptr, documents.rows_of(listed.values), scores)
+
+
+def backend(label: str, **changes: Any) -> schema.BackendResult:
+    """A backend that did its work, without parity and spread unless they are given."""
+    base = next(one for one in sample_report().backends if one.status == "ok" and one.search is not None)
+    plain = {"label": label, "name": label.partition(":")[0], "parity": None, "spread": None, "stages": None}
+    return base.model_copy(update={**plain, "parameters": {}, "encoder": {}, "notes": [], **changes})
+
+
+def side(
+    rankings: Mapping[str, Rankings],
+    *,
+    grades: Mapping[str, Mapping[str, int]] = GRADES,
+    metrics: str = "nDCG@2,AP",
+    texts: Mapping[str, str] = TEXTS,
+    source: str = "before",
+    backends: Sequence[schema.BackendResult] | None = None,
+    overlaps: Mapping[str, Mapping[str, float]] | None = None,
+    latencies: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    resolved: Mapping[str, Any] | None = None,
+    **report: Any,
+) -> Side:
+    """A side with every ranking of ``rankings`` (label to query to documents) scored under ``grades``."""
+    qrels: Qrels = qrels_from_dict(grades)
+    measures = parse_measures(metrics)
+    runs = {label: run_of(found) for label, found in rankings.items()}
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    for label, run in runs.items():
+        scores = score(run, qrels, measures)
+        ids = scores.query_ids.to_list()
+        figures[label] = {
+            str(measure): dict(zip(ids, scores.values[:, column].tolist(), strict=True))
+            for column, measure in enumerate(scores.measures)
+        }
+        if overlaps is not None and label in overlaps:
+            figures[label][f"{OVERLAP}10"] = dict(overlaps[label])
+    base = sample_report()
+    settings = {"k": 10, "ties": "trec_eval", "queries": "relevant", "relevance": 1, "seed": 42, "isolation": "process"}
+    plan = {**settings, "metrics": metrics.split(","), **(resolved or {})}
+    counts = schema.QueryCounts(searched=len(texts), judged=len(grades), relevant=len(grades))
+    content = schema.ContentDigests(
+        documents="d" * 64, queries=text_digest("".join(texts.values())), judgments="j" * 64
+    )
+    whole = base.model_copy(
+        update={
+            "backends": list(backends) if backends is not None else [backend(label) for label in rankings],
+            "comparisons": [],
+            "plan": schema.PlanRecord(given={}, resolved=plan),
+            "dataset": base.dataset.model_copy(update={"queries": counts, "content": content}),
+            **report,
+        }
+    )
+    return Side(
+        source=source,
+        report=whole,
+        figures=figures,
+        hits=runs.get,
+        latencies=latencies or {},
+        texts=texts,
+        digests={query: text_digest(text) for query, text in texts.items()},
+        qrels=qrels,
+    )
+
+
+def with_dataset(one: Side, **changes: Any) -> Side:
+    """The side with other facts about its dataset."""
+    dataset = one.report.dataset.model_copy(update=changes)
+    return replace(one, report=one.report.model_copy(update={"dataset": dataset}))
+
+
+def many(count: int, shift: float, seed: int = 7) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """Values of ``count`` queries before, and after a change of ``shift`` on average."""
+    rng = np.random.default_rng(seed)
+    before = rng.uniform(0.2, 0.8, count)
+    after = before + rng.normal(shift, 0.05, count)
+    names = [f"q{number}" for number in range(count)]
+    return (
+        {"nDCG@10": dict(zip(names, before.tolist(), strict=True))},
+        {"nDCG@10": dict(zip(names, after.tolist(), strict=True))},
+    )

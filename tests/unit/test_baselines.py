@@ -1,0 +1,99 @@
+"""A baseline: what it keeps, that it reads back to the last digit, and that git shows what changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from regression_sides import AFTER, BEFORE, backend, side
+
+from harness.errors import ResultError, UsageError
+from harness.regression.baseline import check_baseline_target, read_baseline, read_side, write_baseline
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "baselines" / "one.json"
+
+
+def test_everything_reads_back_to_the_last_digit(path: Path) -> None:
+    given = side({"csr": BEFORE}, latencies={"csr": {"q1": [100, 200], "q2": [300, 301]}})
+    write_baseline(path, given)
+    found = read_baseline(path)
+    assert found.figures == given.figures
+    assert found.report == given.report
+    assert found.latencies == {"csr": {"q1": [100, 200], "q2": [300, 301]}}
+    assert found.digests == given.digests
+    assert found.first("csr", 10) == {query: list(ranking) for query, ranking in BEFORE.items()}
+    assert found.depth == 10
+    assert found.qrels is None
+    assert found.texts == {}
+    assert b"first words" not in path.read_bytes()
+
+
+def test_only_the_first_documents_are_kept_in_the_order_in_which_they_are_scored(path: Path) -> None:
+    write_baseline(path, side({"csr": BEFORE}), depth=2)
+    found = read_baseline(path)
+    assert found.first("csr", 10) == {"q1": ["a", "b"], "q2": ["y", "c"], "q3": ["d", "a"]}
+
+
+def test_the_same_result_gives_the_same_bytes_and_a_changed_ranking_changes_its_line_alone(path: Path) -> None:
+    write_baseline(path, side({"csr": BEFORE}))
+    first = path.read_bytes()
+    write_baseline(path, side({"csr": BEFORE}))
+    assert path.read_bytes() == first
+    write_baseline(path, side({"csr": {**BEFORE, "q2": AFTER["q2"]}}))
+    pairs = zip(first.splitlines(), path.read_bytes().splitlines(), strict=True)
+    changed = [now for then, now in pairs if then != now]
+    assert len(changed) == 1
+    assert json.loads(changed[0].rstrip(b",")) == {
+        "backend": "csr",
+        "query": "q2",
+        "values": {"nDCG@2": 0.0, "AP": 0.25},
+        "first": ["y", "w", "v", "c"],
+    }
+
+
+def test_no_baseline_is_made_of_a_result_in_which_a_backend_failed(path: Path) -> None:
+    failed = backend("csr", status="failed")
+    with pytest.raises(UsageError, match="csr failed"):
+        write_baseline(path, side({}, backends=[failed]))
+    assert not path.exists()
+
+
+def test_what_is_no_baseline_is_never_replaced(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('{"mine": 1}')
+    with pytest.raises(ResultError, match="is not a baseline"):
+        check_baseline_target(path)
+    with pytest.raises(ResultError, match="is not a baseline"):
+        write_baseline(path, side({"csr": BEFORE}))
+    assert path.read_text() == '{"mine": 1}'
+    assert [one.name for one in path.parent.iterdir()] == ["one.json"]
+
+
+@pytest.mark.parametrize(("name", "said"), [("one.txt", ".json file"), ("folder.json", "is a folder")])
+def test_a_baseline_is_a_json_file(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(UsageError, match=said):
+        check_baseline_target(tmp_path / name)
+
+
+def test_a_file_that_is_absent_damaged_or_newer_is_named(path: Path) -> None:
+    with pytest.raises(ResultError, match="no baseline at"):
+        read_side(path)
+    write_baseline(path, side({"csr": BEFORE}))
+    whole = json.loads(path.read_bytes())
+    for change, said in (
+        ({"schema": 99}, "has schema 99"),
+        ({"kind": "compare"}, "is not a baseline"),
+        ({"depth": -1}, "is damaged: depth"),
+        ({"rankings": [{"backend": "other", "query": "q", "values": {}, "first": []}]}, "no backend 'other'"),
+    ):
+        path.write_text(json.dumps({**whole, **change}))
+        with pytest.raises(ResultError, match=said):
+            read_side(path)
+    path.write_text("{")
+    with pytest.raises(ResultError, match="is not JSON"):
+        read_side(path)

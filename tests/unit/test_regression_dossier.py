@@ -1,0 +1,195 @@
+"""The dossier by hand: rankings side by side, judged for that query, values under other judgments, and labels."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from regression_sides import AFTER, BEFORE, GRADES, backend, side
+
+from harness.errors import DataError, UsageError
+from harness.loaders.memory import qrels_from_dict
+from harness.regression.baseline import read_baseline, write_baseline
+from harness.regression.compare_sides import CompareRules, compare_sides
+from harness.regression.labels import check_no_grades, label_lines, read_labels, with_labels
+from harness.regression.rescoring import grades_of
+from harness.regression.schema import Dossier, RankedDocument, RegressionReport
+from harness.regression.side import Side
+
+SECOND = 1 / math.log2(3)
+"""What a relevant document at rank 2 adds to the DCG."""
+
+
+@pytest.fixture
+def before() -> Side:
+    return side({"csr": BEFORE})
+
+
+@pytest.fixture
+def after() -> Side:
+    return side({"csr": AFTER}, source="after")
+
+
+def report_of(before: Side, after: Side, **how: object) -> RegressionReport:
+    return compare_sides("regress", before, after, CompareRules(**how))  # type: ignore[arg-type]
+
+
+def dossier_of(before: Side, after: Side, **how: object) -> Dossier:
+    dossier = report_of(before, after, **how).backends[0].dossier
+    assert dossier is not None
+    return dossier
+
+
+def test_queries_are_told_most_changed_first(before: Side, after: Side) -> None:
+    found = dossier_of(before, after)
+    assert found.metric == "nDCG@2"
+    assert found.counts.model_dump() == {"improved": 1, "worsened": 1, "unchanged": 1, "same_ranking": 1}
+    assert found.changed == 2
+    assert [query.query for query in found.queries] == ["q2", "q3"]
+    first = found.queries[0].values[0]
+    assert (first.before, first.after, first.difference) == pytest.approx((SECOND, 0.0, -SECOND))
+    assert found.queries[0].text == "second words"
+    assert [query.query for query in dossier_of(before, after, queries=1).queries] == ["q2"]
+
+
+def test_both_rankings_stand_side_by_side(before: Side, after: Side) -> None:
+    query = dossier_of(before, after).queries[0]
+    assert query.documents == [
+        RankedDocument(document="y", rank_before=1, rank_after=1, grade=None),
+        RankedDocument(document="w", rank_before=None, rank_after=2, grade=None),
+        RankedDocument(document="v", rank_before=None, rank_after=3, grade=None),
+        RankedDocument(document="c", rank_before=2, rank_after=4, grade=1),
+        RankedDocument(document="z", rank_before=3, rank_after=None, grade=None),
+    ]
+    assert (query.entered, query.left) == (["w", "v"], ["z"])
+    shallow = dossier_of(before, after, depth=2)
+    assert (shallow.depth, shallow.queries[0].entered, shallow.queries[0].left) == (2, ["w"], ["c"])
+
+
+def test_judged_means_judged_for_that_query(before: Side, after: Side) -> None:
+    found = dossier_of(before, after)
+    third = found.queries[1]  # d, a, b: b is judged, but for q1
+    assert (third.judged_before, third.judged_after) == (2, 2)
+    assert found.judged_before == pytest.approx((2 / 3 + 1 / 3 + 2 / 3) / 3)
+    assert found.judged_after == pytest.approx((2 / 3 + 1 / 4 + 2 / 3) / 3)
+
+
+def test_values_if_all_unjudged_documents_were_relevant(before: Side, after: Side) -> None:
+    second, third = (query.values for query in dossier_of(before, after).queries)
+    assert (second[0].before_if_relevant, second[0].after_if_relevant) == pytest.approx((1.0, 1.0))
+    # q3: b at rank 3 becomes relevant, so that two documents are, and the ideal is 1 + SECOND
+    assert (third[0].before_if_relevant, third[0].after_if_relevant) == pytest.approx(
+        (SECOND / (1 + SECOND), 1 / (1 + SECOND))
+    )
+    # q2, AP: y, c, z are relevant before, y, w, v, c now, of five in all: z is not found any more, w and v were not
+    assert second[1].before_if_relevant == pytest.approx(3 / 5)
+    assert second[1].after_if_relevant == pytest.approx(4 / 5)
+
+
+def test_the_most_decisive_label_comes_first(before: Side, after: Side) -> None:
+    found = dossier_of(before, after).to_label
+    half = SECOND / (1 + SECOND)
+    expected = {
+        ("q2", "w"): SECOND,  # now at rank 2, as c was before: the difference would be 0
+        ("q2", "y"): SECOND - half,
+        ("q2", "v"): SECOND - half,
+        ("q2", "z"): SECOND - half,
+        ("q3", "b"): (1 / (1 + SECOND) - half) - (1 - SECOND),
+    }
+    assert {(one.query, one.document): one.swing for one in found} == pytest.approx(expected)
+    assert (found[0].document, found[-1].document) == ("w", "b")
+    assert [(one.rank_before, one.rank_after) for one in found if one.document == "z"] == [(3, None)]
+
+
+def test_against_a_baseline_only_what_it_holds_is_computed(before: Side, after: Side, tmp_path: Path) -> None:
+    write_baseline(tmp_path / "one.json", before, depth=2)
+    found = dossier_of(read_baseline(tmp_path / "one.json"), after)
+    assert found.depth == 2
+    ndcg, ap = found.queries[0].values
+    assert (ndcg.before_if_relevant, ndcg.after_if_relevant) == pytest.approx((1.0, 1.0))
+    assert (ap.before_if_relevant, ap.after_if_relevant) == (None, None)
+    assert ap.before == 0.5
+    assert found.to_label[0].document == "w"
+
+
+def test_without_judgments_there_are_rankings_alone(tmp_path: Path, before: Side, after: Side) -> None:
+    for number, one in enumerate((before, after)):
+        write_baseline(tmp_path / f"{number}.json", one)
+    found = dossier_of(*(read_baseline(tmp_path / f"{number}.json") for number in range(2)))
+    assert (found.judged_before, found.judged_after, found.to_label) == (None, None, [])
+    query = found.queries[0]
+    assert (query.judged_before, query.values[0].before_if_relevant, query.entered) == (None, None, ["w", "v"])
+
+
+def test_labels_go_out_and_come_back_and_both_sides_are_scored_with_them(
+    before: Side, after: Side, tmp_path: Path
+) -> None:
+    path = tmp_path / "to-label.jsonl"
+    path.write_bytes(label_lines(report_of(before, after), {"w": "the text of w"}))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[0] == {
+        "query_id": "q2", "doc_id": "w", "grade": None, "swing": pytest.approx(SECOND), "backend": "csr",
+        "rank_before": None, "rank_after": 2, "query": "second words", "text": "the text of w",
+    }  # fmt: skip
+    check_no_grades(path)
+    lines[0]["grade"] = 1
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    labels = read_labels(path)
+    assert labels == {("q2", "w"): 1}
+    report = report_of(before, after, labels=labels)
+    assert report.data.labels == 1
+    dossier = report.backends[0].dossier
+    assert dossier is not None
+    assert dossier.counts.worsened == 0  # c at rank 2 before, w at rank 2 now, both relevant
+    assert {metric.metric for metric in report.backends[0].metrics} == {"nDCG@2", "AP"}
+    with pytest.raises(UsageError, match="holds labels, which would be lost"):
+        check_no_grades(path)
+
+
+def test_a_baseline_is_scored_again_as_deep_as_it_is(before: Side, after: Side, tmp_path: Path) -> None:
+    write_baseline(tmp_path / "one.json", before, depth=2)
+    report = report_of(read_baseline(tmp_path / "one.json"), after, labels={("q2", "w"): 1})
+    assert [metric.metric for metric in report.backends[0].metrics] == ["nDCG@2"]
+    assert any("too few to score AP again" in one for one in report.warnings)
+    baselines = [read_baseline(tmp_path / "one.json")] * 2
+    with pytest.raises(UsageError, match="neither side holds any"):
+        report_of(*baselines, labels={("q2", "w"): 1})
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (['{"query_id": "q", "doc_id": "d", "grade": null}'], "no line has a grade"),
+        (['{"query_id": "q", "doc_id": "d", "grade": "1"}'], "line 1: grade"),
+        (['{"query_id": "q", "doc_id": "d", "grade": 1.5}'], "line 1: grade"),
+        (['{"query_id": "q", "grade": 1}'], "line 1: doc_id"),
+        (['{"query_id": "q", "doc_id": "d", "grade": 1}', "{"], "line 2: not JSON"),
+        (['{"query_id": "q", "doc_id": "d", "grade": 1}', '{"query_id": "q", "doc_id": "d", "grade": 0}'], "line 2"),
+    ],
+)
+def test_faulty_labels_are_named_by_their_line(tmp_path: Path, lines: list[str], said: str) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=said):
+        read_labels(path)
+    with pytest.raises(DataError, match="No such file"):
+        read_labels(tmp_path / "absent.jsonl")
+
+
+def test_a_label_adds_to_judgments_and_never_contradicts_them() -> None:
+    qrels = qrels_from_dict(GRADES)
+    assert grades_of(with_labels(qrels, {("q1", "a"): 2, ("q9", "n"): 1})) == {**GRADES, "q9": {"n": 1}}
+    with pytest.raises(DataError, match="query 'q3', document 'd': judged 0, labelled 1"):
+        with_labels(qrels, {("q3", "d"): 1})
+
+
+def test_the_dossier_is_ordered_by_the_metric_that_failed() -> None:
+    first = side({"csr": BEFORE}, backends=[backend("csr")])
+    wide = {f"q{number}": {"r": 1} for number in range(30)}
+    texts = {query: query for query in wide}
+    one = side({"csr": {query: ["x", "r"] for query in wide}}, grades=wide, texts=texts, metrics="P@2,RR")
+    other = side({"csr": {query: ["x", "y", "r"] for query in wide}}, grades=wide, texts=texts, metrics="RR,P@2")
+    assert dossier_of(first, first).metric == "nDCG@2"
+    assert dossier_of(one, other).metric == "RR"

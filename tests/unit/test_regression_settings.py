@@ -1,0 +1,141 @@
+"""What is compared with what: pairs of backends, common queries, changed settings, and `--set`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from regression_sides import BEFORE, TEXTS, backend, side, with_dataset
+
+from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
+from harness.registry import parse_backends
+from harness.regression.changes import changed_backends
+from harness.regression.common import common_queries
+from harness.regression.pairing import Pair, pair_backends
+from harness.regression.settings import changed_settings, machine_changes
+from harness.results.schema import ContentDigests, EngineDescription
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        (["csr", "lucene"], ["lucene", "csr"], ["lucene lucene", "csr csr"]),
+        (["csr", "lucene"], ["csr", "lucene:k1=3.0"], ["csr csr", "lucene lucene:k1=3.0"]),
+        (["csr:b=1", "csr:b=2"], ["csr:b=3", "csr:b=4"], ["csr:b=1 csr:b=3", "csr:b=2 csr:b=4"]),
+        (["csr", "lucene"], ["csr", "qdrant"], ["csr csr", "lucene qdrant"]),
+        (["csr", "lucene", "flat"], ["csr", "qdrant"], ["csr csr"]),
+    ],
+)  # fmt: skip
+def test_backends_are_paired_by_label_then_name_then_position(
+    before: Sequence[str], after: Sequence[str], pairs: Sequence[str]
+) -> None:
+    found = pair_backends([backend(label) for label in before], [backend(label) for label in after])
+    assert [f"{one} {other}" for one, other in found.pairs] == pairs
+    assert {*found.only_before, *(pair.before for pair in found.pairs)} == set(before)
+    assert {*found.only_after, *(pair.after for pair in found.pairs)} == set(after)
+
+
+def test_a_given_pair_comes_first_and_must_be_there() -> None:
+    before, after = [backend("csr"), backend("lucene")], [backend("csr"), backend("qdrant")]
+    found = pair_backends(before, after, [Pair("lucene", "csr")])
+    assert found.pairs == (Pair("lucene", "csr"), Pair("csr", "qdrant"))
+    with pytest.raises(ResultError, match="no backend 'flat'"):
+        pair_backends(before, after, [Pair("flat", "csr")])
+
+
+def test_results_without_a_common_backend_are_refused() -> None:
+    with pytest.raises(ResultError, match="has a counterpart"):
+        pair_backends([backend("csr"), backend("flat")], [backend("qdrant")])
+
+
+@pytest.mark.parametrize(
+    ("backends", "settings", "expected"),
+    [
+        ("csr,lucene", ["lucene:k1=3;b=0.95"], ["csr", "lucene:k1=3;b=0.95"]),
+        ("lucene:k1=1.2", ["lucene:b=0.5", "lucene:k1=3"], ["lucene:k1=3;b=0.5"]),
+        ("csr,lucene,flat", ["*:k1=2"], ["csr:k1=2", "lucene:k1=2", "flat"]),
+        ("rrf:lucene+csr;k=10", ["csr:b=0.1"], ["rrf:lucene+(csr:b=0.1);k=10.0"]),
+        ("rrf:lucene+csr", ["rrf:k=20"], ["rrf:lucene+csr;k=20"]),
+        ("csr:k1=1.2|dense:candidates=50", ["csr:k1=2", "dense:candidates=20"], ["csr:k1=2|dense:candidates=20"]),
+    ],
+)
+def test_set_changes_parameters_wherever_the_backend_stands(
+    backends: str, settings: Sequence[str], expected: Sequence[str]
+) -> None:
+    changed = changed_backends(parse_backends(backends), settings)
+    assert changed == expected
+    assert len(parse_backends(changed)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("setting", "error", "said"),
+    [
+        ("qdrant:k1=3", UnknownNameError, "unknown backend of the baseline 'qdrant'"),
+        ("*:nonsense=3", UnknownNameError, "unknown parameter"),
+        ("lucene", UsageError, "is not key=value"),
+        ("lucene:k1", UsageError, "'k1' is not key=value"),
+        (":k1=3", UsageError, "is not key=value"),
+    ],
+)
+def test_a_change_that_changes_nothing_is_refused(setting: str, error: type[HarnessError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        changed_backends(parse_backends("csr,lucene"), [setting])
+
+
+def test_every_setting_that_differs_is_told_once() -> None:
+    before = side({"csr": BEFORE}, backends=[backend("csr", parameters={"k1": 0.9, "b": 0.4}, encoder={"k1": 0.9})])
+    engine = EngineDescription(name="exact", version="2", mode="embedded")
+    later = backend("csr:k1=3", parameters={"k1": 3.0, "b": 0.4}, encoder={"k1": 3.0}, engine=engine)
+    machine = before.report.machine.model_copy(update={"system": "Linux 7.1", "cores": 8})
+    after = side({"csr:k1=3": BEFORE}, backends=[later], machine=machine, packages={"numpy": "2.1"}, resolved={"k": 20})
+    found = changed_settings(before, after, [Pair("csr", "csr:k1=3")])
+    told = {(one.section, one.backend, one.setting): (one.before, one.after) for one in found}
+    assert told.pop(("engine", "csr:k1=3", "version"))[1] == "2"
+    told = {key: values for key, values in told.items() if key[0] != "engine"}
+    assert told == {
+        ("plan", None, "k"): (10, 20),
+        ("parameters", "csr:k1=3", "k1"): (0.9, 3.0),
+        ("packages", None, "numpy"): ("2.0", "2.1"),
+        ("machine", None, "cores"): (2, 8),
+    }
+    assert [one.setting for one in machine_changes(before.report, after.report)] == ["cores"]
+    assert changed_settings(before, before, [Pair("csr", "csr")]) == []
+
+
+def test_the_same_queries_are_those_with_the_same_id_and_text() -> None:
+    before, after = side({"csr": BEFORE}), side({"csr": BEFORE}, texts={**TEXTS, "q2": "other words", "q9": "new"})
+    found = common_queries(before, with_dataset(after, sha256="2" * 64))
+    assert found.queries == {"q1", "q3"}
+    assert (found.relation.documents, found.relation.queries, found.relation.judgments) == ("same", "different", "same")
+    assert (found.relation.queries_before, found.relation.queries_after, found.relation.common_queries) == (3, 4, 2)
+    assert "1 queries have the same id and another text: left out" in found.warnings
+    assert "3 queries before, 4 now: only the 2 that both have are compared" in found.warnings
+
+
+def test_another_collection_under_the_same_ids_has_nothing_in_common() -> None:
+    other = side({"csr": BEFORE}, texts={query: f"{text} of others" for query, text in TEXTS.items()})
+    with pytest.raises(ResultError, match="have no query in common") as raised:
+        common_queries(side({"csr": BEFORE}), with_dataset(other, sha256="2" * 64))
+    assert raised.value.exit_code == 3
+
+
+def test_other_documents_and_judgments_are_said_loudly() -> None:
+    before = side({"csr": BEFORE})
+    content = before.report.dataset.content
+    assert content is not None
+    digests = ContentDigests(documents="e" * 64, queries=content.queries, judgments="k" * 64)
+    after = with_dataset(before, sha256="2" * 64, content=digests, documents=1500)
+    found = common_queries(before, after)
+    assert (found.relation.documents, found.relation.queries, found.relation.judgments) == (
+        "different", "same", "different",
+    )  # fmt: skip
+    assert any("DOCUMENTS ARE NOT THE SAME (1,400 documents before, 1,500 now)" in one for one in found.warnings)
+    assert any("JUDGMENTS ARE NOT THE SAME" in one for one in found.warnings)
+
+
+def test_a_result_of_an_earlier_version_does_not_say_which_part_changed() -> None:
+    before = with_dataset(side({"csr": BEFORE}), content=None, sha256="2" * 64)
+    found = common_queries(before, side({"csr": BEFORE}, texts={}))
+    assert found.relation.documents == "unknown"
+    assert not found.relation.texts_compared
+    assert any("matched by their ids alone" in one for one in found.warnings)

@@ -1,0 +1,208 @@
+"""Verdicts and costs of two results: one family, the gate, the noise floor, and what cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from regression_sides import BEFORE, backend, many, side
+from sample_report import sample_report
+
+from harness.errors import UnknownNameError
+from harness.regression.compare_sides import CompareRules, compare_sides
+from harness.regression.costs import cost_changes
+from harness.regression.judgement import Rules, judge_pairs
+from harness.regression.pairing import Pair
+from harness.regression.schema import CostChange, MetricJudgement
+from harness.regression.side import Side
+from harness.results.schema import SpreadStats, SpreadValue
+from harness.statistics import compare_pairs, judge
+
+CSR = Pair("csr", "csr")
+
+
+def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[MetricJudgement]:
+    """Verdicts on figures of one backend; ``changes`` of both backends."""
+    base = side({"csr": BEFORE}, backends=[backend("csr", **changes)])
+    sides = [replace(base, figures={"csr": figures}) for figures in (before, after)]
+    queries = list(next(iter(before.values())))
+    return judge_pairs(*sides, [CSR], queries, rules)[CSR]
+
+
+def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
+    one = side({"csr": BEFORE, "lucene": BEFORE})
+    report = compare_sides("regress", one, one, CompareRules())
+    metrics = [metric for found in report.backends for metric in found.metrics]
+    assert [metric.metric for metric in metrics] == ["nDCG@2", "AP"] * 2
+    assert {(metric.verdict, metric.gate, metric.reason) for metric in metrics} == {
+        ("same", "passed", "equal on every query")
+    }
+    assert (report.gate, report.tests, report.settings) == ("passed", 0, [])
+
+
+def test_a_verdict_is_that_of_the_statistics_with_all_their_figures() -> None:
+    before, after = many(60, -0.05)
+    (found,) = judged(before, after, Rules(margin=0.02, allowed_drop=0.01))
+    values = [np.array(list(one["nDCG@10"].values())) for one in (before, after)]
+    expected = judge(*values, margin=0.02, allowed_drop=0.01, seed=42)
+    paired = compare_pairs(*values, 42)
+    assert paired.interval is not None
+    assert (found.verdict, found.gate) == ("worse", "failed")
+    assert (found.before, found.after) == pytest.approx(tuple(float(one.mean()) for one in values))
+    assert (found.difference, found.ci_low, found.ci_high) == (paired.difference, *paired.interval)
+    assert (found.p, found.p_adjusted, found.effect) == (expected.p, expected.p_adjusted, paired.effect)
+    assert (found.wins, found.ties, found.losses, found.queries) == (paired.wins, paired.ties, paired.losses, 60)
+    assert (found.detectable, found.queries_needed) == (expected.detectable, None)
+    assert found.reason == "significantly lower, by more than the allowed 0.01"
+
+
+def test_a_drop_that_is_allowed_passes_the_gate_and_is_called_worse_all_the_same() -> None:
+    before, after = many(60, -0.05)
+    (found,) = judged(before, after, Rules(margin=0.0, allowed_drop=0.2))
+    assert (found.verdict, found.gate, found.reason) == ("worse", "passed", "significantly lower")
+
+
+def test_noise_neither_fails_the_gate_nor_is_called_the_same() -> None:
+    before, after = many(10, -0.005, seed=3)
+    (found,) = judged(before, after, Rules())
+    assert (found.verdict, found.gate) == ("undecided", "passed")
+    assert found.queries_needed is not None
+    assert found.queries_needed > 10
+    assert found.detectable is not None
+    assert found.detectable > abs(found.difference)
+
+
+def test_without_a_gate_the_verdict_is_that_of_the_two_sided_test() -> None:
+    before, after = many(60, -0.05)
+    (found,) = judged(before, after, Rules(allowed_drop=None))
+    assert (found.verdict, found.gate, found.allowed_drop) == ("worse", None, None)
+
+
+def test_what_did_not_change_costs_the_rest_no_power() -> None:
+    before, after = many(60, -0.012, seed=5)
+    alone = judged(before, after, Rules())
+    constant = {f"R@{depth}": before["nDCG@10"] for depth in range(1, 30)}
+    together = judged({**before, **constant}, {**after, **constant}, Rules())
+    assert together[0].p_adjusted == alone[0].p_adjusted == alone[0].p
+    assert {one.verdict for one in together[1:]} == {"same"}
+
+
+def test_the_spread_of_builds_excuses_a_difference() -> None:
+    before, after = many(60, -0.02)
+    plain = judged(before, after, Rules())[0]
+    value = SpreadValue(mean=0.5, sd=0.03, min=0.47, max=0.53)
+    spread = SpreadStats(
+        builds=3, queries=60, identical={}, identical_share={}, pairwise_overlap={}, oracle_overlap={},
+        metrics={"nDCG@10": value},
+    )  # fmt: skip
+    noisy = judged(before, after, Rules(), spread=spread)[0]
+    assert (plain.verdict, plain.noise_floor) == ("worse", None)
+    assert (noisy.verdict, noisy.gate) == ("undecided", "passed")
+    # two independent builds: the variances add up, and so do the degrees of freedom of equal ones
+    assert noisy.noise_floor == pytest.approx(2.1318467863266495 * np.hypot(0.03, 0.03))
+
+
+def test_the_overlap_with_the_oracle_is_judged_where_a_side_is_not_exact() -> None:
+    before, after = many(40, 0.0)
+    names = list(before["nDCG@10"])
+    rng = np.random.default_rng(1)
+    recall = dict(zip(names, rng.uniform(0.7, 0.9, 40).tolist(), strict=True))
+    ones = dict.fromkeys(names, 1.0)
+    exact = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": ones}, Rules())
+    assert [one.metric for one in exact] == ["nDCG@10"]
+    lossy = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": recall}, Rules())
+    assert [(one.metric, one.gate) for one in lossy] == [("nDCG@10", "passed"), ("oracle overlap@10", None)]
+    assert lossy[1].verdict == "worse"
+    gated = judged({"oracle overlap@10": ones}, {"oracle overlap@10": recall}, Rules())
+    assert gated[0].gate == "failed"  # without judgments there is nothing else to gate on
+    named = Rules(allowed={"oracle overlap@10": 0.5})
+    allowed = judged({**before, "oracle overlap@10": ones}, {**after, "oracle overlap@10": recall}, named)
+    assert [one.gate for one in allowed] == ["passed", "passed"]
+
+
+def test_sums_are_not_judged_and_an_unknown_metric_is_refused() -> None:
+    before, after = many(20, 0.0)
+    counts = {"NumRel": dict.fromkeys(before["nDCG@10"], 3.0)}
+    assert [one.metric for one in judged({**before, **counts}, {**after, **counts}, Rules())] == ["nDCG@10"]
+    with pytest.raises(UnknownNameError, match="unknown metric of both results 'MAP'"):
+        judged(before, after, Rules(allowed={"MAP": 0.1}))
+
+
+def test_a_failed_backend_makes_the_gate_invalid_and_keeps_the_others() -> None:
+    before = side({"csr": BEFORE, "lucene": BEFORE})
+    after = side(
+        {"csr": BEFORE},
+        backends=[backend("csr"), backend("lucene", status="failed", error=sample_report().backends[-1].error)],
+    )
+    report = compare_sides("regress", before, after, CompareRules())
+    assert [one.status for one in report.backends] == ["ok", "failed"]
+    assert report.backends[1].error is not None
+    assert report.backends[1].error.startswith("failed now: ")
+    assert report.gate == "invalid"
+    assert compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).gate is None
+
+
+def timed(factor: float, **changes: Any) -> Side:
+    rng = np.random.default_rng(0)
+    times = (rng.lognormal(13, 0.3, (40, 2)) * factor).astype(int).tolist()
+    latencies = {"csr": {f"q{number}": samples for number, samples in enumerate(times)}}
+    return side({"csr": BEFORE}, latencies=latencies, **changes)
+
+
+def costs(before: Side, after: Side) -> Mapping[str, CostChange]:
+    queries = frozenset(f"q{number}" for number in range(40))
+    return {one.cost: one for one in cost_changes(before, after, CSR, queries, 42)}
+
+
+@pytest.mark.parametrize(
+    ("factor", "latency", "rate"),
+    [(1.0, "same", "same"), (1.1, "same", "same"), (2.0, "higher", "lower"), (0.5, "lower", "higher")],
+)
+def test_latency_is_compared_query_by_query(factor: float, latency: str, rate: str) -> None:
+    found = costs(timed(1.0), timed(factor))
+    assert {found[name].verdict for name in ("p50_ms", "p95_ms", "mean_ms")} == {latency}
+    assert found["qps"].verdict == rate
+    p50 = found["p50_ms"]
+    assert p50.ratio == pytest.approx(factor, rel=1e-4)
+    assert p50.ci_low is not None
+    assert p50.ci_high is not None
+    assert p50.ci_low <= factor * 1.0001
+    assert p50.ci_high >= factor * 0.9999
+    assert (p50.samples_before, p50.samples_after) == (80, 80)
+
+
+def test_the_percentiles_are_those_of_all_raw_samples() -> None:
+    before = timed(1.0)
+    samples = np.sort(np.ravel(list(before.latencies["csr"].values()))) / 1e6
+    found = costs(before, before)
+    assert found["p50_ms"].before == samples[39]  # the smallest that half of 80 do not exceed
+    assert found["p95_ms"].before == samples[75]
+    assert found["qps"].before == pytest.approx(1000 / samples.mean())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"machine": sample_report().machine.model_copy(update={"cores": 64})}, "another machine: cores 2, now 64"),
+        ({"resolved": {"k": 1000}}, "k was 10, and is 1000"),
+        ({"resolved": {"isolation": "none"}}, "isolation was process, and is none"),
+        ({"backends": [backend("csr", reused=True)]}, "re-used"),
+    ],
+)
+def test_what_cannot_be_compared_is_marked_with_the_reason(changes: Mapping[str, Any], said: str) -> None:
+    found = costs(timed(1.0), timed(2.0, **changes))
+    assert {one.verdict for one in found.values()} == {"x"}
+    assert {one.ratio for one in found.values()} == {None}
+    assert all(said in str(one.reason) for one in found.values())
+    assert "index_bytes" in found
+
+
+def test_costs_that_a_side_lacks_are_left_out() -> None:
+    found = costs(timed(1.0), side({"csr": BEFORE}))
+    assert set(found) == {"index_seconds", "index_bytes", "qps with 1 clients", "qps with 4 clients"}
+    assert {one.verdict for one in found.values()} == {"same"}
+    bare = side({"csr": BEFORE}, backends=[backend("csr", index=None, closed_loop=[])])
+    assert cost_changes(bare, timed(1.0), CSR, frozenset(), 1) == []
