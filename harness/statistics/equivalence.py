@@ -21,7 +21,8 @@ class Equivalence:
     """Whether a true difference of ``delta`` or more, up or down, is ruled out.
 
     ``interval`` is the 1 - 2·alpha interval of the difference by Student's t; ``holds`` is true when it lies strictly
-    inside ±``delta``, which is the same as ``p`` < alpha. ``p`` and ``interval`` are None below two queries.
+    inside ±``delta``, which is the same as ``p`` < alpha. ``p`` and ``interval`` are None below two queries,
+    ``interval`` also for too few that all differ by the same.
     """
 
     delta: float
@@ -35,9 +36,10 @@ def equivalence(
 ) -> Equivalence:
     """Two one-sided paired t-tests against ±``delta`` (float64 (n,) each, same queries in the same order).
 
-    ``noise`` widens the interval by what builds alone do. Differences that are all the same and inside ±delta have
-    p = 0. Raises UsageError for a ``delta`` that is not above 0, an ``alpha`` outside 0 to 0.5 and different lengths,
-    DataError for NaN and infinity. Source: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987).
+    ``noise`` widens the interval by what builds alone do. ``n`` differences that are all the same and inside ±delta
+    have p = 2**-n. Raises UsageError for a ``delta`` that is not above 0, an ``alpha`` outside 0 to 0.5 and different
+    lengths, DataError for NaN and infinity. Source: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15
+    (1987).
     """
     if not 0.0 < delta < float("inf"):
         raise UsageError(f"delta is {delta:g}", fix="it must be above 0, in the unit of the metric")

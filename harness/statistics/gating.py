@@ -21,8 +21,8 @@ class Gate:
     ``p`` is one-sided, of the hypothesis that the true mean difference is at least -``allowed_drop``; ``p_adjusted``
     after Holm over the family; the gate has ``failed`` when that is below alpha. ``bound`` is the largest true
     difference that alpha leaves, uncorrected: a change judged alone fails exactly when it lies below -allowed_drop.
-    None below two queries, on which no gate fails, and without an ``allowed_drop``: then nothing is gated, and the
-    family is smaller.
+    None below two queries, on which no gate fails, and for fewer than five (alpha 5 %) that all differ by the same. All
+    are None without an ``allowed_drop``: then nothing is gated, and the family is smaller.
     """
 
     allowed_drop: float | None
@@ -53,4 +53,5 @@ def gate_of(differences: Float64Array, allowed_drop: float | None, alpha: float,
     if where is None or allowed_drop is None:
         return Gate(allowed_drop, None, None, None, failed=False)
     p = where.p_above(-allowed_drop)
-    return Gate(allowed_drop, p, p, where.interval(alpha).high, failed=p < alpha)
+    interval = where.interval(alpha)
+    return Gate(allowed_drop, p, p, interval.high if interval is not None else None, failed=p < alpha)

@@ -15,20 +15,25 @@ __all__ = ["Location", "error_of", "locate"]
 
 
 class Location(NamedTuple):
-    """A mean, its standard error and the degrees of freedom of that; an error of 0 leaves no doubt about the mean."""
+    """A mean, its standard error and the degrees of freedom of that, and the least p that there can be.
+
+    Differences that are all the same have no spread, but may all be on one side by chance: ``least`` is then what
+    flipping signs can give at best, 2 to the minus the number of queries; else 0.
+    """
 
     mean: float
     error: float
     df: float
+    least: float
 
     def p_above(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
         if self.error == 0.0:
             equal = math.isclose(self.mean, bound, rel_tol=ROUNDING)
-            return 0.0 if self.mean < bound and not equal else 1.0
+            return self.least if self.mean < bound and not equal else 1.0
         from scipy import special
 
-        return float(special.stdtr(self.df, (self.mean - bound) / self.error))
+        return max(self.least, float(special.stdtr(self.df, (self.mean - bound) / self.error)))
 
     def p_below(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
@@ -38,8 +43,13 @@ class Location(NamedTuple):
         """Two-sided p of the hypothesis that the true mean is ``value``."""
         return min(1.0, 2.0 * min(self.p_above(value), self.p_below(value)))
 
-    def interval(self, tail: float) -> Interval:
-        """The interval that the true mean misses with probability ``tail`` on each side."""
+    def interval(self, tail: float) -> Interval | None:
+        """The interval that the true mean misses with probability ``tail`` on each side.
+
+        None where too few queries show the same difference for any.
+        """
+        if self.least >= tail:
+            return None
         if self.error == 0.0:
             return Interval(self.mean, self.mean)
         from scipy import special
@@ -54,7 +64,8 @@ def locate(differences: Float64Array, noise: NoiseFloor | None = None) -> Locati
         return None
     mean, spread = mean_and_spread(differences)
     whole = error_of(spread, len(differences), noise)
-    return Location(mean, 0.0, math.inf) if whole is None else Location(mean, whole.sd, whole.df)
+    error, df = (0.0, math.inf) if whole is None else (whole.sd, whole.df)
+    return Location(mean, error, df, 0.5 ** len(differences) if spread == 0.0 else 0.0)
 
 
 def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:

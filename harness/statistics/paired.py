@@ -60,9 +60,9 @@ def compare_pairs(
     - ``wilcoxon``: Wilcoxon's signed-rank test, which asks whether the differences lie around 0, not about their mean;
       unchanged queries are left out.
 
-    Equal systems have p = 1, differences that are all the same p = 0 by ``t``. Differences of at most 1e-12 of the
-    largest value are rounding: ties. Raises UsageError for different lengths, UnknownNameError for another test,
-    DataError for NaN and infinity.
+    Equal systems have p = 1, n differences that are all the same 2**(1 - n) by ``t``: as by flipped signs. Differences
+    of at most 1e-12 of the largest value are rounding: ties. Raises UsageError for different lengths, UnknownNameError
+    for another test, DataError for NaN and infinity.
     """
     delta = paired_differences(a, b)
     mean, spread = mean_and_spread(delta)
@@ -122,8 +122,8 @@ def _random_flips(moved: Float64Array, seed: int) -> float:
 
 def _student(delta: Float64Array, seed: int) -> float:
     del seed
-    if mean_and_spread(delta)[1] == 0.0:  # the limit: t is infinite
-        return 0.0
+    if mean_and_spread(delta)[1] == 0.0:  # t is undefined: the smallest p that flipped signs can give
+        return 0.5 ** (len(delta) - 1)
     from scipy import stats
 
     return float(stats.ttest_1samp(delta, 0.0).pvalue)

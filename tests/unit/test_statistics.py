@@ -140,7 +140,8 @@ def test_what_is_only_rounding_is_a_tie() -> None:
     test = compare_pairs(a, np.array([0.3, 0.7, 0.5 + 1e-16]), seed=1)
     assert (test.difference, test.p, test.wins, test.ties, test.losses) == (0.0, 1.0, 0, 3, 0)
     constant = compare_pairs(a, a - 0.1, seed=1, test="t")
-    assert (constant.p, constant.effect) == (0.0, None)
+    assert (constant.p, constant.effect) == (0.25, None)
+    assert constant.p == compare_pairs(a, a - 0.1, seed=1).p
     assert constant.interval == (constant.difference, constant.difference)
 
 
@@ -170,10 +171,12 @@ def test_equivalence_is_that_of_statsmodels(n: int, delta: float) -> None:
 
 
 def test_equivalence_of_differences_that_do_not_vary() -> None:
-    a = np.array([0.2, 0.4, 0.9])
+    a = np.array([0.2, 0.4, 0.9, 0.1, 0.3])
     assert equivalence(a, a - 0.1, 0.11).holds
     assert not equivalence(a, a - 0.1, 0.1).holds
-    assert equivalence(a, a, 1e-6).p == 0.0
+    assert equivalence(a, a, 1e-6).p == 0.5**5
+    few = equivalence(a[:4], a[:4], 0.1)
+    assert (few.p, few.interval, few.holds) == (0.5**4, None, False)
     assert equivalence(a[:1], a[:1], 0.1).p is None
     assert not equivalence([], [], 0.1).holds
 

@@ -76,6 +76,14 @@ def test_a_drop_of_exactly_the_allowed_one_passes_whatever_the_rounding() -> Non
     assert gate(before, before - 0.2, 0.3 - 0.1).p == 1.0
 
 
+@pytest.mark.parametrize(("queries", "failed"), [(2, False), (4, False), (5, True)])
+def test_a_few_queries_that_all_lose_the_same_may_be_chance(queries: int, failed: bool) -> None:
+    found = judge(np.ones(queries), np.zeros(queries), margin=0.0, allowed_drop=0.0, seed=1)
+    assert (found.gate.p, found.gate.failed) == (0.5**queries, failed)
+    assert (found.gate.bound == -1.0) == failed
+    assert found.verdict == ("worse" if failed else "undecided")
+
+
 @pytest.mark.parametrize("queries", [0, 1])
 def test_too_few_queries_are_undecided_and_pass(queries: int) -> None:
     found = judge(values(queries), values(queries) - 0.3, **RULES)  # type: ignore[arg-type]
