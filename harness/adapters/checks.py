@@ -12,6 +12,7 @@ from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVecto
 __all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse"]
 
 _ROWS_AT_ONCE = 4096
+_LEAST_SQUARE = float(np.finfo(np.float32).tiny)
 
 _REASONS = (
     "has a value that is NaN or infinite",
@@ -57,13 +58,15 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
     return vectors
 
 
-def require_dense(inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None) -> Float32Array:
+def require_dense(
+    inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
+) -> Float32Array:
     """The dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError when there are none, when their number is not that of the ids, when they have not
     ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With
-    ``cosine`` also for the first whose squared length is no float32 number above 0: engines normalise in float32, and
-    make nothing, NaN or an arbitrary direction of it.
+    ``cosine`` also for the first whose squared length is no float32 number of at least ``least``: engines normalise in
+    float32, and make nothing, NaN or an arbitrary direction of it; some leave short vectors as they are.
     """
     vectors = inputs.dense
     if vectors is None:
@@ -81,28 +84,27 @@ def require_dense(inputs: Inputs, what: str, *, cosine: bool, dimensions: int | 
             fix="encode documents and queries with one model and one truncate_dim",
         )
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        _require_good_rows(vectors[start : start + _ROWS_AT_ONCE], inputs.ids, start, what, cosine=cosine)
+        _require_good_rows(vectors[start : start + _ROWS_AT_ONCE], inputs.ids, start, what, least if cosine else None)
     return vectors
 
 
-def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, *, cosine: bool) -> None:
+def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, least: float | None) -> None:
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise RejectedInputError(
             f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' {_REASONS[0]}",
             fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
         )
-    if not cosine:
+    if least is None:
         return
     squared = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    float32 = np.finfo(np.float32)
-    directed = (squared >= float32.tiny) & (squared <= float32.max)
+    directed = (squared >= least) & (squared <= np.finfo(np.float32).max)
     if not directed.all():
         row = int(np.argmin(directed))
         raise RejectedInputError(
             f"the vector of {what} '{ids[start + row]}' has the length {np.sqrt(squared[row]):.3g}: "
             "there is no cosine with it",
-            fix="leave the row out, or take the similarity dot or l2",
+            fix="leave the row out, let the encoder normalise, or take the similarity dot or l2",
         )
 
 

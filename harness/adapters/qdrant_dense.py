@@ -10,7 +10,7 @@ import numpy as np
 from harness.adapters.checks import require_dense
 from harness.adapters.qdrant_engine import PointsEngine
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.adapters.qdrant_vector_settings import DenseSettings
+from harness.adapters.qdrant_vector_settings import LEAST_SQUARE, DenseSettings
 from harness.protocols import Capabilities, Inputs, ParameterValue
 from harness.types import Float32Array, Int32Array
 
@@ -38,7 +38,9 @@ class QdrantDenseEngine(PointsEngine):
 
     def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:
         """Dense vectors; see :func:`require_dense`."""
-        vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=dimensions)
+        vectors = require_dense(
+            inputs, what, cosine=self._similarity == "cosine", dimensions=dimensions, least=LEAST_SQUARE
+        )
         return int(vectors.shape[1])
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from harness.adapters.checks import require_dense, require_sparse
 from harness.adapters.qdrant_engine import PointsEngine
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.adapters.qdrant_vector_settings import DenseSettings, FusionSettings, SparseSettings
+from harness.adapters.qdrant_vector_settings import LEAST_SQUARE, DenseSettings, FusionSettings, SparseSettings
 from harness.protocols import Capabilities, Clock, Hits, Inputs, ParameterValue
 from harness.types import Float32Array, SparseVectors
 
@@ -69,4 +69,6 @@ class QdrantHybridEngine(PointsEngine):
 
     def _both(self, inputs: Inputs, what: str, dimensions: int | None) -> tuple[SparseVectors, Float32Array]:
         cosine = self._settings.dense is not None and self._settings.dense.similarity == "cosine"
-        return require_sparse(inputs, what), require_dense(inputs, what, cosine=cosine, dimensions=dimensions)
+        return require_sparse(inputs, what), require_dense(
+            inputs, what, cosine=cosine, dimensions=dimensions, least=LEAST_SQUARE
+        )

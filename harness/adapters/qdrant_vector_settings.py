@@ -12,6 +12,7 @@ from harness.types import Similarity
 
 __all__ = [
     "DATATYPES",
+    "LEAST_SQUARE",
     "QDRANT_RRF_K",
     "DenseSettings",
     "FusionSettings",
@@ -20,6 +21,8 @@ __all__ = [
     "unless_negative",
 ]
 
+LEAST_SQUARE = 2.0**-23
+"""Under cosine Qdrant leaves a vector as it is whose squared length is below this, and its scores are no cosines."""
 DATATYPES = ("float32", "float16", "uint8")
 _STORED = "stored"
 QDRANT_RRF_K = 2

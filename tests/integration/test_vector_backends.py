@@ -126,6 +126,20 @@ def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, e
     engine.close()
 
 
+def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> None:
+    """Measured: a vector of length 1e-4 is left as it is, and finds itself with the score 1e-4."""
+    pytest.importorskip("qdrant_edge")
+    from harness.adapters.qdrant_dense import QdrantDenseEngine
+
+    engine = QdrantDenseEngine(find_cards("backends")["qdrant-dense"].defaults)
+    lengths = np.array([1, 4e-4, 1e-4], dtype=np.float32)
+    documents = Inputs(Ids.of(["one", "short", "shorter"]), dense=np.diag(lengths))
+    engine.open(tmp_path, documents.ids)
+    with pytest.raises(RejectedInputError, match=r"'shorter' has the length 0.0001: there is no cosine with it"):
+        engine.index(documents, RecordingProgress(), StepClock())
+    engine.close()
+
+
 def test_lucene_adds_impacts_exactly(small: Path) -> None:
     pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
     model = "model=python:own_model:Sparse"
