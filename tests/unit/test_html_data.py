@@ -109,14 +109,15 @@ def test_values_keep_every_bit() -> None:
 def test_texts_are_what_a_small_budget_leaves_out(budget: int, expected: int) -> None:
     payload = payload_of(small_explorer(), budget)
     header, columns = unpack(payload.core)
-    assert (payload.with_texts, header["with_texts"], len(payload.texts)) == (expected, expected, int(expected > 0))
+    _, held = unpack(payload.held)
+    assert (payload.with_texts, len(payload.texts), len(header["labels"])) == (expected, int(expected > 0), 2)
     assert len(strings(columns, "query_ids")) == 5
     if expected:
         _, texts = unpack(payload.texts[0])
         ids = strings(columns, "doc_ids")
-        found = dict(zip((ids[doc] for doc in columns["text_docs"]), strings(texts, "texts"), strict=True))
+        found = dict(zip((ids[doc] for doc in held["text_docs"]), strings(texts, "texts"), strict=True))
         assert found["d0"] == TEXTS["d0"]
-        assert columns["text_chunks"].tolist() == [len(found)]
+        assert held["text_chunks"].tolist() == [len(found)]
 
 
 def test_long_texts_are_cut_and_unknown_documents_are_empty() -> None:

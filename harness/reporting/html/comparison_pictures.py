@@ -25,6 +25,7 @@ __all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
 
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
+_LEAST_MS = 1e-6
 _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
@@ -151,11 +152,8 @@ def cost_pictures(report: Report) -> list[Block]:
     made: list[Block] = []
     spots = [spot for number, one in timed if (spot := _spot(number, one, metric)) is not None]
     if len(spots) > 1 and metric is not None:
-        made.append(
-            Picture(
-                f"{metric} against p95 latency", tradeoff(metric, "p95", spots), "Better upwards, faster to the left."
-            )
-        )
+        note = "Better upwards, with 95 % intervals; faster to the left."
+        made.append(Picture(f"{metric} against p95 latency", tradeoff(metric, "p95", spots), note))
     rows = {}
     for _, one in timed:
         times = one.search.milliseconds if one.search is not None else None
@@ -173,6 +171,6 @@ def cost_pictures(report: Report) -> list[Block]:
 def _spot(number: int, one: BackendResult, metric: str | None) -> Spot | None:
     value = one.metrics.get(metric) if metric is not None else None
     times = one.search.milliseconds if one.search is not None else None
-    return (
-        Spot(one.label, value.mean, max(times.p95, 1e-6), number) if value is not None and times is not None else None
-    )
+    if value is None or times is None:
+        return None
+    return Spot(one.label, value.mean, value.ci_low, value.ci_high, max(times.p95, _LEAST_MS), number)

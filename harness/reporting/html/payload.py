@@ -21,6 +21,8 @@ __all__ = ["TEXT_LENGTH", "Payload", "payload_of"]
 TEXT_LENGTH = 1500
 """Characters of a document's text that the page holds."""
 _QUERIES_A_CHUNK = 32
+_AROUND_A_CHUNK, _HELD = 64, 6
+"""Characters of the element that holds a chunk, and, at most, of a document's number in the list of those held."""
 _NO_DOCUMENTS = Corpus(Ids.of([]), pa.chunked_array([], pa.string()), "")
 
 
@@ -28,10 +30,11 @@ _NO_DOCUMENTS = Corpus(Ids.of([]), pa.chunked_array([], pa.string()), "")
 class Payload:
     """Packed text: ``core`` is read when the page opens, each of ``texts`` when a query that needs it is opened.
 
-    ``with_texts`` of ``queries`` queries have the texts of their documents in the page.
+    ``held`` says which documents the texts are of. ``with_texts`` of ``queries`` queries have all of theirs.
     """
 
     core: str
+    held: str
     texts: Sequence[str]
     queries: int
     with_texts: int
@@ -45,15 +48,12 @@ def payload_of(explorer: Explorer, budget: int) -> Payload:
     top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
     pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
     order = changes(explorer.values, explorer.reference, top.docs)
-    columns = _columns(explorer, pools, top.scores, top.hits, order)
-    room = budget - len(pack({}, columns))
-    chunks, texted, with_texts = _texts(explorer, pools, order, room)
-    columns["text_docs"], columns["text_chunks"] = texted
-    header = _header(explorer, with_texts)
-    return Payload(pack(header, columns), chunks, len(explorer.query_ids), with_texts)
+    core = pack(_header(explorer), _columns(explorer, pools, top.scores, top.hits, order))
+    chunks, held, with_texts = _texts(explorer, pools, order, budget - len(core))
+    return Payload(core, pack({}, held), chunks, len(explorer.query_ids), with_texts)
 
 
-def _header(explorer: Explorer, with_texts: int) -> dict[str, Any]:
+def _header(explorer: Explorer) -> dict[str, Any]:
     agreement = explorer.agreement
     return {
         "labels": list(explorer.labels),
@@ -68,9 +68,6 @@ def _header(explorer: Explorer, with_texts: int) -> dict[str, Any]:
         "states": list(agreement.states) if agreement is not None else [],
         "agrees": agreement.agrees if agreement is not None else 0,
         "causes": list(agreement.causes) if agreement is not None else [],
-        "with_texts": with_texts,
-        "text_length": TEXT_LENGTH,
-        "no_texts": explorer.no_texts,
     }
 
 
@@ -125,9 +122,8 @@ def _query_texts(explorer: Explorer) -> list[str]:
 
 def _texts(
     explorer: Explorer, pools: Pools, order: npt.NDArray[np.int64], room: int
-) -> tuple[list[str], tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]], int]:
-    """Chunks of texts, which documents they hold with the end of each chunk among them, and how many queries have
-    all of theirs."""
+) -> tuple[list[str], dict[str, npt.NDArray[Any]], int]:
+    """Chunks of texts; which documents they hold, with the end of each chunk among them; how many queries have all."""
     chunks: list[str] = []
     held: list[npt.NDArray[np.int64]] = []
     done = 0
@@ -135,15 +131,15 @@ def _texts(
     rows = corpus.ids.rows_of(pools.ids)
     for queries, docs in _new_documents(pools, order) if explorer.corpus is not None else ():
         chunk = pack({}, string_columns("texts", _cut_texts(corpus, rows[docs])))
-        room -= len(chunk)
+        room -= len(chunk) + _AROUND_A_CHUNK + _HELD * len(docs)
         if room < 0:
             break
         chunks.append(chunk)
         held.append(docs)
         done += queries
-    texted = np.concatenate([np.zeros(0, np.int64), *held]).astype(np.uint32)
+    docs = np.concatenate([np.zeros(0, np.int64), *held]).astype(np.uint32)
     ends = np.cumsum([len(docs) for docs in held], dtype=np.uint32) if held else np.zeros(0, np.uint32)
-    return chunks, (texted, ends), done
+    return chunks, {"text_docs": docs, "text_chunks": ends}, done
 
 
 def _new_documents(pools: Pools, order: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

@@ -5,7 +5,7 @@ const FILTERS = [
   { name: "regressed", label: "▼ Regressed", keep: (c) => c.difference < 0, pair: true },
   { name: "improved", label: "▲ Improved", keep: (c) => c.difference > 0, pair: true },
   { name: "tied", label: "= Tied", keep: (c) => c.difference === 0, pair: true },
-  { name: "different", label: "≠ Different from the reference", keep: (c, m) => c.rankings.some((r) => differs(m, r, c.query)), states: true },
+  { name: "different", label: "≠ Different from the exact reference", keep: (c, m) => c.rankings.some((r) => differs(m, r, c.query)), states: true },
   { name: "documents", label: "Other documents", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings[1], c.query), two: true },
   { name: "unjudged", label: "? Unjudged", keep: (c, m) => c.rankings.some((r) => m.isUnjudged(r, c.query)), judged: true },
 ];
@@ -39,6 +39,7 @@ class Selection {
     this.filter = "all";
     this.sort = this.sorts[0].name;
     this.defaults = { ...this };
+    this.prepared = "";
     this.haystack = Array.from({ length: model.queries }, (_, query) => `${model.id(query)}\n${model.text(query)}`.toLowerCase());
     this.collator = new Intl.Collator(undefined, { numeric: true });
   }
@@ -47,26 +48,34 @@ class Selection {
     return this.model.value(this.b, this.metric, query) - this.model.value(this.a, this.metric, query);
   }
 
-  case(query) {
-    return { query, difference: this.difference(query), rankings: this.a === this.b ? [this.a] : [this.a, this.b] };
+  // Which filters keep each query, one bit each: worked out anew only when something else is compared.
+  prepare() {
+    const compared = `${this.a} ${this.b} ${this.metric}`;
+    if (this.prepared === compared) return;
+    this.prepared = compared;
+    const rankings = this.a === this.b ? [this.a] : [this.a, this.b];
+    this.cases = Array.from({ length: this.model.queries }, (_, query) => {
+      const found = { query, difference: this.difference(query), rankings, bits: 0, key: 0 };
+      this.filters.forEach((one, bit) => { if (one.keep(found, this.model)) found.bits |= 1 << bit; });
+      return found;
+    });
   }
 
   // Numbers of the queries to list, and how many each filter would leave.
   result() {
-    const { model } = this;
     const words = this.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
-    const counts = Object.fromEntries(this.filters.map((one) => [one.name, 0]));
+    this.prepare();
+    const { filters } = this;
+    const counts = new Array(filters.length).fill(0);
+    const wanted = 1 << filters.findIndex((one) => one.name === this.filter);
     const kept = [];
-    for (let query = 0; query < model.queries; query += 1) {
-      if (!words.every((word) => this.haystack[query].includes(word))) continue;
-      const found = this.case(query);
-      for (const one of this.filters) {
-        if (!one.keep(found, model)) continue;
-        counts[one.name] += 1;
-        if (one.name === this.filter) kept.push(found);
-      }
+    for (const found of this.cases) {
+      if (!words.every((word) => this.haystack[found.query].includes(word))) continue;
+      for (let bit = 0; bit < filters.length; bit += 1) counts[bit] += (found.bits >> bit) & 1;
+      if (found.bits & wanted) kept.push(found);
     }
-    return { items: Uint32Array.from(this.sorted(kept), (found) => found.query), counts };
+    const named = Object.fromEntries(filters.map((one, bit) => [one.name, counts[bit]]));
+    return { items: Uint32Array.from(this.sorted(kept), (found) => found.query), counts: named };
   }
 
   sorted(cases) {

@@ -60,10 +60,10 @@ class Detail {
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
       el("td", { class: "number" }, model.hits[ranking * model.queries + query].toLocaleString("en"))));
     const relevant = model.judged ? `${model.relevant[query].toLocaleString("en")} relevant documents` : "no judgments";
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, el("table", {},
-      el("caption", {}, `${relevant}; marks are against ${model.labels[selection.a]}`),
+    const about = el("p", { class: "about" }, model.labels.length > 1 ? `${relevant}; marks are against ${model.labels[selection.a]}` : relevant);
+    return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "ranking"), ...model.metrics.map(heading), heading("hits"))),
-      el("tbody", {}, ...rows)));
+      el("tbody", {}, ...rows))));
   }
 
   // Columns in the order: the reference, what is compared with it, the others.
@@ -158,10 +158,10 @@ class Detail {
     const row = (doc) => el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", class: "hit plain", "data-slot": doc.slot,
       "aria-pressed": "false", onclick: () => this.select(doc.slot === this.slot ? -1 : doc.slot) }, badge(doc.grade, model), el("span", { class: "doc" }, doc.id))),
     ...doc.ranks.map((rank) => el("td", { class: "number" }, rank ? rank.toLocaleString("en") : "–")));
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relevant documents further down" }, el("table", { class: "missed" },
-      el("caption", {}, `Relevant, but in no ranking's first ${model.depth}: the rank in each`),
+    const about = el("p", { class: "about" }, `Relevant, but in no ranking's first ${model.depth}: the rank in each`);
+    return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relevant documents further down" }, el("table", { class: "missed" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "document"), ...model.labels.map((label) => el("th", { scope: "col", class: "number" }, label)))),
-      el("tbody", {}, ...missed.map(row))));
+      el("tbody", {}, ...missed.map(row)))));
   }
 
   // Arrow keys go from document to document and from ranking to ranking.

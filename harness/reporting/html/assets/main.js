@@ -115,8 +115,9 @@ async function start() {
     root.textContent = "This browser is too old for the list of queries: it lacks DecompressionStream.";
     return;
   }
-  const model = new Model(await unpack(data.textContent), (chunk) => document.getElementById(`texts-${chunk}`).textContent);
-  new App(root, model);
+  const packed = (name) => document.getElementById(name).textContent;
+  const parts = await Promise.all([unpack(data.textContent), unpack(packed("texts-held"))]);
+  new App(root, new Model(...parts, (chunk) => packed(`texts-${chunk}`)));
   document.documentElement.dataset.ready = "true";
 }
 

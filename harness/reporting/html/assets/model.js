@@ -1,14 +1,16 @@
 // What is known of every query. Rankings, metrics and queries are numbers here.
 
 class Model {
-  constructor(columns, chunk) {
+  constructor(columns, held, chunk) {
     Object.assign(this, columns.header);
     this.chunk = chunk;
+    this.text_docs = held.numbers("text_docs");
+    this.text_chunks = held.numbers("text_chunks");
     this.ids = columns.strings("query_ids");
     this.queryTexts = columns.has("query_texts.ends") ? columns.strings("query_texts") : null;
     this.docIds = columns.strings("doc_ids");
     for (const name of ["pool_starts", "pool_docs", "pool_grades", "pool_ranks", "places", "scores", "hits", "order",
-      "relevant", "text_docs", "text_chunks"]) this[name] = columns.numbers(name);
+      "relevant"]) this[name] = columns.numbers(name);
     this.valueTable = columns.has("values") ? columns.numbers("value_table") : null;
     this.valueCodes = columns.has("values") ? columns.numbers("values") : null;
     this.stateOf = columns.has("states") ? columns.numbers("states") : null;

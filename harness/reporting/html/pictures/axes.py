@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Axis", "figure", "linear", "logarithmic", "shortened"]
+__all__ = ["WIDTH", "Axis", "figure", "linear", "logarithmic", "room_for", "shortened"]
+
+WIDTH = 440
+"""Of every picture: narrow enough that its text can still be read on a telephone."""
+_CHARACTER = 6.4
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -59,7 +64,12 @@ def figure(value: float) -> str:
     return f"{value:,.10g}".replace("-", "−")
 
 
-def shortened(label: str, length: int = 26) -> str:
+def room_for(labels: Iterable[str]) -> float:
+    """Pixels beside a picture for labels, each of which is shortened."""
+    return 16 + _CHARACTER * max((len(shortened(label)) for label in labels), default=0)
+
+
+def shortened(label: str, length: int = 24) -> str:
     """A label that fits beside a picture: its middle is left out where it is too long."""
     if len(label) <= length:
         return label

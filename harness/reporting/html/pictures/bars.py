@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from harness.reporting.html.pictures.axes import Axis, figure, linear, shortened
+from harness.reporting.html.pictures.axes import WIDTH, Axis, figure, linear, room_for, shortened
 from harness.reporting.html.svg import Node, Svg, group, line, picture, rect, series, text
 
 __all__ = ["Bar", "bars"]
 
-_WIDTH, _LABELS, _VALUES, _ROW, _THICK = 560, 176, 58, 26, 14
+_VALUES, _ROW, _THICK = 56, 26, 14
 
 
 class Bar(NamedTuple):
@@ -26,11 +26,11 @@ class Bar(NamedTuple):
 def bars(metric: str, rows: Sequence[Bar]) -> Svg:
     """Horizontal bars from zero, each with its label, its value and a whisker over its interval."""
     tops = [max(row.value or 0.0, row.high or 0.0) for row in rows]
-    axis = linear(0.0, max([*tops, 1e-9]), _LABELS, _WIDTH - _VALUES)
+    axis = linear(0.0, max([*tops, 1e-9]), room_for(row.label for row in rows), WIDTH - _VALUES, 4)
     bottom = 8 + _ROW * len(rows)
     nodes = [_grid(axis, bottom), *(_bar(row, axis, 8 + _ROW * at) for at, row in enumerate(rows))]
     said = "; ".join(_words(row) for row in rows)
-    return picture(_WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
+    return picture(WIDTH, bottom + 26, nodes, f"Bars of {metric}. {said}.")
 
 
 def _grid(axis: Axis, bottom: float) -> Node:
@@ -40,9 +40,9 @@ def _grid(axis: Axis, bottom: float) -> Node:
 
 def _bar(row: Bar, axis: Axis, top: float) -> Node:
     middle = top + _ROW / 2
-    label = text(_LABELS - 10, middle + 4, shortened(row.label), "label", "end")
+    label = text(axis.start - 10, middle + 4, shortened(row.label), "label", "end")
     if row.value is None:
-        return group([label, text(_LABELS + 6, middle + 4, "no value", "tick")])
+        return group([label, text(axis.start + 6, middle + 4, "no value", "tick")])
     nodes = [
         label,
         rect(
@@ -60,7 +60,7 @@ def _bar(row: Bar, axis: Axis, top: float) -> Node:
             line(low, middle, high, middle, "whisker"),
             *(line(x, middle - 4, x, middle + 4, "whisker") for x in (low, high)),
         ]
-    return group([*nodes, text(_WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")])
+    return group([*nodes, text(WIDTH, middle + 4, f"{row.value:.4f}", "value", "end")])
 
 
 def _words(row: Bar) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from harness.reporting.html.pictures.axes import figure, linear, logarithmic, shortened
+from harness.reporting.html.pictures.axes import WIDTH, figure, linear, logarithmic, room_for, shortened
 from harness.reporting.html.svg import Svg, line, marker, path, picture, series, text
 
 __all__ = ["curves", "spread_out"]
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 300, 46, 150, 12, 40
-_GAP = 15
+_HEIGHT, _LEFT, _TOP, _BOTTOM = 270, 40, 12, 40
+_GAP, _LEADER = 15, 18
 
 
 def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[float]]) -> Svg:
     """``measure`` at each depth, one curve a label: by colour, by marker, and by its name at the end."""
-    across = logarithmic(min(depths), max(depths), _LEFT, _WIDTH - _RIGHT)
+    across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
     highest = max((value for values in rows.values() for value in values), default=1.0)
     up = linear(0.0, max(highest, 1e-9), _HEIGHT - _BOTTOM, _TOP, 5)
     nodes = []
@@ -35,13 +35,13 @@ def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[floa
         nodes += [marker(x, y, number, tip) for (x, y), tip in zip(points, tips, strict=True)]
         nodes += [
             line(points[-1][0] + 7, points[-1][1], across.end + 14, end, "leader"),
-            text(across.end + 18, end + 4, shortened(label, 20)),
+            text(across.end + 18, end + 4, shortened(label)),
         ]
     said = "; ".join(
         f"{label}: " + ", ".join(f"{value:.3f} at {depth}" for depth, value in zip(depths, values, strict=True))
         for label, values in rows.items()
     )
-    return picture(_WIDTH, _HEIGHT, nodes, f"{measure} by depth. {said}.")
+    return picture(WIDTH, _HEIGHT, nodes, f"{measure} by depth. {said}.")
 
 
 def spread_out(places: Sequence[float], gap: float = _GAP) -> list[float]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.reporting.html.pictures.axes import figure, linear
+from harness.reporting.html.pictures.axes import WIDTH, figure, linear
 from harness.reporting.html.svg import Svg, line, path, picture, text
 from harness.types import Float64Array
 
 __all__ = ["differences"]
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 560, 220, 52, 14, 34
+_HEIGHT, _LEFT, _TOP, _BOTTOM = 200, 48, 14, 34
 _STEPS = 500
 
 
@@ -23,11 +23,11 @@ def differences(label: str, reference: str, metric: str, values: Float64Array) -
     steps = ordered if len(ordered) <= _STEPS else np.array([part.mean() for part in np.array_split(ordered, _STEPS)])
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
     axis = linear(-reach, reach, _HEIGHT - _BOTTOM, _TOP, 4)
-    zero, width = axis.at(0.0), (_WIDTH - _LEFT) / max(len(steps), 1)
+    zero, width = axis.at(0.0), (WIDTH - _LEFT) / max(len(steps), 1)
     nodes = []
     for tick in axis.ticks:
         nodes += [
-            line(_LEFT, axis.at(tick), _WIDTH, axis.at(tick), "grid"),
+            line(_LEFT, axis.at(tick), WIDTH, axis.at(tick), "grid"),
             text(_LEFT - 8, axis.at(tick) + 4, figure(tick), "tick", "end"),
         ]
     for kind, chosen in (("loss", steps < 0), ("gain", steps > 0)):
@@ -38,14 +38,14 @@ def differences(label: str, reference: str, metric: str, values: Float64Array) -
             nodes.append(path(outline, kind, closed=True))
     worse, better = int(np.count_nonzero(values < 0)), int(np.count_nonzero(values > 0))
     nodes += [
-        line(_LEFT, zero, _WIDTH, zero, "axis"),
+        line(_LEFT, zero, WIDTH, zero, "axis"),
         text(_LEFT, _HEIGHT - 8, f"▼ {worse:,} worse", "value"),
-        text((_LEFT + _WIDTH) / 2, _HEIGHT - 8, f"= {len(values) - worse - better:,} tied", "value", "middle"),
-        text(_WIDTH, _HEIGHT - 8, f"▲ {better:,} better", "value", "end"),
+        text((_LEFT + WIDTH) / 2, _HEIGHT - 8, f"= {len(values) - worse - better:,} tied", "value", "middle"),
+        text(WIDTH, _HEIGHT - 8, f"▲ {better:,} better", "value", "end"),
     ]
     said = (
         f"{metric} of {label} minus {reference} on each of {len(values):,} queries, sorted: {worse:,} worse, "
         f"{len(values) - worse - better:,} tied, {better:,} better; "
         f"from {ordered.min(initial=0.0):.4f} to {ordered.max(initial=0.0):.4f}."
     )
-    return picture(_WIDTH, _HEIGHT, nodes, said)
+    return picture(WIDTH, _HEIGHT, nodes, said)

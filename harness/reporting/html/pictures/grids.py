@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.reporting.html.pictures.axes import shortened
+from harness.reporting.html.pictures.axes import WIDTH, room_for, shortened
 from harness.reporting.html.svg import Svg, group, picture, rect, text
 from harness.types import Float64Array
 
 __all__ = ["matrix", "strips"]
 
-_WIDTH, _LABELS, _CELL, _ROW = 560, 176, 44, 34
+_CELL, _ROW = 40, 34
 _SHADES = 5
 
 
 def matrix(name: str, labels: Sequence[str], shares: Float64Array) -> Svg:
     """``shares`` float64 (R, R) from 0 to 1 as cells with their numbers; columns are numbered like the rows."""
-    cell = min((_WIDTH - _LABELS) / max(len(labels), 1), 96)
-    nodes = [text(_LABELS + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
+    left = room_for(labels) + 18
+    cell = min((WIDTH - left) / max(len(labels), 1), 96)
+    nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
     for row, label in enumerate(labels):
         top = 24 + _CELL * row
-        nodes.append(text(_LABELS - 10, top + _CELL / 2 + 4, f"{shortened(label, 22)}  {row + 1}", "label", "end"))
+        nodes.append(text(left - 10, top + _CELL / 2 + 4, f"{shortened(label)}  {row + 1}", "label", "end"))
         for column, share in enumerate(shares[row].tolist()):
             shade = min(int(share * _SHADES), _SHADES - 1)
             tip = f"{label} and {labels[column]}: {share:.4f}"
-            nodes.append(rect(_LABELS + cell * column + 1, top + 1, cell - 2, _CELL - 2, f"cell h{shade}", tip))
+            nodes.append(rect(left + cell * column + 1, top + 1, cell - 2, _CELL - 2, f"cell h{shade}", tip))
             written = (
                 "1" if share == 1 else f"{min(share, 0.9999 if cell > 60 else 0.999):.{4 if cell > 60 else 3}f}"[1:]
             )
             nodes.append(
-                text(_LABELS + cell * (column + 0.5), top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle")
+                text(left + cell * (column + 0.5), top + _CELL / 2 + 4, written, f"on-cell h{shade}", "middle")
             )
     said = "; ".join(
         f"{labels[a]} and {labels[b]} {shares[a, b]:.4f}" for a in range(len(labels)) for b in range(a + 1, len(labels))
     )
-    return picture(_WIDTH, 28 + _CELL * len(labels), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
+    return picture(WIDTH, 28 + _CELL * len(labels), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
 
 
 def strips(name: str, parts: Sequence[str], rows: Mapping[str, Sequence[int]], signs: Sequence[str]) -> Svg:
@@ -43,10 +44,11 @@ def strips(name: str, parts: Sequence[str], rows: Mapping[str, Sequence[int]], s
     ``parts`` names them from the best to the worst, ``signs`` gives each one character.
     """
     nodes = []
-    span = _WIDTH - _LABELS
+    left = room_for(rows)
+    span = WIDTH - left
     for number, (label, counts) in enumerate(rows.items()):
-        top, x, total = 6 + _ROW * number, float(_LABELS), max(sum(counts), 1)
-        shapes = [text(_LABELS - 10, top + 17, shortened(label), "label", "end")]
+        top, x, total = 6 + _ROW * number, left, max(sum(counts), 1)
+        shapes = [text(left - 10, top + 17, shortened(label), "label", "end")]
         for at, count in enumerate(counts):
             width = span * count / total
             if count:
@@ -61,4 +63,4 @@ def strips(name: str, parts: Sequence[str], rows: Mapping[str, Sequence[int]], s
         f"{label}: " + ", ".join(f"{count:,} {part}" for part, count in zip(parts, counts, strict=True) if count)
         for label, counts in rows.items()
     )
-    return picture(_WIDTH, 10 + _ROW * len(rows), nodes, f"{name}. {said}.")
+    return picture(WIDTH, 10 + _ROW * len(rows), nodes, f"{name}. {said}.")

@@ -1,0 +1,65 @@
+"""One Chromium for each file of tests: Debian's, or another that is installed. Playwright drives it and brings none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    named = os.environ.get("HARNESS_CHROMIUM")
+    found = named or next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium is installed (apt-get install chromium, or set HARNESS_CHROMIUM)")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found)
+        yield running
+        running.close()
+
+
+@dataclass
+class Opened:
+    """A page in the browser, with everything it complained about and asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        """What the rows of the list say, from the top."""
+        return [text.strip() for text in self.page.locator("[role=option] .query-id").all_inner_texts()]
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """`show(html, fragment, **context)`: the page from disk, ready."""
+    contexts: list[BrowserContext] = []
+
+    def opened(html: str, fragment: str = "", **context: Any) -> Opened:
+        path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        contexts.append(browser.new_context(**context))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(8000)
+        found = Opened(page)
+        page.on("console", lambda message: found.complaints.append(message.text))
+        page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        page.on("request", lambda request: found.requests.append(request.url))
+        page.goto(f"{path.as_uri()}{fragment}")
+        page.wait_for_selector("html[data-ready]")
+        return found
+
+    yield opened
+    for context in contexts:
+        context.close()

@@ -1,0 +1,194 @@
+"""The page in a real Chromium: filters, search, order, links, keys, paper, dark and narrow screens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from explorers import queries_of, run_of, small_explorer, small_page
+from playwright.sync_api import expect
+
+from harness.reporting.html.explorer import Explorer
+from harness.reporting.html.render import render_page
+from harness.types import Ids
+
+pytestmark = pytest.mark.integration
+Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return render_page(small_page(small_explorer()))
+
+
+def test_it_opens_from_disk_without_a_complaint_or_a_request(show: Show, html: str) -> None:
+    opened = show(html)
+    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    opened.page.locator("[role=option]").first.click()
+    expect(opened.page.locator(".detail h3")).to_have_text("no pumps at all")
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith("data:")] == [opened.page.url.partition("#")[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("regressed", ["q4", "q1"]),
+        ("improved", ["q2"]),
+        ("tied", ["q3"]),
+        ("different", ["q1"]),
+        ("documents", ["q4", "q1"]),
+        ("unjudged", ["q4", "q2", "q1", "q3", "q5"]),
+    ],
+)
+def test_filters(show: Show, html: str, name: str, expected: list[str]) -> None:
+    opened = show(html)
+    chip = opened.page.locator(f"[data-filter={name}]")
+    chip.click()
+    assert opened.texts == expected
+    assert chip.get_attribute("aria-pressed") == "true"
+    assert chip.locator("b").inner_text() == str(len(expected))
+    assert f"filter={name}" in opened.page.url
+
+
+def test_search_and_order(show: Show, html: str) -> None:
+    opened = show(html)
+    page = opened.page
+    for order, expected in {
+        "loss": ["q4", "q1", "q3", "q2", "q5"],
+        "gain": ["q2", "q3", "q1", "q4", "q5"],
+        "low": ["q4", "q1", "q3", "q2", "q5"],
+        "given": ["q1", "q2", "q3", "q4", "q5"],
+        "id": ["q1", "q2", "q3", "q4", "q5"],
+    }.items():
+        page.locator("#select-sort").select_option(order)
+        assert opened.texts == expected, order
+    page.get_by_label("Search queries").fill("PUMPS  red")
+    assert opened.texts == ["q1"]
+    page.get_by_label("Search queries").fill("q5")
+    assert opened.texts == ["q5"]
+    expect(page.get_by_role("status")).to_have_text("1 of 5 queries")
+
+
+def test_the_other_way_round(show: Show, html: str) -> None:
+    opened = show(html)
+    opened.page.locator("#select-b").select_option(label="old")
+    opened.page.locator("#select-a").select_option(label="new")
+    opened.page.locator("[data-filter=improved]").click()
+    assert opened.texts == ["q4", "q1"]
+
+
+def test_a_query_with_its_rankings(show: Show, html: str) -> None:
+    page = show(html, "#q=q1").page
+    detail = page.locator(".detail")
+    expect(detail.locator(".query-id")).to_have_text("Query q1")
+    assert detail.locator(".ranking h4").all_inner_texts() == ["old", "new"]
+    assert detail.locator(".state").all_inner_texts() == [
+        "bit-equal to its exact reference",
+        "different from its exact reference: approximate search",
+    ]
+    hits = [column.locator(".doc").all_inner_texts() for column in detail.locator(".ranking").all()]
+    assert hits == [[f"d{n}" for n in range(10)], [*(f"d{n}" for n in range(1, 10)), "d20"]]
+    assert detail.locator(".move.up").count() == 9 + 1
+    assert detail.locator(".move.down").count() == 1
+    assert detail.locator(".badge").first.get_attribute("aria-label") == "relevant, grade 2"
+    assert detail.locator(".ranking").first.locator(".badge.irrelevant").all_inner_texts() == ["0"]
+    assert detail.locator(".missed .doc").all_inner_texts() == ["d25"]
+    detail.locator(".hit").nth(1).click()
+    expect(detail.locator(".document .text")).to_have_text("document 1 on red pumps")
+    assert detail.locator(".document mark").all_inner_texts() == ["red", "pumps"]
+    assert detail.locator(".document .ranks").inner_text() == "Rank: old 2 · new 1"
+    assert detail.locator(".move.chosen").count() == 1
+
+
+def test_links_and_history(show: Show, html: str) -> None:
+    opened = show(html, "#q=q2&filter=improved")
+    assert opened.texts == ["q2"]
+    page = opened.page
+    page.get_by_label("Close this query").click()
+    expect(page.locator(".detail")).to_be_hidden()
+    assert page.url.endswith("#filter=improved")
+    page.go_back()
+    expect(page.locator(".detail .query-id")).to_have_text("Query q2")
+    page.evaluate("location.hash = '#q=nothing'")
+    expect(page.locator(".detail")).to_be_hidden()
+    assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+
+
+def test_keys(show: Show, html: str) -> None:
+    page = show(html).page
+    listed = page.get_by_role("listbox", name="Queries")
+    listed.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert listed.get_attribute("aria-activedescendant") == "row-1"
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator(".detail h3")).to_be_focused()
+    expect(page.locator("[role=option][aria-selected=true] .query-id")).to_have_text("q2")
+    page.locator(".ranking").first.locator(".hit").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.querySelector('.doc').textContent") == "d18"
+    page.keyboard.press("Enter")
+    expect(page.locator(".document .doc")).to_have_text("d18")
+    page.keyboard.press("Escape")
+    expect(page.locator(".document")).to_be_empty()
+    page.keyboard.press("Escape")
+    expect(page.locator(".detail")).to_be_hidden()
+    expect(listed).to_be_focused()
+    page.keyboard.press("End")
+    assert listed.get_attribute("aria-activedescendant") == "row-4"
+
+
+def test_only_visible_rows_exist(show: Show) -> None:
+    texts = {f"query-{n}": f"text {n}" for n in range(4000)}
+    run = run_of({name: ["d1"] for name in texts})
+    values = np.linspace(0, 1, 4000).reshape(1, 1, -1)
+    explorer = Explorer(Ids.of(texts), ["one"], [run], ["AP"], values, queries=queries_of(texts))
+    opened = show(render_page(small_page(explorer)))
+    assert 5 < len(opened.texts) < 60
+    opened.page.locator("#query-list").focus()
+    opened.page.keyboard.press("End")
+    expect(opened.page.locator(".row.active .query-id")).to_have_text("query-3999")
+    assert len(opened.texts) < 60
+    assert opened.complaints == []
+
+
+def test_a_page_without_values_judgments_and_texts(show: Show) -> None:
+    bare = small_explorer(
+        metrics=[], values=None, qrels=None, queries=None, corpus=None, agreement=None, no_texts="None."
+    )
+    opened = show(render_page(small_page(bare)), "#q=q1")
+    assert set(opened.page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)")) == {
+        "all",
+        "documents",
+    }
+    expect(opened.page.locator(".detail h3")).to_have_text("q1")
+    opened.page.locator(".hit").first.click()
+    expect(opened.page.locator(".document")).to_contain_text("not in this file")
+    assert opened.complaints == []
+
+
+def test_a_page_without_queries_has_no_list(show: Show) -> None:
+    html = render_page(small_page(None))
+    assert 'id="explorer"' not in html
+    assert 'explorer-data">' not in html
+
+
+def test_dark_paper_and_narrow(show: Show, html: str) -> None:
+    page = show(html, "#q=q1", viewport={"width": 360, "height": 700}, color_scheme="dark").page
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(18, 21, 26)"
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    expect(page.locator("#query-list")).to_be_hidden()
+    expect(page.locator(".detail")).to_be_visible()
+    page.pdf()
+    assert page.locator("details:not([open])").count() == 0
