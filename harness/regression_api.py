@@ -48,9 +48,9 @@ class Judging:
     """How two results are judged, as the command line gives it.
 
     ``max_drop`` is the drop of a mean that the gate lets pass: one number for all metrics, or a mapping of metrics
-    (others then have the number under ``""``, or 0); None for no gate. Differences within ±``margin`` count as the
-    same. ``test`` is ``randomisation``, ``t`` or ``wilcoxon``. ``labels`` is a file of judgments that came later.
-    ``queries`` of each backend are told in full, with ``depth`` documents of each ranking.
+    (others have the number under ``""``, and without one no gate); None for no gate. Differences within ±``margin``
+    count as the same. ``test`` is ``randomisation``, ``t`` or ``wilcoxon``. ``labels`` is a file of judgments that came
+    later. ``queries`` of each backend are told in full, with ``depth`` documents of each ranking.
     """
 
     max_drop: float | Mapping[str, float] | None = 0.0
@@ -64,7 +64,7 @@ class Judging:
     def rules(self, seed: int) -> CompareRules:
         """Everything that a comparison of two sides needs; reads the labels."""
         allowed = dict(self.max_drop) if isinstance(self.max_drop, Mapping) else {"": self.max_drop}
-        general = allowed.pop("", 0.0)
+        general = allowed.pop("", None)
         named = {name: drop for name, drop in allowed.items() if drop is not None}
         return CompareRules(
             rules=Rules(self.margin, general, named, self.test, seed),

@@ -63,7 +63,7 @@ MaxDropOption = Annotated[
     list[str] | None,
     Option(
         help="Drop of a mean that the gate lets pass, for all metrics or for one: 0.01, or nDCG@10=0.01. May be given "
-        "several times.",
+        "several times; metrics that none is for have no gate.",
         metavar="[METRIC=]DROP",
     ),
 ]

@@ -149,6 +149,7 @@ def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudg
         verdict=judgement.verdict,
         allowed_drop=question.allowed_drop,
         gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
+        gate_p=gate.p_adjusted,
         reason=_reason(judgement, rules),
     )
 
@@ -162,6 +163,7 @@ def _reason(judgement: Judgement, rules: Rules) -> str:
         return f"within ±{rules.margin:g} (TOST)"
     if judgement.verdict == "undecided":
         return "the differences scatter too much for so few queries"
-    if judgement.gate.failed and judgement.gate.allowed_drop:
-        return f"significantly lower, by more than the allowed {judgement.gate.allowed_drop:g}"
+    if judgement.gate.failed:
+        beyond = f"more than {judgement.gate.allowed_drop:g} " if judgement.gate.allowed_drop else ""
+        return f"{beyond}lower, by the one-sided test of the gate"
     return f"significantly {'higher' if paired.difference > 0 else 'lower'}"

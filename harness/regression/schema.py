@@ -102,6 +102,9 @@ class MetricJudgement(Record):
     verdict: Verdict
     allowed_drop: float | None = Field(description="what the gate lets pass; null where there is no gate")
     gate: Literal["passed", "failed"] | None = Field(description="`failed`: worse beyond the allowed drop")
+    gate_p: float | None = Field(
+        description="one-sided, that the true loss is at most the allowed drop; Holm over all that is gated"
+    )
     reason: str = Field(description="why the verdict is what it is, in words")
 
 

@@ -68,6 +68,8 @@ def remarks(report: RegressionReport) -> list[str]:
             f"({_tests(report)}), after Holm over {report.tests} tests; effect: Cohen's d; W/T/L: queries"
         )
         lines.append("shows from: the smallest difference that so many queries show with power 0.8")
+    if any(metric.gate is not None for _, metric in _judged(report)):
+        lines.append("gate: p of a loss of at most the allowed drop, one-sided, after Holm over what is gated")
     if any(metric.noise_floor is not None for _, metric in _judged(report)):
         lines.append("noise floor: what two builds with the same settings exceed in one case of twenty")
     if any(cost.ci_low is not None for backend in report.backends for cost in backend.costs):
@@ -206,4 +208,4 @@ def _probability(p: float | None) -> str:
 def _gate(metric: MetricJudgement) -> str:
     if metric.gate is None or metric.allowed_drop is None:
         return NOT_APPLICABLE
-    return f"{metric.gate} (drop {metric.allowed_drop:g})"
+    return f"{metric.gate} (drop {metric.allowed_drop:g}, p {_probability(metric.gate_p)})"

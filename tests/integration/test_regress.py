@@ -119,6 +119,8 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(worse: Result, baselin
     assert plain.output.startswith("COMPARED · 1 worse, 1 undecided · ")
     assert run("diff", folder / "before", folder / "after", "--max-drop", "0").exit_code == 1
     assert run("diff", folder / "before", folder / "after", "--max-drop", "R@1000=0.05").exit_code == 0
+    alone = harness.diff(folder / "before", folder / "after", judging=Judging(max_drop={"R@1000": 0.0}))
+    assert [one.gate for one in alone.report.backends[0].metrics] == ["failed", None]
     wrong = run("diff", folder / "before", folder / "after", "--max-drop", "MAP=0.05")
     assert wrong.exit_code != 0
     assert "unknown metric of both results 'MAP'" in str(wrong.exception)
@@ -230,5 +232,5 @@ def test_labels_in_the_folder_are_never_overwritten(small: dict[str, Path]) -> N
 def test_the_published_baseline_reads_and_names_its_plan(repository: Path) -> None:
     side = read_baseline(repository / "reports" / "baselines" / "cacm.json")
     assert side.labels == ["lucene", "csr"]
-    assert set(side.figures["lucene"]) >= {"nDCG@10", "AP", "R@1000"}
+    assert set(side.figures["lucene"]) >= {"nDCG@10", "R@1000"}
     assert side.report.plan.given["dataset"] == "cacm"

@@ -56,7 +56,8 @@ def test_a_verdict_is_that_of_the_statistics_with_all_their_figures() -> None:
     assert (found.p, found.p_adjusted, found.effect) == (expected.p, expected.p_adjusted, paired.effect)
     assert (found.wins, found.ties, found.losses, found.queries) == (paired.wins, paired.ties, paired.losses, 60)
     assert (found.detectable, found.queries_needed) == (expected.detectable, None)
-    assert found.reason == "significantly lower, by more than the allowed 0.01"
+    assert found.gate_p == expected.gate.p_adjusted
+    assert found.reason == "more than 0.01 lower, by the one-sided test of the gate"
 
 
 def test_a_drop_that_is_allowed_passes_the_gate_and_is_called_worse_all_the_same() -> None:
