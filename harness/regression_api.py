@@ -24,7 +24,7 @@ from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines, 
 from harness.regression.pairing import Pair
 from harness.regression.schema import RegressionReport
 from harness.regression.side import Side, Tables, side_of
-from harness.regression.stored import REGRESSION_NAME, read_regression, regression_bytes
+from harness.regression.stored import REGRESSION_NAME, read_regression, regression_bytes, without_texts
 from harness.reporting.regression import render_regression
 from harness.request import CompareOptions, CompareRequest
 from harness.results.comparison import Comparison
@@ -212,8 +212,9 @@ def plan_against(
 
 
 def judge(before: Side, comparison: Comparison, how: CompareRules, *, keep_text: bool = True) -> Regression:
-    """Hold a new result against an earlier one; with ``keep_text`` the documents to label come with their texts."""
+    """Hold a new result against an earlier one; without ``keep_text`` no text of a query or document is in it."""
     report = compare_sides("regress", before, side_of_comparison(comparison), how)
+    report = report if keep_text else without_texts(report)
     documents = {one.document for found in report.backends if found.dossier for one in found.dossier.to_label}
     texts = _texts(comparison.corpus, sorted(documents)) if keep_text and comparison.corpus is not None else {}
     return Regression(report, comparison, label_lines(report, texts))

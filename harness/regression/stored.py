@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from harness.errors import ResultError
 from harness.regression.schema import SCHEMA_VERSION, RegressionReport
 
-__all__ = ["REGRESSION_NAME", "read_regression", "regression_bytes"]
+__all__ = ["REGRESSION_NAME", "read_regression", "regression_bytes", "without_texts"]
 
 REGRESSION_NAME = "regression.json"
 
 
 def regression_bytes(report: RegressionReport, *, keep_text: bool = True) -> bytes:
     """The file; without ``keep_text`` the queries' texts are null."""
-    return (report if keep_text else _without_texts(report)).model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+    return (report if keep_text else without_texts(report)).model_dump_json(by_alias=True, indent=2).encode() + b"\n"
 
 
 def read_regression(folder: Path) -> RegressionReport:
@@ -48,7 +48,8 @@ def read_regression(folder: Path) -> RegressionReport:
         raise ResultError(f"'{path}' is damaged: {where}: {first['msg']}") from error
 
 
-def _without_texts(report: RegressionReport) -> RegressionReport:
+def without_texts(report: RegressionReport) -> RegressionReport:
+    """The same report without the texts of queries (``--no-text``)."""
     backends = []
     for backend in report.backends:
         dossier = backend.dossier

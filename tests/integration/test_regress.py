@@ -140,7 +140,10 @@ def test_every_format_holds_the_verdict(worse: Result, folder: Path, form: str) 
 def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     base = tmp_path_factory.mktemp("small")
     cards = write_cards(base / "cards", good="BruteForce", poor="MissesMore")
-    return {"base": base, "cards": cards, "data": write_collection(base / "data")}
+    other = write_collection(base / "other")
+    text = (other / "corpus.jsonl").read_text().replace("a dog chased the cat across the garden", "a dog ran")
+    (other / "corpus.jsonl").write_text(text)
+    return {"base": base, "cards": cards, "data": write_collection(base / "data"), "other": other}
 
 
 def compare(small: dict[str, Path], backends: str, name: str, **options: object) -> Comparison:
@@ -206,17 +209,23 @@ def test_other_data_are_said_and_no_common_query_is_invalid(small: dict[str, Pat
     assert raised.value.exit_code == 3
 
 
-def test_no_text_leaves_texts_out_of_every_file(small: dict[str, Path]) -> None:
-    compare(small, "good", "plain", timing=False)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_no_text_leaves_texts_out_of_every_file_and_of_what_is_printed(small: dict[str, Path], hidden: bool) -> None:
+    name = "secret" if hidden else "open"
+    compare(small, "good:b=0", f"plain-{name}", timing=False, keep_text=not hidden)
     done = run(
-        "regress", "--baseline", small["base"] / "plain", "--set", "good:k1=9", "--no-text",
-        "--out", small["base"] / "secret",
+        "regress", "--baseline", small["base"] / f"plain-{name}", "--set", "good:b=1", "--dataset", small["other"],
+        "--out", small["base"] / name, *(["--no-text"] if hidden else []),
     )  # fmt: skip
     assert done.exit_code in (0, 1), done.output
-    held = b"".join(path.read_bytes() for path in (small["base"] / "secret").rglob("*.json*"))
-    assert b"cat garden" not in held
-    assert b"sat on the mat" not in held
-    assert "cat garden" not in done.output
+    dossier = Regression.load(small["base"] / name).report.backends[0].dossier
+    assert dossier is not None
+    assert dossier.changed > 0
+    assert dossier.to_label
+    held = b"".join(path.read_bytes() for path in (small["base"] / name).rglob("*.json*"))
+    for text in ("cat garden", "sat on the mat"):
+        assert (text.encode() in held) is not hidden
+    assert ("cat garden" in done.stdout) is not hidden
 
 
 def test_labels_in_the_folder_are_never_overwritten(small: dict[str, Path]) -> None:
