@@ -13,7 +13,7 @@ from harness.ranking import TieRule
 from harness.reporting.html.comparison_verdicts import reference_of
 from harness.reporting.html.page import Block, Picture
 from harness.reporting.html.pictures.bars import Bar, bars
-from harness.reporting.html.pictures.costs import Spot, percentiles, tradeoff
+from harness.reporting.html.pictures.costs import Spot, distribution, percentiles, tradeoff
 from harness.reporting.html.pictures.curves import curves
 from harness.reporting.html.pictures.differences import differences
 from harness.reporting.html.pictures.grids import matrix, strips
@@ -26,6 +26,7 @@ __all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
 _DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _DRAWN = 6
 _LEAST_MS = 1e-6
+_NS_PER_MS = 1e6
 _LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
 _SIGNS = ("≡", "=", "≈", "≠")
 
@@ -102,7 +103,7 @@ def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Picture:
         )
         rows[label] = [summary.value for summary in found.means()]
     note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
-    return Picture("Recall by depth", curves("Recall", depths, rows), note)
+    return Picture("Recall by depth", curves("Recall", depths, rows, _numbers(report)), note)
 
 
 def _overlaps(runs: Sequence[Run]) -> Float64Array:
@@ -141,31 +142,51 @@ def parity_picture(report: Report) -> list[Block]:
     return [Picture("Queries by how they relate to the exact reference", svg, note, wide=True)]
 
 
-def cost_pictures(report: Report) -> list[Block]:
-    """Quality against latency, and latencies, where they were measured."""
-    timed = [
-        (number, one)
-        for number, one in enumerate(report.backends)
-        if one.search is not None and one.search.milliseconds is not None
-    ]
-    metric = next((name for _, one in timed for name in one.metrics), None)
+def cost_pictures(report: Report, latencies: pa.Table | None) -> list[Block]:
+    """Quality against latency, and how latencies are distributed, where they were measured."""
+    numbers = _numbers(report)
+    timed = [one for one in report.backends if one.search is not None and one.search.milliseconds is not None]
+    metric = next((name for one in timed for name in one.metrics), None)
     made: list[Block] = []
-    spots = [spot for number, one in timed if (spot := _spot(number, one, metric)) is not None]
+    spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
     if len(spots) > 1 and metric is not None:
         note = "Better upwards, with 95 % intervals; faster to the left."
         made.append(Picture(f"{metric} against p95 latency", tradeoff(metric, "p95", spots), note))
+    samples = _samples(latencies, [one.label for one in timed]) if latencies is not None else {}
+    if samples:
+        note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
+        made.append(Picture("Latency of a query, one client", distribution(samples, numbers), note))
+    elif timed:
+        made.append(_percentiles(timed, numbers))
+    return made
+
+
+def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:
+    """Milliseconds of each search, of the labels that have any."""
+    found = {}
+    for label in labels:
+        of_label = latencies.filter(pc.equal(latencies["backend"], label))["search_ns"].to_numpy()
+        if len(of_label):
+            found[label] = of_label / _NS_PER_MS
+    return found
+
+
+def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> Picture:
     rows = {}
-    for _, one in timed:
+    for one in timed:
         times = one.search.milliseconds if one.search is not None else None
         if times is not None:
             rows[one.label] = (times.p50, times.p90, times.p95, times.p99)
-    if rows:
-        note = (
-            "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker "
-            "ends at the 99th. The report keeps these percentiles and no single samples: nothing finer is drawn."
-        )
-        made.append(Picture("Latency of a query, one client", percentiles(rows), note))
-    return made
+    note = (
+        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
+        "the 99th. This result keeps no single samples, so nothing finer is drawn."
+    )
+    return Picture("Latency of a query, one client", percentiles(rows, numbers), note)
+
+
+def _numbers(report: Report) -> dict[str, int]:
+    """The series of each backend: the same colour and marker in every picture."""
+    return {one.label: number for number, one in enumerate(report.backends)}
 
 
 def _spot(number: int, one: BackendResult, metric: str | None) -> Spot | None:

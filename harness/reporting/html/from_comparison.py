@@ -35,6 +35,10 @@ class Compared(Protocol):
         """Per-query agreement with the oracles."""
 
     @property
+    def latencies(self) -> pa.Table | None:
+        """Raw samples, None where none are kept."""
+
+    @property
     def qrels(self) -> Qrels | None:
         """The judgments, None without."""
 
@@ -58,7 +62,7 @@ def comparison_page(compared: Compared, corpus: Corpus | None, *, no_texts: str 
     sections = [
         Section("quality", "Quality", quality),
         Section("parity", "Parity with the exact reference", parity_picture(report)),
-        Section("cost", "Cost", cost_pictures(report)),
+        Section("cost", "Cost", cost_pictures(report, compared.latencies)),
     ]
     said = notes(report)
     appendix = [

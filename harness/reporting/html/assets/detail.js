@@ -1,7 +1,7 @@
 // One query with all its rankings side by side, the moves of documents between them, and one document's text.
 
 const HIT_HEIGHT = 50;
-const GUTTER = 64;
+const GUTTER = 88;
 
 class Detail {
   constructor(model, selection, go) {
@@ -80,8 +80,10 @@ class Detail {
       if (at > 0) pieces.push(this.moves(columns[at - 1], ranking));
       pieces.push(this.column(ranking));
     });
-    return el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
-      el("div", { class: "columns" }, ...pieces));
+    const legend = columns.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
+      + `it falls. A number is its rank beyond the first ${this.model.depth}, – that it was not found.`);
+    return el("div", {}, legend, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
+      el("div", { class: "columns" }, ...pieces)));
   }
 
   column(ranking) {
@@ -144,7 +146,7 @@ class Detail {
     const text = this.texts.get(doc.number);
     const ranks = this.model.labels.map((label, ranking) => `${label} ${doc.ranks[ranking] || "not found"}`).join(" · ");
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
-      : el("p", { class: "text", dir: "auto" }, ...marked(text, this.stems));
+      : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     return this.document.replaceChildren(
       el("h4", {}, badge(doc.grade, this.model), el("span", { class: "doc" }, doc.id)),
       el("p", { class: "ranks" }, `Rank: ${ranks}`), body);

@@ -14,8 +14,11 @@ _HEIGHT, _LEFT, _TOP, _BOTTOM = 270, 40, 12, 40
 _GAP, _LEADER = 15, 18
 
 
-def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[float]]) -> Svg:
-    """``measure`` at each depth, one curve a label: by colour, by marker, and by its name at the end."""
+def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[float]], numbers: Mapping[str, int]) -> Svg:
+    """``measure`` at each depth, one curve a label: by colour, by marker, and by its name at the end.
+
+    ``numbers`` gives each label the series that it has in all pictures.
+    """
     across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
     highest = max((value for values in rows.values() for value in values), default=1.0)
     up = linear(0.0, max(highest, 1e-9), _HEIGHT - _BOTTOM, _TOP, 5)
@@ -28,7 +31,8 @@ def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[floa
     nodes += [text(across.at(depth), _HEIGHT - _BOTTOM + 18, f"{depth:,}", "tick", "middle") for depth in depths]
     nodes.append(text((across.start + across.end) / 2, _HEIGHT - 4, "k (logarithmic)", "tick", "middle"))
     ends = spread_out([up.at(values[-1]) for values in rows.values()])
-    for number, ((label, values), end) in enumerate(zip(rows.items(), ends, strict=True)):
+    for (label, values), end in zip(rows.items(), ends, strict=True):
+        number = numbers[label]
         points = [(across.at(depth), up.at(value)) for depth, value in zip(depths, values, strict=True)]
         nodes.append(path(points, f"curve {series(number)}"))
         tips = [f"{label}: {measure}@{depth} {value:.4f}" for depth, value in zip(depths, values, strict=True)]

@@ -1,0 +1,84 @@
+"""Pictures: axes that hold their values, labels that do not overlap, and words with the same figures."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.reporting.html.pictures.axes import linear, logarithmic, shortened
+from harness.reporting.html.pictures.bars import Bar, bars
+from harness.reporting.html.pictures.costs import Spot, distribution, percentiles, tradeoff
+from harness.reporting.html.pictures.curves import curves, spread_out
+from harness.reporting.html.pictures.differences import differences
+from harness.reporting.html.pictures.grids import matrix, strips
+from harness.reporting.html.svg import Svg
+
+VALUES = st.floats(-1e6, 1e6)
+
+
+@given(low=VALUES, span=st.floats(1e-6, 1e6))
+def test_linear_axes_hold_their_values_between_their_ticks(low: float, span: float) -> None:
+    axis = linear(low, low + span, 0, 100)
+    assert axis.ticks[0] <= low + 1e-6 * span
+    assert axis.ticks[-1] >= low + span * (1 - 1e-6)
+    assert 2 <= len(axis.ticks) <= 9
+    assert (axis.at(axis.low), axis.at(axis.high)) == (0, 100)
+
+
+@given(low=st.floats(1e-6, 1e4), factor=st.floats(1, 1e6))
+def test_logarithmic_axes_hold_their_values(low: float, factor: float) -> None:
+    axis = logarithmic(low, low * factor, 0, 100)
+    assert axis.low <= low * (1 + 1e-9)
+    assert axis.high >= low * factor * (1 - 1e-9)
+    assert 0 <= axis.at(low) <= axis.at(low * factor) <= 100
+
+
+@given(st.lists(st.floats(0, 300), max_size=8))
+def test_labels_are_moved_apart_and_keep_their_order(places: list[float]) -> None:
+    moved = spread_out(places, 15)
+    order = sorted(range(len(places)), key=lambda at: places[at])
+    gaps = [moved[after] - moved[before] for before, after in pairwise(order)]
+    assert all(gap >= 15 - 1e-6 for gap in gaps)
+
+
+def test_long_labels_lose_their_middle() -> None:
+    assert shortened("qdrant") == "qdrant"
+    assert shortened("a" * 30 + "b" * 30) == "a" * 12 + "…" + "b" * 11
+
+
+def words(svg: Svg) -> str:
+    """The text alternative of a picture, which must be well-formed and have no style of its own."""
+    root = ET.fromstring(str(svg))  # noqa: S314 - made here
+    assert root.get("role") == "img"
+    assert " style=" not in svg
+    assert not re.search(r"\bnan\b|\binf\b", str(svg))
+    return str(root.get("aria-label"))
+
+
+def test_words_have_the_figures() -> None:
+    numbers = {"a": 0, "<b>": 7}
+    assert "a: 0.5000 [0.400, 0.600]; <b>: no value" in words(
+        bars("AP", [Bar("a", 0.5, 0.4, 0.6, 0), Bar("<b>", None, None, None, 7)])
+    )
+    assert "1 worse, 1 tied, 2 better" in words(differences("a", "<b>", "AP", np.array([0.5, 0.25, 0.0, -0.1])))
+    assert "<b>: 0.200 at 1, 0.700 at 10" in words(curves("R", [1, 10], {"a": [0.1, 0.5], "<b>": [0.2, 0.7]}, numbers))
+    spots = [Spot("a", 0.5, 0.4, 0.6, 2.0, 0), Spot("<b>", 0.6, None, None, 9.5, 7)]
+    assert "<b>: AP 0.6000, p95 9.500 ms" in words(tradeoff("AP", "p95", spots))
+    assert "a: p50 1.000, p90 2.000, p95 3.000, p99 4.000 ms" in words(percentiles({"a": (1, 2, 3, 4)}, numbers))
+    samples = np.arange(1.0, 102.0)
+    assert "<b>: p50 51.000, p95 96.000, p99 100.000 ms of 101 samples" in words(
+        distribution({"<b>": samples}, numbers)
+    )
+    assert "a and <b> 0.2500" in words(matrix("Overlap", ["a", "<b>"], np.array([[1, 0.25], [0.25, 1]])))
+    assert "<b>: 3 good, 1 bad" in words(strips("Queries", ["good", "bad"], {"a": [0, 0], "<b>": [3, 1]}, "≡≠"))
+
+
+@pytest.mark.parametrize("values", [[], [0.0] * 3, [1e-12], np.linspace(-1, 1, 3001).tolist()])
+def test_differences_of_any_number_of_queries(values: list[float]) -> None:
+    assert f"each of {len(values):,} queries" in words(differences("a", "b", "AP", np.array(values)))
