@@ -161,6 +161,8 @@ def _reason(judgement: Judgement, rules: Rules) -> str:
         if paired.wins == paired.losses == 0:
             return "equal on every query"
         return f"within ±{rules.margin:g} (TOST)"
+    if judgement.verdict == "undecided" and judgement.noise is not None and judgement.queries_needed is None:
+        return "builds with the same settings differ as much, so that no number of queries would decide it"
     if judgement.verdict == "undecided":
         return "the differences scatter too much for so few queries"
     if judgement.gate.failed:

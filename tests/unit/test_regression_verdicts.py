@@ -102,6 +102,8 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
     noisy = judged(before, after, Rules(), spread=spread)[0]
     assert (plain.verdict, plain.noise_floor) == ("worse", None)
     assert (noisy.verdict, noisy.gate) == ("undecided", "passed")
+    assert noisy.queries_needed is None
+    assert noisy.reason.startswith("builds with the same settings differ as much")
     # two independent builds: the variances add up, and so do the degrees of freedom of equal ones
     assert noisy.noise_floor == pytest.approx(2.1318467863266495 * np.hypot(0.03, 0.03))
 
