@@ -11,6 +11,7 @@ import typer
 from typer import Argument, Option
 
 from harness.cli.app import ExitCode
+from harness.cli.ci import JunitOption, PerQueryOption, SummaryOption, check_ci_files, write_check_for_ci
 from harness.cli.compare_options import (
     BackendsOption,
     CardsOption,
@@ -114,6 +115,9 @@ def check(
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    junit: JunitOption = None,
+    junit_per_query: PerQueryOption = False,
+    summary: SummaryOption = None,
     cards: CardsOption = None,
     no_text: NoTextOption = False,
 ) -> None:
@@ -132,10 +136,12 @@ def check(
     for name in ("corpus", "require", "metrics", "slice"):
         given[name] = given[name] or ()
     check_format(format_name)
+    check_ci_files(junit, summary, per_query=junit_per_query)
     plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
     check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
     with progress_display() as display:
         checked = run_check(plan, display)
+    write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)
     _finish(checked, out, format_name, overwrite=overwrite)
 
 

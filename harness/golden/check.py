@@ -24,6 +24,7 @@ from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
+from harness.results.check_redaction import redacted
 from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
 from harness.results.schema import HarnessInfo, MachineInfo
@@ -74,7 +75,7 @@ def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
     for subject, _ in subjects:
         if subject.run is not None:
             runs[subject.label] = subject.run
-    return Checked(_report(plan, corpora, subjects, problems), runs=runs)
+    return Checked(redacted(_report(plan, corpora, subjects, problems)), runs=runs)
 
 
 def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:

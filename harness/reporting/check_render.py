@@ -6,8 +6,9 @@ import csv
 import io
 
 from harness.errors import UnknownNameError
+from harness.reporting.check_markdown import check_markdown
 from harness.reporting.check_tables import check_header, check_notes, check_tables
-from harness.reporting.render import FORMATS, flat, markdown_text, terminal_text
+from harness.reporting.render import FORMATS, flat, terminal_text
 from harness.results.check_schema import CheckReport
 
 __all__ = ["render_check"]
@@ -24,10 +25,9 @@ def render_check(report: CheckReport, format_name: str, *, terminal: bool = Fals
         return report.model_dump_json(by_alias=True, indent=2) + "\n"
     if format_name == "csv":
         return _csv(report)
-    head, tables, notes = check_header(report), check_tables(report), check_notes(report)
     if format_name == "markdown":
-        return markdown_text(head, tables, notes)
-    return terminal_text(head, tables, notes, terminal=terminal)
+        return check_markdown(report)
+    return terminal_text(check_header(report), check_tables(report), check_notes(report), terminal=terminal)
 
 
 def _csv(report: CheckReport) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
 from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, QuestionResult, RequirementResult
 
-__all__ = ["check_header", "check_notes", "check_tables", "missed_lines"]
+__all__ = [
+    "check_header",
+    "check_notes",
+    "check_tables",
+    "expected_and_found",
+    "missed_lines",
+    "remarks",
+    "verdict_in_words",
+]
 
 _INTERVAL = "95 % interval"
 _SHOWN = 5
@@ -46,6 +54,12 @@ def check_notes(report: CheckReport) -> list[str]:
             lines += [f"    {line}" for line in subject.error.log[-_LOG_LINES:]]
     for one in report.requirements:
         lines += _on_requirement(one, report)
+    return [*lines, *remarks(report)]
+
+
+def remarks(report: CheckReport) -> list[str]:
+    """What a reader of the figures must know besides, one line each."""
+    lines = []
     without = report.golden.without_expectation
     if without:
         named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
@@ -70,12 +84,13 @@ def _on_requirement(one: RequirementResult, report: CheckReport) -> list[str]:
         return [f"{where} could not be judged: {one.reason}"]
     if one.passed:
         return []
-    lines = [f"{where} failed: {_verdict_in_words(one)}"]
+    lines = [f"{where} failed: {verdict_in_words(one)}"]
     subject = next(subject for subject in report.subjects if subject.label == one.subject)
     return [*lines, *(f"    {line}" for line in missed_lines(subject, one, _SHOWN))]
 
 
-def _verdict_in_words(one: RequirementResult) -> str:
+def verdict_in_words(one: RequirementResult) -> str:
+    """The figure of a requirement that was judged, and what would have to change for it to pass."""
     text = f"it is {_number(one.value, one)}{_brackets(one)} over {one.n:,}"
     if one.decided_by != "estimate":
         text += ", and a bound of the interval decides"
@@ -90,13 +105,14 @@ def _verdict_in_words(one: RequirementResult) -> str:
 def missed_lines(subject: CheckSubject, one: RequirementResult, most: int) -> list[str]:
     """The questions that a failed requirement is about, worst first: what each expected, and what was found."""
     by_id = {question.id: question for question in subject.questions}
-    lines = [_missed(by_id[name]) for name in one.missed[:most]]
+    lines = [expected_and_found(by_id[name]) for name in one.missed[:most]]
     if len(one.missed) > most:
         lines.append(f"… and {len(one.missed) - most:,} more, in report.json")
     return lines
 
 
-def _missed(question: QuestionResult) -> str:
+def expected_and_found(question: QuestionResult) -> str:
+    """One line: the question, each id that it expects with its rank, and what came back."""
     expected = ", ".join(
         f"{one.id} ({'not found' if one.rank is None else f'rank {one.rank}'})" for one in question.expected
     )

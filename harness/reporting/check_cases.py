@@ -1,0 +1,101 @@
+"""A check as test cases: one for each requirement, and one for each question where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.reporting.check_tables import expected_and_found, missed_lines, verdict_in_words
+from harness.reporting.junit import Case, Outcome, Suite
+from harness.results.check_schema import (
+    CheckReport,
+    CheckSubject,
+    PreflightProblem,
+    QuestionResult,
+    RequirementResult,
+)
+
+__all__ = ["check_suites", "preflight_text", "question_case", "requirement_case"]
+
+_SHOWN = 20
+
+
+def check_suites(report: CheckReport, *, per_question: bool = False) -> list[Suite]:
+    """One suite for the golden set itself where it is invalid, then one for each subject."""
+    facts = _facts(report)
+    suites = []
+    if report.preflight:
+        cases = [_preflight_case(problem) for problem in report.preflight]
+        suites.append(Suite(f"{report.golden.name}: preflight", cases, report.created, facts))
+    for subject in report.subjects:
+        cases = list(_subject_cases(report, subject, per_question=per_question))
+        engine = subject.engine
+        own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
+        suites.append(Suite(f"{report.golden.name}: {subject.label}", cases, report.created, facts | own))
+    return suites
+
+
+def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
+    """A requirement: a failure says the figure and the questions behind it, an error why there is no figure."""
+    if one.passed is None:
+        reason = one.reason or "it could not be judged"
+        return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *_trouble(report, one.subject)]))
+    if one.passed:
+        return Case(one.text, one.subject)
+    said = verdict_in_words(one)
+    subject = next(subject for subject in report.subjects if subject.label == one.subject)
+    lines = [f"{one.text} failed on {one.subject}: {said}", *missed_lines(subject, one, _SHOWN)]
+    return Case(one.text, one.subject, Outcome.FAILURE, said, "\n".join(lines))
+
+
+def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
+    """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
+    wanted = [one for one in question.expected if one.grade >= report.golden.relevance]
+    if not wanted:
+        return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing")
+    if any(one.rank is not None for one in wanted):
+        return Case(question.id, subject.label)
+    message = f"nothing that is expected is among the first {report.settings['k']} hits"
+    return Case(question.id, subject.label, Outcome.FAILURE, message, f"{message}\n{expected_and_found(question)}")
+
+
+def preflight_text(problem: PreflightProblem) -> str:
+    """What is wrong, the first of the things it is about, and what to do."""
+    return "\n".join([problem.message, *(f"  {example}" for example in problem.examples), problem.fix])
+
+
+def _subject_cases(report: CheckReport, subject: CheckSubject, *, per_question: bool) -> Iterator[Case]:
+    required = [one for one in report.requirements if one.subject == subject.label]
+    yield from (requirement_case(report, one) for one in required)
+    if subject.error is not None and not required:
+        said = "\n".join(_trouble(report, subject.label))
+        yield Case("answers questions", subject.label, Outcome.ERROR, subject.error.message, said)
+    if per_question:
+        yield from (question_case(report, subject, question) for question in subject.questions)
+
+
+def _preflight_case(problem: PreflightProblem) -> Case:
+    classname = problem.subject or problem.corpus or "golden set"
+    return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
+
+
+def _trouble(report: CheckReport, label: str) -> list[str]:
+    """Why a subject failed, with the last lines that it wrote."""
+    errors = [subject.error for subject in report.subjects if subject.label == label]
+    return [line for error in errors if error is not None for line in (error.message, *error.log)]
+
+
+def _facts(report: CheckReport) -> dict[str, str]:
+    golden, settings = report.golden, report.settings
+    facts = {
+        "harness": report.harness.version,
+        "golden": golden.source,
+        "golden.sha256": golden.sha256,
+        "questions": str(golden.questions),
+        "questions.expecting": str(golden.expecting),
+        "k": str(settings["k"]),
+        "ties": str(settings["ties"]),
+        "match": golden.match,
+    }
+    if golden.delimiter is not None:
+        facts["match.delimiter"] = golden.delimiter
+    return facts | {f"corpus.{corpus.name}": f"{corpus.documents} documents" for corpus in report.corpora}

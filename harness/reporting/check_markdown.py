@@ -1,0 +1,73 @@
+"""A check in Markdown: for a comment on a pull request, and for the summary of a step in GitHub's actions."""
+
+from __future__ import annotations
+
+import re
+
+from harness.reporting.check_cases import preflight_text
+from harness.reporting.check_tables import check_tables, missed_lines, remarks, verdict_in_words
+from harness.reporting.markdown_parts import Document, code, details, fenced, markdown_table
+from harness.results.check_schema import CheckReport, RequirementResult
+
+__all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "check_markdown", "comment_marker"]
+
+COMMENT_BYTES = 65_000
+"""GitHub takes comments of less than 65,536 characters."""
+SUMMARY_BYTES = 1_000_000
+"""GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
+_SHOWN = 20
+_SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️"}
+_DATA = ("requirement", "subject")
+
+
+def comment_marker(name: str) -> str:
+    """The comment of HTML that a check's Markdown begins with, by which an earlier comment is found and replaced."""
+    plain = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
+    return f"<!-- harness check: {plain} -->"
+
+
+def check_markdown(report: CheckReport, limit: int = COMMENT_BYTES) -> str:
+    """The report in at most ``limit`` bytes of UTF-8: verdict, tables, then what is behind each failure."""
+    document = Document(limit)
+    document.add(comment_marker(report.golden.name))
+    document.add(f"### {_SIGNS[report.verdict]} harness check: {code(report.golden.name)} {report.verdict}")
+    document.add(_facts(report))
+    for problem in report.preflight:
+        document.add(fenced(f"invalid: {preflight_text(problem)}"))
+    for subject in report.subjects:
+        if subject.error is not None:
+            document.add(fenced("\n".join([f"{subject.label} failed: {subject.error.message}", *subject.error.log])))
+    for table in check_tables(report):
+        document.add(markdown_table(table, _DATA))
+    for one in report.requirements:
+        if one.passed is not True:
+            document.add(_behind(one, report))
+    if found := remarks(report):
+        document.add(details("notes", "\n".join(found)))
+    return document.text()
+
+
+def _facts(report: CheckReport) -> str:
+    golden, settings = report.golden, report.settings
+    matched = (
+        "exact ids" if golden.delimiter is None else f"ids matched by {golden.match} before {code(golden.delimiter)}"
+    )
+    parts = [
+        f"{golden.questions:,} questions, {golden.expecting:,} with an expected document",
+        *(f"{code(corpus.name)}: {corpus.documents:,} documents" for corpus in report.corpora),
+        matched,
+        f"k = {settings['k']}",
+        f"ties: {settings['ties']}",
+        f"harness {report.harness.version}",
+    ]
+    return " · ".join(parts)
+
+
+def _behind(one: RequirementResult, report: CheckReport) -> str:
+    """Why a requirement is not met, and the questions behind it, to be opened."""
+    where = f"{one.text} ({one.subject})"
+    if one.passed is None:
+        return details(f"{where} could not be judged", str(one.reason))
+    subject = next(subject for subject in report.subjects if subject.label == one.subject)
+    lines = [verdict_in_words(one), *missed_lines(subject, one, _SHOWN)]
+    return details(f"{where} failed", "\n".join(lines))

@@ -1,0 +1,79 @@
+"""What GitHub's actions show beside the code: workflow commands that annotate files and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from harness.reporting.check_cases import preflight_text
+from harness.reporting.check_tables import expected_and_found, verdict_in_words
+from harness.results.check_schema import CheckReport
+
+__all__ = ["SHOWN_BY_GITHUB", "Annotation", "check_annotations", "workflow_commands"]
+
+SHOWN_BY_GITHUB = 10
+"""Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
+
+
+class Annotation(NamedTuple):
+    """An error, perhaps about a line of a file, counted from 1."""
+
+    title: str
+    message: str
+    line: int | None = None
+
+
+def check_annotations(report: CheckReport) -> list[Annotation]:
+    """Everything that is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
+    found = [Annotation(f"invalid: {one.check}", preflight_text(one)) for one in report.preflight]
+    found += [Annotation(f"{one.label} failed", one.error.message) for one in report.subjects if one.error is not None]
+    for one in report.requirements:
+        if one.passed is False:
+            found.append(Annotation(f"{one.text} failed on {one.subject}", verdict_in_words(one)))
+        elif one.passed is None:
+            found.append(Annotation(f"{one.text} could not be judged on {one.subject}", str(one.reason)))
+    return [*found, *_missed(report)]
+
+
+def workflow_commands(annotations: list[Annotation], file: str | None) -> list[str]:
+    """One ``::error`` a line, at most as many as GitHub shows; where there are more, the last one says how many.
+
+    ``file`` is relative to the top of the repository; without one nothing is shown beside the code.
+    """
+    shown = annotations
+    if len(annotations) > SHOWN_BY_GITHUB:
+        shown = annotations[: SHOWN_BY_GITHUB - 1]
+        more = f"{len(annotations) - len(shown)} more errors are in the summary of this step and in report.json"
+        shown = [*shown, Annotation("and more", more)]
+    return [_command(one, file) for one in shown]
+
+
+def _missed(report: CheckReport) -> Iterator[Annotation]:
+    """The questions of failed requirements, in the order of the file, with every subject that missed them."""
+    lines: dict[tuple[int, str], list[str]] = {}
+    for subject in report.subjects:
+        missed = {name for one in report.requirements if one.subject == subject.label for name in one.missed}
+        for question in subject.questions:
+            if question.id in missed:
+                said = lines.setdefault((question.line, question.id), [])
+                said.append(f"{subject.label}: {expected_and_found(question)}")
+    for (line, name), said in sorted(lines.items()):
+        yield Annotation(f"question {name}", "\n".join(said), line)
+
+
+def _command(one: Annotation, file: str | None) -> str:
+    properties = {"title": one.title}
+    if file is not None:
+        properties["file"] = file
+        if one.line is not None:
+            properties["line"] = str(one.line)
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::error {listed}::{_data(one.message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

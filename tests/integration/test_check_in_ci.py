@@ -1,0 +1,245 @@
+"""What a check leaves for continuous integration, from the command line: JUnit XML, summary, annotations, Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import pytest
+import typer
+import xmlschema
+from golden_world import COMMAND, HOSTILE, LABEL, QUESTIONS, QUICK, write_golden_world
+from markdown_it import MarkdownIt
+from typer.testing import CliRunner
+
+import harness
+from harness.cli.check import check
+from harness.errors import ResultError, UsageError
+from harness.golden.checked import Checked
+from harness.plain_url import without_secrets
+from harness.reporting.check_cases import check_suites
+from harness.reporting.check_markdown import COMMENT_BYTES, check_markdown, comment_marker
+from harness.reporting.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
+from harness.reporting.junit import Outcome, junit_xml
+from harness.results.check_redaction import redacted
+from harness.results.schema import ErrorInfo
+
+pytestmark = pytest.mark.integration
+SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parent.parent / "support" / "junit.xsd"))
+REQUIRE = ("Hit@5>=0.9", "lang=en: MRR>=0.5", "parity>=1")
+
+
+class Done(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+
+def command(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Done:
+    app = typer.Typer()
+    app.command()(check)
+    everything = [*arguments, *COMMAND, "--out", str(folder / "out"), "--overwrite"]
+    plain = {"GITHUB_ACTIONS": None, "GITHUB_STEP_SUMMARY": None, "GITHUB_WORKSPACE": None}
+    done = CliRunner().invoke(app, everything, env={**plain, **(environment or {})})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("golden")
+    write_golden_world(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def checked(folder: Path) -> Checked:
+    return harness.check(folder / "golden.jsonl", corpus=folder / "chunks.jsonl", require=REQUIRE, **QUICK)
+
+
+def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> None:
+    file = folder / "new folder" / "junit.xml"
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    done = command(folder, *places, "--require", "Hit@5>=0.9", "--junit", str(file), "--junit-per-query")
+    assert done.code == 1
+    SCHEMA.validate(str(file))
+    cases = {case.get("name"): [child.tag for child in case] for case in ET.parse(file).iter("testcase")}
+    assert cases == {"Hit@5>=0.9": ["failure"], "f": [], "s": [], "x": ["failure"], "none": ["skipped"], "t": []}
+    said = ET.parse(file).findtext(".//testcase[@name='x']/failure") or ""
+    assert "expected fish (not found); found fruit#0" in said
+    properties = {one.get("name"): one.get("value") for one in ET.parse(file).iter("property")}
+    assert (properties["k"], properties["match"], properties["match.delimiter"]) == ("5", "document", "#")
+    assert properties["harness"] == harness.__version__
+
+
+def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path) -> None:
+    golden, corpus = write_golden_world(tmp_path, [{"id": "q", "question": "trees", "expected": ["wood"]}])
+    done = command(tmp_path, str(golden), "--corpus", str(corpus), "--junit", str(tmp_path / "j.xml"))
+    assert done.code == 3
+    SCHEMA.validate(str(tmp_path / "j.xml"))
+    (case,) = ET.parse(tmp_path / "j.xml").iter("testcase")
+    assert [child.tag for child in case] == ["error"]
+    assert "question 'q' expects 'wood'" in (case.findtext("error") or "")
+    comment = check_markdown(Checked.load(tmp_path / "out").report)
+    assert "⚠️" in comment
+    assert "question 'q' expects 'wood'" in comment
+
+
+def test_a_backend_that_failed_is_an_error(checked: Checked) -> None:
+    report = checked.report
+    error = ErrorInfo(type="EngineFailureError", message="it broke", log=["the last line"])
+    failed = report.subjects[0].model_copy(update={"status": "failed", "error": error, "questions": []})
+    unknown = [one.model_copy(update={"passed": None, "reason": "it failed"}) for one in report.requirements]
+    broken = report.model_copy(update={"subjects": [failed], "requirements": unknown, "verdict": "invalid"})
+    for requirements in (unknown, []):
+        suites = check_suites(broken.model_copy(update={"requirements": requirements}), per_question=True)
+        cases = [case for one in suites for case in one.cases]
+        assert [case.outcome for case in cases] == [Outcome.ERROR] * max(1, len(requirements))
+        assert "it broke\nthe last line" in cases[0].text
+        SCHEMA.validate(junit_xml("check", suites))
+    titles = [one.title for one in check_annotations(broken)]
+    assert titles[:2] == [f"{LABEL} failed", f"Hit@5>=0.9 could not be judged on {LABEL}"]
+    assert "the last line" in check_markdown(broken)
+
+
+def test_summary_and_annotations_where_github_runs(folder: Path) -> None:
+    summary = folder / "summary.md"
+    summary.write_text("## Before\n", encoding="utf-8")
+    github = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "GITHUB_WORKSPACE": str(folder),
+    }
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    done = command(folder, *places, "--require", "Hit@5>=0.9", "--format", "json", environment=github)
+    assert not [line for line in done.stdout.splitlines() if line.lstrip().startswith("::")]
+    errors = [line for line in done.stderr.splitlines() if line.startswith("::error")]
+    assert errors[0].startswith(
+        "::error title=Hit@5>=0.9 failed on csr%3Aanalyzer=whitespace,file=golden.jsonl::it is "
+    )
+    assert errors[1].startswith("::error title=question x,file=golden.jsonl,line=3::csr:analyzer=whitespace: x ")
+    assert "%250A::error::" in errors[1]
+    assert len(errors) == 2
+    written = summary.read_text(encoding="utf-8")
+    assert written.startswith("## Before\n<!-- harness check: golden -->")
+    assert "Hit@5>=0.9" in written
+
+
+def test_nothing_is_written_where_nobody_asked(folder: Path) -> None:
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    done = command(folder, *places, "--require", "Hit@5>=0.9")
+    assert not [line for line in (done.stdout + done.stderr).splitlines() if line.lstrip().startswith("::")]
+
+
+def test_impossible_files_are_refused_before_anything_runs(folder: Path) -> None:
+    with pytest.raises(UsageError, match="--junit-per-query without --junit"):
+        command(folder, "absent.jsonl", "--junit-per-query")
+    with pytest.raises(UsageError, match="is a folder"):
+        command(folder, "absent.jsonl", "--junit", str(folder))
+
+
+def test_a_file_that_cannot_be_written_says_so(folder: Path) -> None:
+    (folder / "file").write_text("", encoding="utf-8")
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    with pytest.raises(ResultError, match="cannot be written"):
+        command(folder, *places, "--junit", str(folder / "file" / "junit.xml"))
+
+
+def test_commands_are_escaped_and_few() -> None:
+    many = [Annotation(f"a:b,c{number}", "50 %\r\nof it: all, of it", 7) for number in range(12)]
+    lines = workflow_commands(many, "a,b.jsonl")
+    assert len(lines) == SHOWN_BY_GITHUB
+    assert lines[0] == "::error title=a%3Ab%2Cc0,file=a%2Cb.jsonl,line=7::50 %25%0D%0Aof it: all, of it"
+    assert "3 more errors" in lines[-1]
+    assert len(workflow_commands(many[:SHOWN_BY_GITHUB], None)) == SHOWN_BY_GITHUB
+    assert workflow_commands(many[:1], None) == ["::error title=a%3Ab%2Cc0::50 %25%0D%0Aof it: all, of it"]
+
+
+def test_markdown_shows_data_as_it_is(checked: Checked) -> None:
+    text = checked.render("markdown")
+    assert text.startswith(comment_marker("golden") + "\n")
+    page = MarkdownIt("commonmark").enable("table").render(text)
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    # mentions count outside code alone
+    assert "@somebody" not in re.sub(r"<code.*?</code>", "", page, flags=re.DOTALL)
+    rows = [row.count("<td") for row in re.findall(r"<tr>.*?</tr>", page, flags=re.DOTALL) if "<td" in row]
+    assert set(rows[:3]) == {8}
+
+
+def test_a_comment_fits_however_many_questions_fail(folder: Path, tmp_path: Path) -> None:
+    questions = [{"id": f"q{n}", "question": f"trees {n} {'x' * 900}", "expected": ["fish"]} for n in range(200)]
+    write_golden_world(tmp_path, questions)
+    slices = [f"lang{n}" for n in range(30)]
+    questions = [{**one, **dict.fromkeys(slices, f"value {number}")} for number, one in enumerate(questions)]
+    write_golden_world(tmp_path, questions)
+    report = harness.check(
+        tmp_path / "golden.jsonl",
+        corpus=tmp_path / "chunks.jsonl",
+        require=[f"Hit@{k}>=0.9" for k in range(1, 6)],
+        slice=slices,
+        **QUICK,
+    ).report
+    text = check_markdown(report)
+    assert len(text.encode()) <= COMMENT_BYTES < 65_536
+    assert "not fit here" in text
+    assert "Hit@5>=0.9" in text
+
+
+def test_no_text_leaves_questions_out_of_everything(folder: Path, tmp_path: Path) -> None:
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    files = ("--junit", str(tmp_path / "j.xml"), "--junit-per-query", "--summary", str(tmp_path / "s.md"))
+    github = {"GITHUB_ACTIONS": "true"}
+    said = {}
+    for option in ((), ("--no-text",)):
+        done = command(
+            folder, *places, *files, "--require", "Hit@5>=0.9", "--format", "markdown", *option, environment=github
+        )
+        written = [(tmp_path / name).read_text(encoding="utf-8") for name in ("j.xml", "s.md")]
+        said[option] = [done.stdout, done.stderr, *written]
+        (tmp_path / "s.md").unlink()
+    assert all("alert(1)" in text for text in said[()])
+    texts = [str(one["question"]) for one in QUESTIONS]
+    assert not [text for text in said[("--no-text",)] for question in (*texts, HOSTILE) if question in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("at http://me:secret@host:80/a?key=secret now", "at http://***@host:80/a?*** now"),
+        ("'postgres://u:p@host/db'", "'postgres://***@host/db'"),
+        ("qdrant:url=https://host/x#secret", "qdrant:url=https://host/x#***"),
+        ("https://u:p@s@host", "https://***@host"),
+        ("see https://host/path, and a@b", "see https://host/path, and a@b"),
+    ],
+)
+def test_urls_lose_what_can_be_a_secret(text: str, plain: str) -> None:
+    assert without_secrets(text) == plain
+
+
+def test_no_output_holds_the_secret_of_a_url(checked: Checked) -> None:
+    url = "http://me:hush1@host/a?key=hush2"
+    report = checked.report
+    subject = report.subjects[0].model_copy(update={"label": f"http:{url}", "parameters": {"url": url}, "notes": [url]})
+    requirements = [one.model_copy(update={"subject": subject.label, "reason": url}) for one in report.requirements]
+    plain = redacted(
+        report.model_copy(
+            update={
+                "subjects": [subject],
+                "requirements": requirements,
+                "command": ["harness", "check", url],
+                "settings": {**report.settings, "backends": [url]},
+            }
+        )
+    )
+    outputs = [Checked(plain).render(name) for name in ("table", "markdown", "csv", "json")]
+    outputs.append(junit_xml("check", check_suites(plain, per_question=True)))
+    outputs += workflow_commands(check_annotations(plain), None)
+    assert any("host" in text for text in outputs)
+    assert not [text for text in outputs if "hush" in text]
+    assert plain.subjects[0].questions == report.subjects[0].questions
+    assert checked.report.subjects[0].label == LABEL
