@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
 import pytest
 import typer
-import xmlschema
 from golden_world import COMMAND, HOSTILE, LABEL, QUESTIONS, QUICK, write_golden_world
+from junit_files import read_junit
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
@@ -28,7 +27,6 @@ from harness.results.check_redaction import redacted
 from harness.results.schema import ErrorInfo
 
 pytestmark = pytest.mark.integration
-SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parent.parent / "support" / "junit.xsd"))
 REQUIRE = ("Hit@5>=0.9", "lang=en: MRR>=0.5", "parity>=1")
 
 
@@ -66,12 +64,12 @@ def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> N
     places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
     done = command(folder, *places, "--require", "Hit@5>=0.9", "--junit", str(file), "--junit-per-query")
     assert done.code == 1
-    SCHEMA.validate(str(file))
-    cases = {case.get("name"): [child.tag for child in case] for case in ET.parse(file).iter("testcase")}
+    root = read_junit(file)
+    cases = {case.get("name"): [child.tag for child in case] for case in root.iter("testcase")}
     assert cases == {"Hit@5>=0.9": ["failure"], "f": [], "s": [], "x": ["failure"], "none": ["skipped"], "t": []}
-    said = ET.parse(file).findtext(".//testcase[@name='x']/failure") or ""
+    said = root.findtext(".//testcase[@name='x']/failure") or ""
     assert "expected fish (not found); found fruit#0" in said
-    properties = {one.get("name"): one.get("value") for one in ET.parse(file).iter("property")}
+    properties = {one.get("name"): one.get("value") for one in root.iter("property")}
     assert (properties["k"], properties["match"], properties["match.delimiter"]) == ("5", "document", "#")
     assert properties["harness"] == harness.__version__
 
@@ -80,8 +78,7 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
     golden, corpus = write_golden_world(tmp_path, [{"id": "q", "question": "trees", "expected": ["wood"]}])
     done = command(tmp_path, str(golden), "--corpus", str(corpus), "--junit", str(tmp_path / "j.xml"))
     assert done.code == 3
-    SCHEMA.validate(str(tmp_path / "j.xml"))
-    (case,) = ET.parse(tmp_path / "j.xml").iter("testcase")
+    (case,) = read_junit(tmp_path / "j.xml").iter("testcase")
     assert [child.tag for child in case] == ["error"]
     assert "question 'q' expects 'wood'" in (case.findtext("error") or "")
     comment = check_markdown(Checked.load(tmp_path / "out").report)
@@ -100,7 +97,7 @@ def test_a_backend_that_failed_is_an_error(checked: Checked) -> None:
         cases = [case for one in suites for case in one.cases]
         assert [case.outcome for case in cases] == [Outcome.ERROR] * max(1, len(requirements))
         assert "it broke\nthe last line" in cases[0].text
-        SCHEMA.validate(junit_xml("check", suites))
+        assert read_junit(junit_xml("check", suites)).get("errors") == str(len(cases))
     titles = [one.title for one in check_annotations(broken)]
     assert titles[:2] == [f"{LABEL} failed", f"Hit@5>=0.9 could not be judged on {LABEL}"]
     assert "the last line" in check_markdown(broken)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
+from junit_files import read_junit
 
 from harness.reporting.junit import Case, Outcome, Suite, junit_xml, xml_text
 
-SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parent.parent / "support" / "junit.xsd"))
 TIME = "2026-01-02T03:04:05+00:00"
 
 
@@ -28,8 +27,7 @@ def test_every_outcome_is_counted_and_validates() -> None:
         Case("empty", "csr", Outcome.SKIPPED, "it expects nothing"),
     ]
     text = junit_xml("check", [suite(*cases, k="5"), suite()])
-    SCHEMA.validate(text)
-    root = ET.fromstring(text)
+    root = read_junit(text)
     assert root.attrib == {"name": "check", "tests": "4", "failures": "1", "errors": "1", "time": "0.250"}
     first = root.find("testsuite")
     assert first is not None
@@ -45,14 +43,14 @@ def test_every_outcome_is_counted_and_validates() -> None:
 
 
 def test_no_suites_validate() -> None:
-    SCHEMA.validate(junit_xml("check", []))
+    assert len(read_junit(junit_xml("check", []))) == 0
 
 
 def test_the_schema_refuses_what_readers_refuse() -> None:
     text = junit_xml("check", [suite(Case("fine", "csr"))])
     for wrong in (text.replace('errors="0"', 'errors="none"'), text.replace("<testcase ", "<test ")):
         with pytest.raises((xmlschema.XMLSchemaException, ET.ParseError)):
-            SCHEMA.validate(wrong)
+            read_junit(wrong)
 
 
 def test_what_xml_forbids_is_written_out() -> None:
@@ -63,8 +61,7 @@ def test_what_xml_forbids_is_written_out() -> None:
 def test_any_text_gives_a_valid_file(text: str) -> None:
     cases = [Case(text, text, outcome, text, text) for outcome in Outcome]
     written = junit_xml(text, [Suite(text, cases, TIME, {text: text})])
-    SCHEMA.validate(ET.fromstring(written.encode()))
-    failure = ET.fromstring(written).find("testsuite/testcase/failure")
+    failure = read_junit(written.encode().decode()).find("testsuite/testcase/failure")
     assert failure is not None
     # a parser makes a line break of \r\n and \r, and ElementTree writes neither as a reference
     read = (failure.text or "").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,18 @@
+"""JUnit XML read back, by a validator of its schema first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import xmlschema
+
+SCHEMA = xmlschema.XMLSchema(str(Path(__file__).with_name("junit.xsd")))
+
+
+def read_junit(written: str | Path) -> ET.Element:
+    """The root of a file or of its text; raises what the validator raises."""
+    text = written.read_text(encoding="utf-8") if isinstance(written, Path) else written
+    root = ET.fromstring(text)  # noqa: S314 - written by the harness a moment ago
+    SCHEMA.validate(root)
+    return root
