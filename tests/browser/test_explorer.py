@@ -190,5 +190,6 @@ def test_dark_paper_and_narrow(show: Show, html: str) -> None:
     assert page.evaluate(background) == "rgb(255, 255, 255)"
     expect(page.locator("#query-list")).to_be_hidden()
     expect(page.locator(".detail")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.pdf()
     assert page.locator("details:not([open])").count() == 0
