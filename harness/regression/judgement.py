@@ -67,22 +67,11 @@ def judge_pairs(
         if name not in known:
             raise UnknownNameError("metric of both results", name, known)
     found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
-    for question, judgement in zip(asked, _judged(asked, rules), strict=True):
+    changes = [Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise) for one in asked]
+    family = judge_family(changes, seed=rules.seed, test=rules.test)
+    for question, judgement in zip(asked, family, strict=True):
         found[question.pair].append(_told(question, judgement, rules))
     return found
-
-
-def _judged(asked: Sequence[_Question], rules: Rules) -> list[Judgement]:
-    """One family of everything that changed at all: where no query differs nothing is tested, and nothing corrected."""
-    changes = [Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise) for one in asked]
-    families: dict[bool, list[int]] = {True: [], False: []}
-    for place, one in enumerate(asked):
-        families[bool(np.array_equal(one.before, one.after))].append(place)
-    judged: dict[int, Judgement] = {}
-    for places in families.values():
-        family = judge_family([changes[place] for place in places], seed=rules.seed, test=rules.test)
-        judged |= dict(zip(places, family, strict=True))
-    return [judged[place] for place in range(len(asked))]
 
 
 def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], rules: Rules) -> list[_Question]:

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from harness.regression.baseline import SCHEMA_VERSION as BASELINE_VERSION
+from harness.regression.baseline import Baseline
+from harness.regression.schema import SCHEMA_VERSION as REGRESSION_VERSION
+from harness.regression.schema import RegressionReport
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
 
@@ -17,10 +21,15 @@ _COLUMN = 46
 
 
 def describe_schema() -> str:
-    """One line a field of ``report.json``, nested as it is there: of comparisons, then of checks."""
-    compared = [f"report.json, schema {SCHEMA_VERSION}", "", *_lines(Report, 0)]
-    checked = [f"report.json of harness check, schema {CHECK_SCHEMA_VERSION}", "", *_lines(CheckReport, 0)]
-    return "\n".join([*compared, "", *checked]) + "\n"
+    """One line a field of each stored JSON file, nested as it is there."""
+    files: tuple[tuple[str, int, type[BaseModel]], ...] = (
+        ("report.json", SCHEMA_VERSION, Report),
+        ("report.json of harness check", CHECK_SCHEMA_VERSION, CheckReport),
+        ("regression.json", REGRESSION_VERSION, RegressionReport),
+        ("a baseline", BASELINE_VERSION, Baseline),
+    )
+    parts = ["\n".join([f"{name}, schema {version}", "", *_lines(model, 0), ""]) for name, version, model in files]
+    return "\n".join(parts)
 
 
 def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:
@@ -30,7 +39,7 @@ def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:
         kind = _name(field.annotation)
         meaning = field.description or (_first_line(inner) if inner is not None else "")
         yield f"{f'{shown}: {kind}':<{_COLUMN}} {meaning}".rstrip()
-        if inner is not None:
+        if inner is not None and inner is not Report:  # a baseline holds one, which stands above
             yield from _lines(inner, depth + 1)
 
 
