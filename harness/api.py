@@ -94,10 +94,12 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
 def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: Judge) -> list[Assessed]:
     """Run every trial of a plan on a dataset that is at hand, and score each run by what ``judge`` says of it.
 
+    A dataset without documents is for indexes that were there before: nothing is known of what they should hold.
     In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
     """
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
-        _compile_reference(plan, display)
+        if len(dataset.corpus):  # else nothing is held against it
+            _compile_reference(plan, display)
         outcomes = run_plan(plan, dataset, cache, work, display)
     oracles = Oracles(outcomes, plan, dataset, display)
     return [_assess(outcome, plan, oracles, judge) for outcome in outcomes]

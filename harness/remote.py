@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -61,10 +61,14 @@ class RemoteCalls:
         *,
         key_env: str,
         limits: Limits,
+        key_header: str = "Authorization",
+        login: tuple[str, str] | None = None,
+        secrets: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The key is the environment variable ``key_env``, sent as a bearer token where it is set.
+        """The key is the environment variable ``key_env``, sent where it is set: as a bearer token, or as it is in
+        another ``key_header``. ``login`` is a user name and a password; ``secrets`` are shown in no message either.
 
         Raises UsageError for a URL that holds more than an address, and EngineUnavailableError for a key that cannot be
         sent.
@@ -76,10 +80,12 @@ class RemoteCalls:
         import httpx
 
         key = read_key(key_env, os.environ)
-        self._url, self._key, self._key_env, self._limits = url.rstrip("/"), key, key_env, limits
+        self._url, self._key_env, self._limits = url.rstrip("/"), key_env, limits
         self._clock, self._sleep = clock, sleep
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=limits.timeout_s, headers=headers)
+        bearer = key_header.lower() == "authorization"
+        headers = {key_header: f"Bearer {key}" if bearer else key} if key else {}
+        self._secrets = [key, *(login or ()), *secrets]
+        self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login)
         self._next_call = 0.0
         self.calls = self.repeated = 0
 
@@ -98,7 +104,15 @@ class RemoteCalls:
     def post(
         self, path: str, body: dict[str, Any], read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
     ) -> Answer:
-        """What ``read`` makes of the JSON that answers ``body``; it raises ValueError for an answer that cannot be one.
+        """What ``read`` makes of the JSON that answers ``body``, as :meth:`request`."""
+        return self.request("POST", path, body, read, remedy=remedy)
+
+    def request(
+        self, method: str, path: str, body: Any, read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
+    ) -> Answer:
+        """What ``read`` makes of the JSON that is answered; it raises ValueError for an answer that cannot be one.
+
+        ``path`` follows the URL and may have a query; ``body`` is JSON, None for none.
 
         What may pass (a busy or failing server, a broken connection) is waited for: as long as the server says in
         ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An answer that cannot be
@@ -108,7 +122,7 @@ class RemoteCalls:
         given_up: float | None = None
         wait, unusable = _FIRST_WAIT_S, 0
         while True:
-            found = self._try(path, body, read)
+            found = self._try(method, path, body, read)
             if not isinstance(found, _Fault):
                 return found
             if given_up is None:
@@ -124,13 +138,13 @@ class RemoteCalls:
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
-    def _try(self, path: str, body: dict[str, Any], read: Callable[[Any], Answer]) -> Answer | _Fault:
+    def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:  # noqa: ANN401
         """What ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
         import httpx
 
         self._take_turn()
         try:
-            answer = self._client.post(f"{self._url}{path}", json=body)
+            answer = self._client.request(method, f"{self._url}{path}", json=body)
         except httpx.TransportError as error:
             return _Fault(f"cannot be reached: {type(error).__name__}: {error}")
         if answer.status_code in _PASSING:
@@ -161,7 +175,8 @@ class RemoteCalls:
 
     def _refused(self, status: int, text: str) -> EngineUnavailableError:
         if status in (401, 403):
-            fix = f"put a key that it accepts into the environment variable {self._key_env}"
+            named = f"the environment variable {self._key_env}" if self._key_env else "a variable that key_env= names"
+            fix = f"put a key that it accepts into {named}"
         else:
             fix = "look at its answer: the path of the endpoint, the name of the model, or a text that is too long"
         return EngineUnavailableError(
@@ -169,7 +184,7 @@ class RemoteCalls:
         )
 
     def _safe(self, text: str) -> str:
-        return shown(text, lambda whole: hide(whole, [self._key], _HIDDEN))
+        return shown(text, lambda whole: hide(whole, self._secrets, _HIDDEN))
 
 
 def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own class

@@ -248,7 +248,9 @@ class _Trials:
         taken = capabilities.input
         if card.encoder not in _ENCODERS_FOR[taken]:
             raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
-        vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
+        vectors = None
+        if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the oracle's
+            vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
         if trial.existing and not capabilities.existing:
             raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))

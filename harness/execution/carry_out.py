@@ -14,6 +14,7 @@ from harness.execution.jobs import (
     HELD,
     RELEASED,
     AnalyseJob,
+    AskJob,
     ClientJob,
     EncodeJob,
     IdentityJob,
@@ -53,6 +54,10 @@ def _do(folder: Path, progress: Progress, before_open: Callable[[], None]) -> No
             from harness.execution.encodings import analyse
 
             write_analysed(folder, analyse(job, progress, time.perf_counter_ns))
+        case AskJob():
+            from harness.execution.ask import run_ask
+
+            run_ask(folder, job, progress, time.perf_counter_ns)
         case EncodeJob():
             from harness.execution.encode import encode
 

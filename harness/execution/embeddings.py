@@ -270,7 +270,7 @@ def _vectors(settings: Settings, entries: _Entries) -> Vectors:
         sparse = SparsePair(widen(documents, queries.dimensions), widen(queries, documents.dimensions))
     elif not isinstance(documents, SparseVectors) and not isinstance(queries, SparseVectors):
         dense = DensePair(documents, queries)
-        if documents.shape[1] != queries.shape[1]:
+        if len(documents) and documents.shape[1] != queries.shape[1]:
             problem = f"{documents.shape[1]} dimensions of documents, {queries.shape[1]} of queries"
             raise DataError(f"model '{settings.source.name}'", [problem], fix="both must come from one model")
     return Vectors(
@@ -296,7 +296,7 @@ def _facts(
         "encoder": settings.encoder,
         "model": settings.source.name,
         "source": settings.source.kind,
-        "dimensions": documents.dimensions,
+        "dimensions": documents.dimensions or queries.dimensions,  # there may be no documents
         "document_prompt": documents.prompt,
         "query_prompt": queries.prompt,
         "documents_encoded": documents.rows if "documents" in made_now else 0,

@@ -72,7 +72,7 @@ def attach(
     progress: Progress,
     clock: Clock,
 ) -> Ready:
-    """Open the user's index and find the collection's documents in it.
+    """Open the user's index and find the collection's documents in it; with no documents, there is no collection.
 
     Raises RejectedInputError when the collection knows none of its documents, and whatever the engine raises.
     """
@@ -81,6 +81,8 @@ def attach(
     attached = index.attach(Path(job.index_folder), progress)
     opened = clock()
     rows = _collection_rows(attached, documents.ids)
+    if len(documents) == 0:
+        return _alone(attached, rows, files, opened - started)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     terms = load_counts(Path(job.terms)) if job.terms is not None else None
     content = Content(
@@ -95,17 +97,29 @@ def attach(
         reason = f"{unknown:,} of the index's {len(rows):,} documents are not in the collection"
     held = np.zeros(len(documents), dtype=bool)
     held[rows[known]] = True
-    record = ExistingRecord(
+    record = _record(attached, rows, reason, files)
+    absent = np.flatnonzero(~held).astype(np.int32)
+    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **attached.state})
+    return Ready(attached.info, opened - started, report, len(rows), record, attached.changed)
+
+
+def _alone(attached: Attached, rows: Int32Array, files: Fingerprint | None, open_ns: int) -> Ready:
+    """An index with nothing to compare it with: its own documents are all there are."""
+    record = _record(attached, rows, "there is no collection to hold it against", files)
+    nothing = np.empty(0, dtype=np.int32)
+    report = IndexReport(0, len(rows), nothing, 0, 0, {"existing": True, **attached.state})
+    return Ready(attached.info, open_ns, report, len(rows), record, attached.changed)
+
+
+def _record(attached: Attached, rows: Int32Array, no_oracle: str | None, files: Fingerprint | None) -> ExistingRecord:
+    return ExistingRecord(
         ids=attached.ids,
         rows=rows,
-        no_oracle=reason,
+        no_oracle=no_oracle,
         files=len(files.files) if files is not None else None,
         file_bytes=files.bytes if files is not None else None,
         sha256=files.sha256 if files is not None else None,
     )
-    absent = np.flatnonzero(~held).astype(np.int32)
-    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **attached.state})
-    return Ready(attached.info, opened - started, report, len(rows), record, attached.changed)
 
 
 def _existing(engine: Engine) -> ExistingIndex:
@@ -118,7 +132,7 @@ def _existing(engine: Engine) -> ExistingIndex:
 
 
 def _collection_rows(attached: Attached, ids: Ids) -> Int32Array:
-    """The collection's row of each document of the index, -1 where it has none."""
+    """The collection's row of each document of the index, -1 where it has none; all -1 without a collection."""
     if len(attached.ids) == 0:
         raise RejectedInputError("the existing index holds no documents", fix="name another")
     distinct = len(attached.ids.values.unique())
@@ -127,7 +141,7 @@ def _collection_rows(attached: Attached, ids: Ids) -> Int32Array:
             f"the adapter names {len(attached.ids)} documents by {distinct} ids", fix="this is a defect of the adapter"
         )
     rows = ids.rows_of(attached.ids)
-    if not np.any(rows >= 0):
+    if len(ids) and not np.any(rows >= 0):
         theirs, ours = (_examples(attached.ids), _examples(ids))
         raise RejectedInputError(
             f"no document of the existing index is in the collection: the index has {theirs}, the collection {ours}",

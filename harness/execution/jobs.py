@@ -25,6 +25,7 @@ __all__ = [
     "HELD",
     "RELEASED",
     "AnalyseJob",
+    "AskJob",
     "ClientJob",
     "EncodeJob",
     "EncodePart",
@@ -171,6 +172,20 @@ class IdentityJob:
     parameters: dict[str, ParameterValue]
 
 
+@dataclass(frozen=True, slots=True)
+class AskJob:
+    """Ask a callable, ``module:name``, every question of an Arrow file with columns id and text.
+
+    Each is asked ``repeats`` times, with ``warm_up`` the first once more before.
+    """
+
+    target: str
+    questions: str
+    k: int
+    repeats: int
+    warm_up: bool
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ExistingRecord:
     """What a trial says of an index that was there before.
@@ -218,7 +233,7 @@ class TrialRecord:
     lists: Mapping[str, Hits] = field(default_factory=dict)
 
 
-Job = AnalyseJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
+Job = AnalyseJob | AskJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
 
 
 def write_job(folder: Path, job: Job) -> None:
@@ -232,6 +247,8 @@ def read_job(folder: Path) -> Job:
     match fields.pop("job"):
         case "AnalyseJob":
             return AnalyseJob(**fields)
+        case "AskJob":
+            return AskJob(**fields)
         case "EncodeJob":
             return EncodeJob(parts=tuple(EncodePart(**part) for part in fields.pop("parts")), **fields)
         case "TrialJob":

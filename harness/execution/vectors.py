@@ -65,7 +65,7 @@ class Vectors:
     def dimensions(self) -> int:
         """Columns that documents and queries have together: of the sparse ones, where there are both."""
         if self.sparse is None and self.dense is not None:
-            return int(self.dense.documents.shape[1])
+            return int(self.dense.queries.shape[1])
         return max((one.dimensions for one in self.sparse or () if one is not None), default=0)
 
     @property

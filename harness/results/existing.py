@@ -36,6 +36,8 @@ def existing_notes(record: TrialRecord, held: ExistingRecord, dataset: Dataset, 
     notes = [f"an existing index of {len(held.rows):,} documents, searched as it is"]
     if stats.files is not None and stats.file_bytes is not None:
         notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")
+    if not len(dataset.corpus):
+        return [*notes, f"not held against an oracle: {held.no_oracle}"]
     if stats.not_in_collection:
         found = _listed(stats.examples, stats.not_in_collection)
         notes.append(f"{stats.not_in_collection:,} of its documents are not in the collection: {found}")

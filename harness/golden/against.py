@@ -1,0 +1,211 @@
+"""Retrievers that are there already: resolved before anything starts, then asked."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness import api
+from harness.cache import Cache
+from harness.cache_entries import COMPARISON, WORK
+from harness.columns import save_table
+from harness.errors import HarnessError, UsageError
+from harness.execution.executor import create_executor
+from harness.execution.failure import failure_of
+from harness.execution.jobs import AskJob, write_job
+from harness.execution_options import ExecutionOptions
+from harness.golden.golden_set import GoldenSet
+from harness.plan import Plan, Trial
+from harness.protocols import Display
+from harness.registry import load_engine
+from harness.request import CompareRequest
+from harness.results.schema import ErrorInfo
+from harness.results.subject import Subject
+from harness.retrievers.answers import Answer
+from harness.retrievers.expressions import Against, parse_against
+from harness.retrievers.http_endpoint import HttpRetriever
+from harness.retrievers.python_callable import PythonRetriever
+from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
+from harness.scratch import scratch_folder
+from harness.types import Ids, Queries, Run
+
+__all__ = ["AgainstPlan", "ask_retriever", "plan_against"]
+
+Function = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstPlan:
+    """Everything that is asked besides backends, in the order given.
+
+    ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are callables that were given as
+    such, by label.
+    """
+
+    retrievers: tuple[Against, ...]
+    indexes: Plan | None
+    functions: Mapping[str, Function]
+
+
+def plan_against(given: Sequence[str | Function], request: CompareRequest, *, max_calls: int) -> AgainstPlan:
+    """Resolve expressions and callables; ``request`` is what indexes are searched by, its backends left out.
+
+    Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
+    whose vectors need a model that is not named.
+    """
+    texts = [one if isinstance(one, str) else f"python:{_name(one)}" for one in given]
+    retrievers = parse_against(texts, max_calls=max_calls)
+    functions = {found.label: one for found, one in zip(retrievers, given, strict=True) if not isinstance(one, str)}
+    backends = [one.backend for one in retrievers if one.kind == "index"]
+    if not backends:
+        return AgainstPlan(tuple(retrievers), None, functions)
+    from dataclasses import replace
+
+    plan = api.plan_of_backends(replace(request, backends=backends))
+    if len(plan.trials) != len(backends):
+        raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
+    for trial in plan.trials:
+        _require_alone(trial)
+    return AgainstPlan(tuple(retrievers), plan, functions)
+
+
+def _require_alone(trial: Trial) -> None:
+    """Refuse an index that means nothing without its collection, or without its model."""
+    card, given = trial.spec.card, trial.spec.given
+    if card is None or not trial.existing:
+        raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
+    if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
+        raise UsageError(
+            f"'{trial.spec.name}' reads vectors whose columns are numbers of the collection's own terms: without the "
+            "collection, a question cannot be encoded",
+            fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
+        )
+    if "model" in card.parameters and "model" not in given:
+        raise UsageError(
+            f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
+        )
+
+
+def _name(function: Function) -> str:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}:{name.replace('<', '').replace('>', '')}"
+
+
+def ask_retriever(
+    one: Against,
+    plan: AgainstPlan,
+    golden: GoldenSet,
+    queries: Queries,
+    k: int,
+    options: ExecutionOptions,
+    cache: Cache,
+    display: Display,
+) -> tuple[Subject, list[Answer]]:
+    """A callable's or an endpoint's answers, unscored; of one that failed as a whole, why."""
+    asked, subject = None, Subject(one.label, one.shown, None)
+    try:
+        if one.kind == "python" and one.label not in plan.functions:
+            asked = _in_worker(one, queries, k, options, cache, display)
+        else:
+            asked = _here(_retriever(one, plan), one, golden, k, options, display)
+    except HarnessError as error:
+        failure = failure_of(error)
+        subject = Subject(
+            one.label, one.shown, None, error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
+        )
+    if asked is None:
+        display.done(one.label, "failed")
+        return subject, []
+    display.done(one.label, f"{len(asked.answers):,} questions asked")
+    notes = ["its documents are known by its answers alone: there is no exact reference, and nothing was indexed"]
+    if asked.repeated:
+        notes.append(f"{asked.repeated} calls failed and were made again: its milliseconds include that")
+    subject = Subject(
+        one.label,
+        one.shown,
+        None,
+        run=run_of(golden, asked.answers, k),
+        search_ns=asked.search_ns if options.timing else None,
+        notes=tuple(notes),
+    )
+    return subject, list(asked.answers)
+
+
+def _retriever(one: Against, plan: AgainstPlan) -> Retriever:
+    if one.http is not None:
+        return HttpRetriever(one.http)
+    return PythonRetriever(plan.functions[one.label], one.target or one.label)
+
+
+def _here(
+    retriever: Retriever, one: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
+) -> Asked:
+    with _stdout_to_stderr(), retriever:
+        return ask(
+            retriever,
+            [question.question for question in golden],
+            k,
+            repeats=options.repeat,
+            warm_up=options.timing,
+            deadline_s=options.deadline_s,
+            clock=time.perf_counter_ns,
+            progress=display.section(one.label),
+        )
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What a function prints is not the result."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _in_worker(
+    one: Against, queries: Queries, k: int, options: ExecutionOptions, cache: Cache, display: Display
+) -> Asked:
+    with scratch_folder(cache.folder(WORK), COMPARISON) as work:
+        save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
+        folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
+        job = AskJob(one.target, str(work / "questions.arrow"), k, options.repeat, options.timing)
+        write_job(folder, job)
+        create_executor(options).run(folder, display.section(one.label))
+        return read_asked(folder)
+
+
+def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
+    """Answers as a run: each document at its first place, at most ``k`` of them.
+
+    Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
+    negative is kept.
+    """
+    kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
+    scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
+    if not any((np.diff(one) < 0).any() for one in scores):
+        scores = [0.0 - one for one in scores]
+    doc_ids = Ids.of(dict.fromkeys(doc_id for hits in kept for doc_id in hits))
+    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+    return Run(
+        query_ids=Ids.of([question.id for question in golden]),
+        doc_ids=doc_ids,
+        indptr=np.cumsum([0, *map(len, kept)], dtype=np.int64),
+        rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
+        scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
+    )
+
+
+def _scores(answer: Answer, hits: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    if answer.scores is None:
+        return -np.arange(len(hits), dtype=np.float32)
+    first: dict[str, float] = {}
+    for doc_id, score in zip(answer.ids, answer.scores, strict=True):
+        first.setdefault(doc_id, score)
+    return np.array([first[doc_id] for doc_id in hits], dtype=np.float32)

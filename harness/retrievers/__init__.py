@@ -1,0 +1,1 @@
+"""What ``harness check --against`` asks besides backends: Python callables and HTTP endpoints, and how they are named."""
