@@ -25,7 +25,7 @@ from harness.request import CompareRequest, Resume
 from harness.rerank.reranker import require_sense
 from harness.sweep import expand
 
-__all__ = ["Plan", "Trial", "make_plan", "may_be_server"]
+__all__ = ["Plan", "Trial", "execution_of", "make_plan", "may_be_server"]
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
@@ -226,6 +226,17 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         mistakes.add(UsageError(f"--seed is {request.seed}", fix="it must be 0 or more"))
     if request.deadline_s is not None and not request.deadline_s > 0:
         mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
+
+
+def execution_of(request: CompareRequest) -> ExecutionOptions:
+    """How a request is carried out, whatever its backends; raises UsageError."""
+    mistakes = _Mistakes()
+    _check_numbers(request, mistakes)
+    options = _execution(request, mistakes)
+    mistakes.raise_if_any()
+    if options is None:
+        raise AssertionError("a mistake was not reported")
+    return options
 
 
 def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions | None:

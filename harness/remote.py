@@ -108,7 +108,13 @@ class RemoteCalls:
         return self.request("POST", path, body, read, remedy=remedy)
 
     def request(
-        self, method: str, path: str, body: Any, read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
+        self,
+        method: str,
+        path: str,
+        body: Any,  # noqa: ANN401 - JSON
+        read: Callable[[Any], Answer],
+        *,
+        remedy: str = _OF_ANOTHER_KIND,
     ) -> Answer:
         """What ``read`` makes of the JSON that is answered; it raises ValueError for an answer that cannot be one.
 
@@ -138,7 +144,7 @@ class RemoteCalls:
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
-    def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:  # noqa: ANN401
+    def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:  # noqa: ANN401 - JSON
         """What ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
         import httpx
 

@@ -13,7 +13,6 @@ from typer import Argument, Option
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, PerQueryOption, SummaryOption, check_ci_files, write_check_for_ci
 from harness.cli.compare_options import (
-    BackendsOption,
     CardsOption,
     DeadlineOption,
     DepthOption,
@@ -32,6 +31,7 @@ from harness.cli.compare_options import (
     TiesOption,
     TimingOption,
 )
+from harness.cli.completion import complete_backends
 from harness.cli.output import FormatOption, check_format, progress_display, write_report
 
 if TYPE_CHECKING:
@@ -54,6 +54,23 @@ CorpusOption = Annotated[
         help="The documents: a .jsonl file, or a dataset's name, folder or .zip. May be given several times, with "
         "names: small=a.jsonl. By default the golden set's own dataset.",
         metavar="[NAME=]PLACE",
+    ),
+]
+BackendsOption = Annotated[
+    str | None,
+    Option(
+        help="Backends to index the documents and search them, as compare takes them: name, name:key=value;key=value. "
+        "By default lucene,csr, and none with --against alone.",
+        metavar="LIST",
+        autocompletion=complete_backends,
+    ),
+]
+AgainstOption = Annotated[
+    list[str] | None,
+    Option(
+        help="What is there already, only read: python:MODULE:FUNCTION, http:url=…;ids=…, or an index as "
+        "chroma:path=…;collection=…;model=…. May be given several times.",
+        metavar="[NAME=]RETRIEVER",
     ),
 ]
 RequireOption = Annotated[
@@ -92,7 +109,8 @@ ConfidenceOption = Annotated[
 def check(
     golden: GoldenArgument,
     corpus: CorpusOption = None,
-    backends: BackendsOption = "lucene,csr",
+    backends: BackendsOption = None,
+    against: AgainstOption = None,
     k: DepthOption = 5,
     require: RequireOption = None,
     metrics: MeasuresOption = None,
@@ -133,7 +151,7 @@ def check(
     from harness.golden.request import CheckRequest
     from harness.store import check_target
 
-    for name in ("corpus", "require", "metrics", "slice"):
+    for name in ("corpus", "against", "require", "metrics", "slice"):
         given[name] = given[name] or ()
     check_format(format_name)
     check_ci_files(junit, summary, per_query=junit_per_query)

@@ -209,6 +209,8 @@ class Embeddings:
         parts = []
         for role, folder in zip(_ROLES, found.folders, strict=True):
             made = read_made(folder)
+            if not made.rows:
+                continue  # an index that is searched without a collection
             if role in found.made_now:
                 seconds = made.took_ns / _NS_PER_S
                 parts.append(f"{made.rows:,} {role} encoded, {made.rows / max(seconds, 1e-9):,.0f}/s")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +23,24 @@ from harness.execution.failure import failure_of
 from harness.execution.jobs import AskJob, write_job
 from harness.execution_options import ExecutionOptions
 from harness.golden.golden_set import GoldenSet
-from harness.plan import Plan, Trial
+from harness.loaders.prepared import content_digest
+from harness.plan import Plan, Trial, execution_of
 from harness.protocols import Display
 from harness.registry import load_engine
 from harness.request import CompareRequest
+from harness.results.assess import Judge
+from harness.results.backend import backend_results
 from harness.results.schema import ErrorInfo
-from harness.results.subject import Subject
+from harness.results.subject import Subject, subject_of
 from harness.retrievers.answers import Answer
 from harness.retrievers.expressions import Against, parse_against
 from harness.retrievers.http_endpoint import HttpRetriever
 from harness.retrievers.python_callable import PythonRetriever
 from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
 from harness.scratch import scratch_folder
-from harness.types import Ids, Queries, Run
+from harness.types import Corpus, Dataset, Ids, Queries, Run
 
-__all__ = ["AgainstPlan", "ask_retriever", "plan_against"]
+__all__ = ["AgainstPlan", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 
 Function = Callable[..., object]
 
@@ -47,34 +50,33 @@ class AgainstPlan:
     """Everything that is asked besides backends, in the order given.
 
     ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are callables that were given as
-    such, by label.
+    such, by label. ``execution`` says how all are asked.
     """
 
     retrievers: tuple[Against, ...]
     indexes: Plan | None
     functions: Mapping[str, Function]
+    execution: ExecutionOptions
 
 
-def plan_against(given: Sequence[str | Function], request: CompareRequest, *, max_calls: int) -> AgainstPlan:
+def plan_against(given: Sequence[str | Function], request: CompareRequest) -> AgainstPlan:
     """Resolve expressions and callables; ``request`` is what indexes are searched by, its backends left out.
 
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
     """
     texts = [one if isinstance(one, str) else f"python:{_name(one)}" for one in given]
-    retrievers = parse_against(texts, max_calls=max_calls)
+    retrievers, execution = parse_against(texts, max_calls=request.max_calls or 0), execution_of(request)
     functions = {found.label: one for found, one in zip(retrievers, given, strict=True) if not isinstance(one, str)}
     backends = [one.backend for one in retrievers if one.kind == "index"]
     if not backends:
-        return AgainstPlan(tuple(retrievers), None, functions)
-    from dataclasses import replace
-
+        return AgainstPlan(tuple(retrievers), None, functions, execution)
     plan = api.plan_of_backends(replace(request, backends=backends))
     if len(plan.trials) != len(backends):
         raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
     for trial in plan.trials:
         _require_alone(trial)
-    return AgainstPlan(tuple(retrievers), plan, functions)
+    return AgainstPlan(tuple(retrievers), plan, functions, execution)
 
 
 def _require_alone(trial: Trial) -> None:
@@ -100,17 +102,33 @@ def _name(function: Function) -> str:
     return f"{module}:{name.replace('<', '').replace('>', '')}"
 
 
+def search_indexes(plan: AgainstPlan, queries: Queries, cache: Cache, display: Display, judge: Judge) -> list[Subject]:
+    """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``."""
+    if plan.indexes is None:
+        return []
+    nothing = pa.chunked_array([pa.array([], type=pa.string())])
+    alone = Dataset(queries.digest[:8], Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing)), queries, None)
+    assessed = api.run_on(plan.indexes, alone, cache, display, judge)
+    results = backend_results(assessed, alone, plan.indexes)
+    named = [one for one in plan.retrievers if one.kind == "index"]
+    timed = plan.execution.timing
+    return [
+        replace(subject_of(found, result, "", against.label, timed=timed), corpus=None, backend=against.shown)
+        for against, found, result in zip(named, assessed, results, strict=True)
+    ]
+
+
 def ask_retriever(
     one: Against,
     plan: AgainstPlan,
     golden: GoldenSet,
     queries: Queries,
     k: int,
-    options: ExecutionOptions,
     cache: Cache,
     display: Display,
 ) -> tuple[Subject, list[Answer]]:
     """A callable's or an endpoint's answers, unscored; of one that failed as a whole, why."""
+    options = plan.execution
     asked, subject = None, Subject(one.label, one.shown, None)
     try:
         if one.kind == "python" and one.label not in plan.functions:
@@ -120,7 +138,10 @@ def ask_retriever(
     except HarnessError as error:
         failure = failure_of(error)
         subject = Subject(
-            one.label, one.shown, None, error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log))
+            one.label,
+            one.shown,
+            None,
+            error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
         )
     if asked is None:
         display.done(one.label, "failed")
@@ -189,7 +210,8 @@ def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
-    if not any((np.diff(one) < 0).any() for one in scores):
+    steps = np.concatenate([np.diff(one) for one in scores]) if scores else np.empty(0, dtype=np.float32)
+    if (steps > 0).any() and not (steps < 0).any():
         scores = [0.0 - one for one in scores]
     doc_ids = Ids.of(dict.fromkeys(doc_id for hits in kept for doc_id in hits))
     places = {doc_id: row for row, doc_id in enumerate(doc_ids)}

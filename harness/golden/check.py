@@ -13,9 +13,11 @@ import pyarrow as pa
 from harness import api
 from harness.cache import Cache
 from harness.environment import harness_state, machine, package_versions
+from harness.golden.against import ask_retriever, search_indexes
 from harness.golden.checked import Checked
+from harness.golden.examine import Examined, Examiner, missing_ids, problem_of
 from harness.golden.golden_set import GoldenSet
-from harness.golden.match import Expected, MatchRule
+from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
 from harness.loaders import load_corpus
@@ -28,13 +30,11 @@ from harness.results.check_redaction import redacted
 from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
 from harness.results.schema import HarnessInfo, MachineInfo
-from harness.results.subject import Subject, subject_of
+from harness.results.subject import subject_of
 from harness.store import check_target
-from harness.types import Corpus, Dataset, Ids, Queries, Run
+from harness.types import Corpus, Dataset, Ids, Queries
 
 __all__ = ["check", "run_check"]
-
-_EXAMPLES = 20
 
 
 def check(
@@ -62,19 +62,21 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
     """Carry out a plan that :func:`plan_check` made; see :func:`check`."""
     shown: Display = display if display is not None else SilentDisplay()
-    cache, runs, subjects = Cache(), dict[str, Run](), list[tuple[Subject, Expected]]()
+    cache, subjects = Cache(), list[Examined]()
     with cache.intact():
         corpora = {name: _corpus(plan, name, cache, shown) for name in plan.places}
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
-        problems = [problem for name in corpora for problem in _missing_ids(plan, name, expected[name])]
+        problems = [
+            problem_of(found, corpus=name)
+            for name in corpora
+            for found in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
+        ]
         if not problems:
             queries = _queries(plan.golden)
             for name, corpus in corpora.items():
-                dataset = Dataset(name, corpus, queries, None)
-                subjects += [(one, expected[name]) for one in _subjects(plan, dataset, expected[name], cache, shown)]
-    for subject, _ in subjects:
-        if subject.run is not None:
-            runs[subject.label] = subject.run
+                subjects += _subjects(plan, Dataset(name, corpus, queries, None), expected[name], cache, shown)
+            subjects += _against(plan, queries, cache, shown)
+    runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
     return Checked(redacted(_report(plan, corpora, subjects, problems)), runs=runs)
 
 
@@ -90,62 +92,59 @@ def _queries(golden: GoldenSet) -> Queries:
     return Queries(ids, texts, content_digest(ids, texts))
 
 
-def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Subject]:
+def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
     """Every backend of the plan on one corpus."""
     backends, several = plan.plans[dataset.name], len(plan.plans) > 1
-    assessed = api.run_on(backends, dataset, cache, display, lambda run: expected.judgments(run, plan.rules.ties))
+    examiner = _examiner(plan, expected, dataset.corpus)
+    assessed = api.run_on(backends, dataset, cache, display, examiner.judge)
     return [
-        subject_of(
-            one,
-            result,
-            dataset.name,
-            f"{result.label} on {dataset.name}" if several else result.label,
-            timed=backends.execution.timing,
+        examiner.examined(
+            subject_of(
+                one,
+                result,
+                dataset.name,
+                f"{result.label} on {dataset.name}" if several else result.label,
+                timed=backends.execution.timing,
+            )
         )
         for one, result in zip(assessed, backend_results(assessed, dataset, backends), strict=True)
     ]
 
 
-def _missing_ids(plan: CheckPlan, corpus: str, expected: Expected) -> list[schema.PreflightProblem]:
-    """Expected ids that no document can meet: questions that nothing could answer rightly."""
-    missing = expected.missing
-    if not missing:
+def _against(plan: CheckPlan, queries: Queries, cache: Cache, display: Display) -> list[Examined]:
+    """Every retriever that is there already, in the order given."""
+    against, rules = plan.against, plan.rules
+    if against is None:
         return []
-    rule = {
-        MatchRule.EXACT: "no document has the id",
-        MatchRule.DOCUMENT: f"no document is called so, or so before its last '{plan.match.delimiter}'",
-        MatchRule.PREFIX: f"no document is called so, or begins so before a '{plan.match.delimiter}'",
-    }[plan.match.rule]
-    fix = "correct the ids of the golden set, or give the corpus that it was made for"
-    if plan.match.rule is MatchRule.EXACT:
-        fix += "; where it names documents of which the corpus has chunks: --match document --delimiter '#'"
-    count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
-    return [
-        schema.PreflightProblem(
-            check="missing-ids",
-            subject=None,
-            corpus=corpus,
-            message=f"{count} not in the corpus '{corpus}': {rule}",
-            fix=fix,
-            examples=[
-                f"{plan.golden.source}, line {one.question.line}: question '{one.question.id}' expects "
-                f"'{one.expectation.id}'"
-                for one in missing[:_EXAMPLES]
-            ],
-        )
-    ]
+    examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
+    indexes = iter(search_indexes(against, queries, cache, display, examiner.judge))
+    measures = list(rules.measures.values())
+    found = []
+    for one in against.retrievers:
+        if one.kind == "index":
+            found.append(examiner.examined(next(indexes)))
+            continue
+        subject, answers = ask_retriever(one, against, plan.golden, queries, rules.k, cache, display)
+        found.append(examiner.examined_answers(subject, answers, measures, rules.relevance))
+    return found
+
+
+def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
+    return Examiner(plan.golden, plan.match, plan.rules.k, plan.rules.ties, expected, corpus)
 
 
 def _report(
     plan: CheckPlan,
     corpora: Mapping[str, Corpus],
-    subjects: Sequence[tuple[Subject, Expected]],
+    subjects: Sequence[Examined],
     problems: Sequence[schema.PreflightProblem],
 ) -> schema.CheckReport:
     golden, rules = plan.golden, plan.rules
-    results = [check_subject(subject, golden, expected, rules) for subject, expected in subjects]
+    results = [check_subject(one.subject, golden, one.expected, rules) for one in subjects]
     ideal = Ideal(golden, rules)
-    requirements = [found for subject, _ in subjects for found in requirement_results(subject, golden, ideal, rules)]
+    requirements = [found for one in subjects for found in requirement_results(one.subject, golden, ideal, rules)]
+    found = {severity: _problems(subjects, severity) for severity in ("error", "warning")}
+    problems = [*problems, *found["error"]]
     return schema.CheckReport(
         schema=schema.CHECK_SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -159,10 +158,20 @@ def _report(
         corpora=[_corpus_info(name, corpus) for name, corpus in corpora.items()],
         subjects=results,
         requirements=requirements,
-        preflight=list(problems),
+        preflight=problems,
+        warnings=found["warning"],
         verdict=_verdict(results, requirements, problems),
         notes=list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes)),
     )
+
+
+def _problems(subjects: Sequence[Examined], severity: str) -> list[schema.PreflightProblem]:
+    return [
+        problem_of(found, subject=one.subject.label, corpus=one.subject.corpus)
+        for one in subjects
+        for found in one.findings
+        if found.severity == severity
+    ]
 
 
 def _verdict(

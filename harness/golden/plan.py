@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import api
 from harness.errors import UsageError
+from harness.golden.against import AgainstPlan, plan_against
 from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Match
-from harness.golden.request import CheckRequest, default_metrics
+from harness.golden.request import DEFAULT_BACKENDS, CheckRequest, default_metrics
 from harness.golden.requirements import (
     LATENCIES,
     Requirement,
@@ -33,7 +34,10 @@ __all__ = ["CheckPlan", "plan_check"]
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """Everything that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place."""
+    """Everything that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
+
+    ``against`` is what is asked besides, None for nothing.
+    """
 
     request: CheckRequest
     golden: GoldenSet
@@ -41,6 +45,7 @@ class CheckPlan:
     rules: Rules
     places: Mapping[str, str | Path]
     plans: Mapping[str, Plan]
+    against: AgainstPlan | None = None
 
     def command(self) -> list[str]:
         """The command line that runs this check again."""
@@ -49,7 +54,9 @@ class CheckPlan:
             words[2] = str(request.golden)
         given = [request.corpus] if isinstance(request.corpus, str | Path) else request.corpus
         words += [word for one in given for word in ("--corpus", str(one))]
-        words += ["--backends", ",".join(trial.label for plan in [*self.plans.values()][:1] for trial in plan.trials)]
+        if self.plans:
+            trials = next(iter(self.plans.values())).trials
+            words += ["--backends", ",".join(trial.label for trial in trials)]
         for option, value in self.settings().items():
             if option in ("backends", "corpora") or (option == "metrics" and not request.metrics) or value is None:
                 continue
@@ -70,6 +77,7 @@ class CheckPlan:
         return {
             "corpora": [f"{name}={place}" for name, place in self.places.items()],
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
+            "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
             "k": request.k,
             "require": [requirement.text for requirement in self.rules.requirements],
             "metrics": list(self.rules.measures),
@@ -105,26 +113,50 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     requirements = parse_requirements(_listed(request.require), request.k)
     golden, place = _golden(request)
     slices = _slices(request, requirements, golden)
-    places = _places(request, place)
+    asked = _asked(request)
+    only_asked = bool(asked) and not request.corpus and request.backends is None
+    places = {} if only_asked else _places(request, place)
     measures = _measures(request, requirements)
-    plans = {
-        name: api.plan_of_backends(_compare_request(request, name, list(map(str, measures.values()))))
-        for name in places
-    }
+    ties = _ties(request.ties)
+    compared = _compare_request(request, golden.name, list(map(str, measures.values())))
+    plans = {name: api.plan_of_backends(replace(compared, dataset=name)) for name in places}
+    against = plan_against(asked, compared) if asked else None
+    _refuse_shared_labels(plans, against)
     _refuse_untimed(request, requirements)
-    match.require_order(TieRule(request.ties))
+    match.require_order(ties)
     rules = Rules(
         k=request.k,
         measures=measures,
         requirements=requirements,
         slices=slices,
-        ties=TieRule(request.ties),
+        ties=ties,
         relevance=request.relevance,
         confidence=request.confidence,
         seed=request.seed,
         keep_text=request.keep_text,
     )
-    return CheckPlan(request, golden, match, rules, places, plans)
+    return CheckPlan(request, golden, match, rules, places, plans, against)
+
+
+def _asked(request: CheckRequest) -> list[str | Callable[..., object]]:
+    given = request.against
+    return [given] if isinstance(given, str) or callable(given) else list(given)
+
+
+def _ties(text: str) -> TieRule:
+    names = [rule.value for rule in TieRule]
+    if text not in names:
+        raise UsageError(f"--ties {text}: no such choice", fix=f"known: {', '.join(names)}")
+    return TieRule(text)
+
+
+def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
+    """Every subject has a name of its own in the report."""
+    several = len(plans) > 1
+    taken = {f"{one.label} on {name}" if several else one.label for name, plan in plans.items() for one in plan.trials}
+    for one in against.retrievers if against is not None else ():
+        if one.label in taken:
+            raise UsageError(f"a backend is called '{one.label}' too", fix=f"name it: --against 'mine={one.shown}'")
 
 
 def _listed(given: str | Sequence[str]) -> list[str]:
@@ -145,7 +177,10 @@ def _places(request: CheckRequest, own: str | Path | None) -> dict[str, str | Pa
     """Name -> place of every corpus; names are those given, else the last part of the place."""
     given = [request.corpus] if isinstance(request.corpus, str | Path) else list(request.corpus)
     if not given and own is None:
-        raise UsageError("no corpus was given", fix="name the file or folder of the documents: --corpus chunks.jsonl")
+        raise UsageError(
+            "no corpus was given",
+            fix="name the file or folder of the documents: --corpus chunks.jsonl; or what is there already: --against",
+        )
     places: dict[str, str | Path] = {}
     for one in given or [own or ""]:
         name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
@@ -199,7 +234,7 @@ def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) 
 
 def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]) -> CompareRequest:
     return CompareRequest(
-        backends=request.backends,
+        backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,
         dataset=corpus,
         k=request.k,
         metrics=measures,

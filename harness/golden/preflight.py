@@ -20,7 +20,6 @@ from harness.types import Corpus, Run
 
 __all__ = ["Finding", "Looked", "answers_of", "preflight"]
 
-_EXAMPLES = 20
 _SHOWN = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
@@ -72,7 +71,9 @@ def answers_of(run: Run, golden: GoldenSet, corpus: Corpus | None) -> list[tuple
             made.append((question, Answer(failure="it was not asked")))
             continue
         cut = run.of_query(place)
-        texts = take_rows(corpus.texts, run.rows[cut]).to_pylist() if corpus is not None else [None] * len(run.rows[cut])
+        texts = (
+            take_rows(corpus.texts, run.rows[cut]).to_pylist() if corpus is not None else [None] * len(run.rows[cut])
+        )
         answer = Answer(tuple(run.doc_ids.take(run.rows[cut])), tuple(run.scores[cut].tolist()), tuple(texts))
         made.append((question, answer))
     return made
@@ -152,8 +153,11 @@ def _too_long(looked: Looked) -> Iterator[Finding]:
 
 
 def _unsorted(looked: Looked) -> Iterator[Finding]:
-    scored = [(question, answer, np.diff(np.array(answer.scores, dtype=np.float32))) for question, answer in looked.asked
-              if answer.scores is not None]  # fmt: skip
+    scored = [
+        (question, answer, np.diff(np.array(answer.scores, dtype=np.float32)))
+        for question, answer in looked.asked
+        if answer.scores is not None
+    ]
     wrong = [(question, answer) for question, answer, steps in scored if (steps > 0).any()]
     if not wrong:
         return
@@ -234,13 +238,17 @@ def _counted(count: int, looked: Looked) -> str:
     return f"{count:,} of {len(looked.asked):,} questions"
 
 
-def _said(
-    about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]
-) -> tuple[str, ...]:
-    return tuple(
-        f"question '{question.id}'" + (f": {said}" if (said := what(answer)) is not None else "")
-        for question, answer in about[:_EXAMPLES]
-    )
+def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:
+    """The first questions with what is said of each, those of whom the same is said together."""
+    told: dict[str | None, list[str]] = {}
+    for question, answer in about:
+        told.setdefault(what(answer), []).append(question.id)
+    lines = []
+    for said, ids in list(told.items())[:_SHOWN]:
+        who = f"question '{ids[0]}'" if len(ids) == 1 else f"questions {_listed(ids)}"
+        lines.append(who if said is None else f"{who}: {said}")
+    left = sum(len(ids) for ids in list(told.values())[_SHOWN:])
+    return (*lines, *((f"… and {left:,} more",) if left else ()))
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -14,7 +14,10 @@ from harness.ranking import TieRule
 if TYPE_CHECKING:
     from harness.golden.golden_set import GoldenSet
 
-__all__ = ["CheckOptions", "CheckRequest", "default_metrics"]
+__all__ = ["DEFAULT_BACKENDS", "CheckOptions", "CheckRequest", "default_metrics"]
+
+
+DEFAULT_BACKENDS = "lucene,csr"
 
 
 def default_metrics(k: int) -> tuple[str, ...]:
@@ -28,11 +31,15 @@ class CheckRequest:
 
     ``golden`` is a file, a dataset's name or folder, or in Python a golden set itself or the objects of its lines.
     ``corpus`` is one place or several, each perhaps as ``name=place``; a golden set of a dataset brings its own.
+    ``against`` are retrievers that are there already: expressions, or in Python callables ``(question, k)``. With them
+    and neither ``corpus`` nor ``backends``, nothing else is searched; ``backends`` are Lucene and csr where none are
+    named.
     """
 
     golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]]
     corpus: str | Path | Sequence[str | Path] = ()
-    backends: str | Sequence[str] = "lucene,csr"
+    backends: str | Sequence[str] | None = None
+    against: str | Callable[..., object] | Sequence[str | Callable[..., object]] = ()
     k: int = 5
     require: str | Sequence[str] = ()
     metrics: str | Sequence[str] = ()
@@ -60,7 +67,8 @@ class CheckOptions(TypedDict, total=False):
     """The optional fields of :class:`CheckRequest`, for callers in Python."""
 
     corpus: str | Path | Sequence[str | Path]
-    backends: str | Sequence[str]
+    backends: str | Sequence[str] | None
+    against: str | Callable[..., object] | Sequence[str | Callable[..., object]]
     k: int
     require: str | Sequence[str]
     metrics: str | Sequence[str]

@@ -40,6 +40,7 @@ def _csv(report: CheckReport) -> str:
         ("-", "golden", report.golden.model_dump()),
     ]
     sections += [("-", "preflight", problem.model_dump()) for problem in report.preflight]
+    sections += [("-", "warning", problem.model_dump()) for problem in report.warnings]
     for subject in report.subjects:
         sections.append((subject.label, "subject", subject.model_dump(include={"status", "corpus", "backend"})))
         sections.append((subject.label, "metrics", {n: value.model_dump() for n, value in subject.metrics.items()}))

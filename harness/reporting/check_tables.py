@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
-from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, QuestionResult, RequirementResult
+from harness.results.check_schema import (
+    CheckMetric,
+    CheckReport,
+    CheckSubject,
+    PreflightProblem,
+    QuestionResult,
+    RequirementResult,
+)
 
 __all__ = [
     "check_header",
@@ -18,6 +25,7 @@ __all__ = [
 _INTERVAL = "95 % interval"
 _SHOWN = 5
 _LOG_LINES = 5
+_ABSENT = {"ok": NOT_APPLICABLE, "failed": FAILED, "invalid": "invalid"}
 _OUTCOMES = {True: "passed", False: "FAILED", None: "invalid"}
 
 
@@ -46,8 +54,9 @@ def check_notes(report: CheckReport) -> list[str]:
     """Preflight problems, failures, what was left out, and the questions that missed, one line each."""
     lines = []
     for problem in report.preflight:
-        lines += [f"invalid: {problem.message}", *(f"    {example}" for example in problem.examples)]
-        lines.append(f"  {problem.fix}")
+        lines += _on_problem(problem, "invalid")
+    for warning in report.warnings:
+        lines += _on_problem(warning, "warning")
     for subject in report.subjects:
         if subject.error is not None:
             lines.append(f"{subject.label} failed: {subject.error.message}")
@@ -71,6 +80,12 @@ def remarks(report: CheckReport) -> list[str]:
             shared.setdefault(note, []).append(subject.label)
     lines += [f"{', '.join(labels)}: {note}" for note, labels in shared.items()]
     return [*lines, *report.golden.notes, *report.notes]
+
+
+def _on_problem(problem: PreflightProblem, severity: str) -> list[str]:
+    about = f"{problem.subject}: " if problem.subject is not None else ""
+    examples = [f"    {line}" for example in problem.examples for line in example.splitlines()]
+    return [f"{severity}: {about}{problem.message}", *examples, f"  {problem.fix}"]
 
 
 def _counted(count: int, noun: str) -> str:
@@ -161,7 +176,7 @@ def _metrics(report: CheckReport) -> Table:
     names = list(next((subject.metrics for subject in report.subjects if subject.metrics), {}))
     rows = []
     for subject in report.subjects:
-        cells = _metric_cells(subject.metrics, names, FAILED if subject.status == "failed" else NOT_APPLICABLE)
+        cells = _metric_cells(subject.metrics, names, _ABSENT[subject.status])
         rows.append((subject.label, *cells))
     return Table("Metrics", ("subject", *_metric_columns(names)), tuple(rows) if names else ())
 

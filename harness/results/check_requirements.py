@@ -13,7 +13,7 @@ from harness.golden.requirements import LATENCIES, PARITY, Requirement, Sample, 
 from harness.metrics import Measure, Scores, score
 from harness.ranking import TieRule
 from harness.results.check_schema import RequirementResult
-from harness.results.check_subject import Rules, column_of, of_slice, times_of
+from harness.results.check_subject import Rules, column_of, exact_mean, of_slice, times_of
 from harness.results.subject import Subject
 from harness.statistics import Interval, bootstrap_interval
 from harness.types import Float64Array
@@ -124,6 +124,8 @@ def _base(requirement: Requirement, subject: Subject, rules: Rules, reason: str 
 
 def _figure(requirement: Requirement, subject: Subject, golden: GoldenSet, ideal: Ideal, rules: Rules) -> _Figure | str:
     """What a requirement is about, or why there is none."""
+    if subject.problems:
+        return f"'{subject.label}' did not pass preflight: {', '.join(subject.problems)}"
     if subject.run is None or subject.scores is None:
         return f"'{subject.label}' failed"
     if requirement.quantity == PARITY:
@@ -143,9 +145,9 @@ def _measured(
     column = column_of(scores, measure, rules.relevance)
     chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
     values = scores.values[kept, column]
-    low, high = (float(side[kept, column].mean()) for side in (scores.low, scores.high))
+    low, high = (exact_mean(side[kept, column]) for side in (scores.low, scores.high))
     return _Figure(
-        Sample(values, ideal.of(measure, chosen), np.zeros(len(values)), _mean),
+        Sample(values, ideal.of(measure, chosen), np.zeros(len(values)), exact_mean),
         lambda sample: bootstrap_interval(sample, rules.seed),
         chosen,
         None if np.isnan(low) else low,
@@ -162,7 +164,7 @@ def _parity(requirement: Requirement, subject: Subject, golden: GoldenSet, seed:
     if not len(values):
         return "the slice has no question"
     chosen = [name for name, keep in zip(ids, kept.tolist(), strict=True) if keep]
-    sample = Sample(values, np.ones(len(values)), np.zeros(len(values)), _mean)
+    sample = Sample(values, np.ones(len(values)), np.zeros(len(values)), exact_mean)
     return _Figure(sample, lambda one: bootstrap_interval(one, seed), chosen)
 
 
@@ -177,7 +179,7 @@ def _latency(requirement: Requirement, subject: Subject, golden: GoldenSet, seed
     milliseconds = samples / _NS_PER_MS
     never = np.full(len(milliseconds), _NEVER_MS)
     if share is None:
-        sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, _mean)
+        sample = Sample(milliseconds, np.zeros(len(milliseconds)), never, exact_mean)
         return _Figure(sample, lambda one: bootstrap_interval(one, seed), [], bounded=False)
 
     def percentile(values: Float64Array) -> float:
@@ -206,7 +208,3 @@ def _kept(requirement: Requirement, golden: GoldenSet, ids: list[str]) -> np.nda
     if requirement.slice is None:
         return np.ones(len(ids), dtype=bool)
     return of_slice(golden, requirement.slice.field, requirement.slice.value, ids)
-
-
-def _mean(values: Float64Array) -> float:
-    return float(values.mean())

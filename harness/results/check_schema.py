@@ -101,7 +101,7 @@ class CheckSubject(Record):
     label: str
     backend: str
     corpus: str | None = Field(description="null for a retriever that has its own documents")
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "invalid"] = Field(description="`invalid`: preflight found something")
     error: ErrorInfo | None
     engine: EngineDescription | None
     parameters: dict[str, Json]
@@ -166,6 +166,9 @@ class CheckReport(Record):
     subjects: list[CheckSubject]
     requirements: list[RequirementResult]
     preflight: list[PreflightProblem]
+    warnings: list[PreflightProblem] = Field(
+        default_factory=list, description="what preflight found odd, and clean collections have too: it was scored"
+    )
     verdict: Verdict = Field(
         description="`invalid`: a preflight problem, a failed backend, or a requirement that could not be judged"
     )

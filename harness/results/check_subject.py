@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from harness.statistics import Interval, bootstrap_interval
 from harness.timing import latency
 from harness.types import Float64Array, Int64Array
 
-__all__ = ["Rules", "check_subject", "column_of", "metric", "of_slice", "times_of"]
+__all__ = ["Rules", "check_subject", "column_of", "exact_mean", "metric", "of_slice", "times_of"]
 
 _NS_PER_MS = 1e6
 
@@ -52,7 +53,7 @@ def check_subject(subject: Subject, golden: GoldenSet, expected: Expected, rules
         label=subject.label,
         backend=subject.backend,
         corpus=subject.corpus,
-        status="ok" if subject.error is None else "failed",
+        status="failed" if subject.error is not None else "invalid" if subject.problems else "ok",
         error=subject.error,
         engine=subject.engine,
         parameters=dict(subject.parameters),
@@ -91,7 +92,7 @@ def metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) 
     interval: Interval | None = bootstrap_interval(values, seed)
     return schema.CheckMetric(
         measure=str(scores.measures[column]),
-        mean=float(values.mean()),
+        mean=exact_mean(values),
         min=_mean(scores.low[kept, column]),
         max=_mean(scores.high[kept, column]),
         ci_low=interval.low if interval is not None else None,
@@ -100,8 +101,13 @@ def metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) 
     )
 
 
+def exact_mean(values: Float64Array) -> float:
+    """The mean of at least one value, its sum rounded once: the same to the last digit in whatever order they come."""
+    return math.fsum(values) / len(values)
+
+
 def _mean(values: Float64Array) -> float | None:
-    mean = float(values.mean())
+    mean = exact_mean(values)
     return None if np.isnan(mean) else mean
 
 

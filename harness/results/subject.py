@@ -41,6 +41,7 @@ class Subject:
     parity: ParityStats | None = None
     exact: npt.NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def subject_of(one: Assessed, result: BackendResult, corpus: str, label: str, *, timed: bool) -> Subject:

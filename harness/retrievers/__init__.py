@@ -1,1 +1,1 @@
-"""What ``harness check --against`` asks besides backends: Python callables and HTTP endpoints, and how they are named."""
+"""What ``harness check --against`` asks besides backends: Python callables and HTTP endpoints, and their names."""

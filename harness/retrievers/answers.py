@@ -81,15 +81,15 @@ def as_id(value: object) -> str | None:
     """An id as a string, None for what is none."""
     if isinstance(value, str):
         return value or None
-    if isinstance(value, uuid.UUID) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
-        return str(value)
-    return None
+    if isinstance(value, bool) or not isinstance(value, uuid.UUID | numbers.Integral):
+        return None
+    return str(value)
 
 
 def _first(one: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
     """The first of some fields or attributes that is not None."""
-    get = one.get if isinstance(one, Mapping) else lambda name: getattr(one, name, None)
-    return next((value for name in names if (value := get(name)) is not None), None)
+    values = (one.get(name) if isinstance(one, Mapping) else getattr(one, name, None) for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def _score(place: int, value: Any) -> float:  # noqa: ANN401 - of somebody else's object

@@ -60,7 +60,9 @@ def _parse(text: str, max_calls: int) -> Against:
         )
     if kind == "python":
         if not _TARGET.fullmatch(rest):
-            raise UsageError(f"'{shown}' names no function", fix="write python:MODULE:FUNCTION, as python:my_app:search")
+            raise UsageError(
+                f"'{shown}' names no function", fix="write python:MODULE:FUNCTION, as python:my_app:search"
+            )
         return Against("python", name or shown, _with(name, shown), target=rest)
     if kind == "http":
         options = _options(rest)

@@ -132,7 +132,7 @@ class HttpRetriever:
         return self._calls.repeated
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Raises EngineUnavailableError when the endpoint cannot be reached, refuses, or answers what cannot be read."""
+        """Raises EngineUnavailableError when it cannot be reached, refuses, or answers what cannot be read."""
         settings = self._settings
         asked = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
         body = _filled(settings.body, question, k) if settings.body is not None else None
@@ -167,7 +167,8 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]
     stray = re.search(r";\s*(\w+)\s*=", url)
     if stray is not None:
         raise UsageError(
-            f"'{stray[1]}' is no option of an HTTP endpoint", fix=f"known: {', '.join(HTTP_OPTIONS)}; in a URL, ; is %3B"
+            f"'{stray[1]}' is no option of an HTTP endpoint",
+            fix=f"known: {', '.join(HTTP_OPTIONS)}; in a URL, ; is %3B",
         )
     name, _, password = user.partition(":")
     login = (unquote(name), unquote(password)) if at else None

@@ -108,11 +108,23 @@ def _of_user(what: str, work: Callable[[], Result]) -> Result:
     try:
         return work()
     except Exception as error:
-        lines = "".join(traceback.format_exception(error)).splitlines()
         said = "".join(traceback.format_exception_only(error)).strip()
         fix = "an index that was made by another model says so: encode questions with the one that made it"
         raise EngineFailureError(
             without_secrets(f"{what}: {said}"),
             fix=fix if "dimension" in said.lower() else None,
-            log=[without_secrets(line) for line in lines],
+            log=[without_secrets(line) for line in _frames(error)],
         ) from error
+
+
+def _frames(error: Exception) -> list[str]:
+    """The traceback's lines from the first frame that is not this module's or the import system's."""
+    trace, own = error.__traceback__, (__file__, importlib.__file__)
+    while trace is not None and (trace.tb_frame.f_code.co_filename in own or _importing(trace)):
+        trace = trace.tb_next
+    lines = "".join(traceback.format_tb(trace)).splitlines()
+    return [line for line in lines if line.strip(" ^~")]
+
+
+def _importing(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")

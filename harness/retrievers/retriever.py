@@ -81,7 +81,7 @@ def ask(
         for place, question in enumerate(questions):
             if deadline_s is not None and clock() - started > deadline_s * _NS_PER_S:
                 raise EngineTimeoutError(
-                    f"{turn * len(questions) + place} of {len(questions) * repeats} calls were made in {deadline_s:g} s",
+                    f"only {turn * len(questions) + place} of {search_ns.size} calls were made in {deadline_s:g} s",
                     fix="give it more time with --deadline, or look at why it is slow",
                 )
             if failures == _GIVE_UP:

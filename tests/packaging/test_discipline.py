@@ -23,6 +23,7 @@ BOUNDARIES = {
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
     "adapters/chroma_connect.py": "hands what happened in a thread with a deadline over to the one that waits",
     "adapters/chroma_embedded.py": "a panic of the engine is a BaseException that cannot be imported",
+    "retrievers/python_callable.py": "a user's own code: whatever it raises fails one question, with its traceback",
     "adapters/qdrant_edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

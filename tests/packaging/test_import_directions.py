@@ -35,7 +35,18 @@ LAYERS = (
     {"filtering"},
     {"cache_entries", "parameters", "remote", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
-    {"cards", "disk", "file formats", "fusion", "jvm", "metrics", "reference", "results.record", "statistics"},
+    {
+        "cards",
+        "disk",
+        "file formats",
+        "fusion",
+        "jvm",
+        "metrics",
+        "reference",
+        "results.record",
+        "retrievers",
+        "statistics",
+    },
     {"expressions", "golden", "results.parity_stats", "stages"},
     {"backend_spec", "java_bridge"},
     {"analysis", "registry"},
@@ -50,8 +61,9 @@ LAYERS = (
     {"results"},
     {"regression"},
     {"doctor", "reporting"},
-    {"golden.checked", "results.comparison"},
+    {"golden.checked", "golden.examine", "results.comparison"},
     {"api", "compat", "evaluation"},
+    {"golden.against"},
     {"golden.plan", "reference.evaluation", "regression_api"},
     {"golden.check"},
     {"__init__", "cli"},
@@ -66,7 +78,7 @@ FILE_FORMATS = {
 
 # The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the adapter's own way.
-MAY_IMPORT_LOADERS = {"api", "evaluation", "golden.check", "golden.plan"}
+MAY_IMPORT_LOADERS = {"api", "evaluation", "golden.against", "golden.check", "golden.plan"}
 MAY_IMPORT_ADAPTERS = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported

