@@ -59,8 +59,9 @@ def question_case(report: CheckReport, subject: CheckSubject, question: Question
 
 
 def preflight_text(problem: PreflightProblem) -> str:
-    """What is wrong, the first of the things it is about, and what to do."""
-    return "\n".join([problem.message, *(f"  {example}" for example in problem.examples), problem.fix])
+    """What is wrong and with whom, the first of the things it is about, and what to do."""
+    about = f"{problem.subject}: " if problem.subject is not None else ""
+    return "\n".join([f"{about}{problem.message}", *(f"  {example}" for example in problem.examples), problem.fix])
 
 
 def _subject_cases(report: CheckReport, subject: CheckSubject, *, per_question: bool) -> Iterator[Case]:
@@ -69,7 +70,7 @@ def _subject_cases(report: CheckReport, subject: CheckSubject, *, per_question: 
     if subject.error is not None and not required:
         said = "\n".join(_trouble(report, subject.label))
         yield Case("answers questions", subject.label, Outcome.ERROR, subject.error.message, said)
-    if per_question:
+    if per_question and subject.status != "invalid":  # its answers mean nothing
         yield from (question_case(report, subject, question) for question in subject.questions)
 
 

@@ -55,8 +55,6 @@ def check_notes(report: CheckReport) -> list[str]:
     lines = []
     for problem in report.preflight:
         lines += _on_problem(problem, "invalid")
-    for warning in report.warnings:
-        lines += _on_problem(warning, "warning")
     for subject in report.subjects:
         if subject.error is not None:
             lines.append(f"{subject.label} failed: {subject.error.message}")
@@ -68,7 +66,7 @@ def check_notes(report: CheckReport) -> list[str]:
 
 def remarks(report: CheckReport) -> list[str]:
     """What a reader of the figures must know besides, one line each."""
-    lines = []
+    lines = [line for warning in report.warnings for line in _on_problem(warning, "warning")]
     without = report.golden.without_expectation
     if without:
         named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
