@@ -9,7 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# the first example may compile a kernel, and machines are shared: what is slow is measured in benchmarks/
+hypothesis.settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("shared machine")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import RankingError, UsageError
@@ -48,7 +48,6 @@ def slow_rbo(a: list[int], b: list[int], p: float) -> float:
     return (1 - p) / p * (first + second) + ((x[l] - x[s]) / l + x[s] / s) * p**l
 
 
-@settings(deadline=None)
 @given(pairs=PAIRS, p=P)
 def test_rbo_equals_the_papers_equation_and_is_symmetric(pairs: list[tuple[list[int], list[int]]], p: float) -> None:
     a, b = both(pairs)
@@ -58,7 +57,6 @@ def test_rbo_equals_the_papers_equation_and_is_symmetric(pairs: list[tuple[list[
     assert ((values >= -1e-12) & (values <= 1 + 1e-12)).all()
 
 
-@settings(deadline=None)
 @given(pairs=PAIRS, depth=st.integers(1, DOCUMENTS + 2))
 def test_overlap_equals_sets(pairs: list[tuple[list[int], list[int]]], depth: int) -> None:
     a, b = both(pairs)
@@ -68,7 +66,6 @@ def test_overlap_equals_sets(pairs: list[tuple[list[int], list[int]]], depth: in
     assert overlap(a, b, depth).tolist() == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(scores=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12))
 def test_tau_equals_counting_pairs(scores: list[tuple[int, int]]) -> None:
     signs = [(np.sign(a[0] - b[0]), np.sign(a[1] - b[1])) for a, b in combinations(scores, 2)]

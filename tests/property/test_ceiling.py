@@ -25,7 +25,7 @@ JUDGED = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), min_siz
 MEASURES = parse_measures("nDCG@2,nDCG,nDCG(dcg='exp-log2')@3,AP")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(candidates=CANDIDATES, judged=JUDGED)
 def test_no_order_of_the_candidates_is_better_and_one_is_as_good(candidates, judged):
     qrels = qrels_from_dict({"q": judged, "other": {"d0": 1}})

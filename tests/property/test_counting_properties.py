@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis import count_terms, create_analyzer
@@ -12,7 +12,6 @@ from harness.analysis import count_terms, create_analyzer
 TEXTS = st.lists(st.text(alphabet="abcß é\U0001f600", max_size=30), max_size=12)
 
 
-@settings(deadline=None)  # the first example compiles a kernel
 @given(documents=TEXTS, queries=TEXTS, size=st.integers(min_value=1, max_value=5))
 def test_counts_equal_pythons_counter(documents: list[str], queries: list[str], size: int) -> None:
     batches = [documents[start : start + size] for start in range(0, len(documents), size)]

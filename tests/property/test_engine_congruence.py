@@ -86,7 +86,7 @@ def check(found: SearchResult, sample: Sample, idf: Float32Array, slack: float) 
 
 CANCELS = Sample([{0: 1.0, 1: 1.0}, {0: 1.0}], [{0: 1.0, 1: -1.0}], False)
 EMPTY = Sample([{}, {2: 1.0}, {}], [{}, {2: 1.0}, {3: 1.0}], True)
-slow_engine = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow_engine = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow_engine

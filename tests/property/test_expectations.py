@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.golden.match import Expected, Match, ideal_run, plain_judgments
@@ -48,7 +48,6 @@ def run_of(rankings, ids):
     return Run(Ids.of([str(number) for number in range(len(rankings))]), ids, indptr, rows, scores)
 
 
-@settings(deadline=None)  # the first example compiles the measures
 @given(asked())
 def test_chunks_score_as_a_ranking_of_documents_with_repeats_blanked_out(case):
     grades, rankings = case

@@ -62,7 +62,7 @@ def without_others(found: TopK, matching: BoolArray, k: int) -> list[list[tuple[
     return [[hit for hit in hits if matching[hit[0]]][:k] for hits in lists(found)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(problem=sparse(weights), k=st.sampled_from([1, 3, 10, EVERYTHING]), idf=st.booleans())
 def test_sparse(problem: Sparse, k: int, idf: bool) -> None:
     index = SparseIndex.build(problem.documents, idf="bm25" if idf else None, tie_break=problem.tie_break)
@@ -72,7 +72,7 @@ def test_sparse(problem: Sparse, k: int, idf: bool) -> None:
     assert filtered.idf is index.idf
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(problem=sparse(counts), k=st.sampled_from([1, 3, EVERYTHING]))
 def test_lucene(problem: Sparse, k: int) -> None:
     index = LuceneIndex.build(counted(problem))
@@ -106,7 +106,7 @@ def dense(draw: st.DrawFn) -> Dense:
     return Dense(documents, queries, matching, generator.permutation(size).astype(np.uint32))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problem=dense(), k=st.sampled_from([1, 3, EVERYTHING]), ties=st.booleans())
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
 def test_dense(problem: Dense, k: int, ties: bool, similarity: str) -> None:
@@ -116,7 +116,7 @@ def test_dense(problem: Dense, k: int, ties: bool, similarity: str) -> None:
     assert lists(found) == without_others(everything, problem.matching, k)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(problem=sparse(weights), k=st.sampled_from([1, 5, EVERYTHING]))
 def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
     recipe = make_recipe(

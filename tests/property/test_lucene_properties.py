@@ -52,7 +52,7 @@ counts = st.lists(
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     documents=counts,
     queries=counts.map(lambda rows: rows[:3]),

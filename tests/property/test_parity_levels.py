@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.errors import RankingError, UsageError
@@ -129,7 +129,6 @@ def test_a_chain_of_near_ties_cannot_push_out_the_best_document() -> None:
     assert level(oracle, [1, 0, 2, 3, 4, 5], 6, 2e-3) is Level.TIE_EQUIVALENT
 
 
-@settings(deadline=None)
 @given(scores=SCORES, k=st.integers(1, 12), data=st.data())
 def test_any_order_of_tie_groups_is_tie_equivalent(scores: list[float], k: int, data: st.DataObject) -> None:
     oracle = TableOracle([scores])
@@ -138,7 +137,6 @@ def test_any_order_of_tie_groups_is_tie_equivalent(scores: list[float], k: int, 
     assert level(oracle, ranking, k) >= Level.TIE_EQUIVALENT
 
 
-@settings(deadline=None)
 @given(scores=SCORES, k=st.integers(1, 12), data=st.data())
 def test_at_tolerance_zero_exactly_the_orders_of_ties_are_equivalent(
     scores: list[float], k: int, data: st.DataObject
@@ -150,7 +148,6 @@ def test_at_tolerance_zero_exactly_the_orders_of_ties_are_equivalent(
     assert (level(oracle, ranking, k) >= Level.TIE_EQUIVALENT) == expected
 
 
-@settings(deadline=None)
 @given(
     scores=st.lists(st.floats(0.5, 2.0, width=32), min_size=2, max_size=30),
     k=st.integers(1, 30),
@@ -164,7 +161,6 @@ def test_any_engine_within_half_the_tolerance_is_tie_equivalent(scores: list[flo
     assert level(oracle, ranking, k, 1e-3) >= Level.TIE_EQUIVALENT
 
 
-@settings(deadline=None)
 @given(scores=st.lists(st.integers(1, 50), min_size=3, max_size=12, unique=True), data=st.data())
 def test_a_document_beyond_tolerance_is_found_out_at_any_rank(scores: list[int], data: st.DataObject) -> None:
     oracle = TableOracle([scores])

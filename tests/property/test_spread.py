@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -53,14 +53,12 @@ def test_equal_figures_have_no_spread_at_all(value: float, count: int) -> None:
     assert spread([value] * count) == Spread(value, 0.0, value, value)
 
 
-@settings(deadline=None)
 @given(made=builds())
 def test_rankings_are_the_same_where_all_lists_are_equal(made: list[list[list[int]]]) -> None:
     same = same_rankings([make_run(rankings) for rankings in made])
     assert same.tolist() == [all(other == one for other in others) for one, *others in zip(*made, strict=True)]
 
 
-@settings(deadline=None)
 @given(made=builds(), depth=st.integers(1, 4))
 def test_the_overlap_is_the_mean_over_all_pairs(made: list[list[list[int]]], depth: int) -> None:
     def share(one: list[int], other: list[int]) -> float:

@@ -22,7 +22,7 @@ def pairs(draw: st.DrawFn) -> tuple[Float64Array, Float64Array]:
     return both[:, 0], both[:, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs(), st.sampled_from(["randomisation", "t"]))  # Wilcoxon's exact distribution takes a second
 def test_exchanging_the_sides_turns_everything_round(both: tuple[Float64Array, Float64Array], test: TestName) -> None:
     a, b = both
@@ -36,7 +36,7 @@ def test_exchanging_the_sides_turns_everything_round(both: tuple[Float64Array, F
         assert one.p == pytest.approx(other.p)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs(), SIZES, SIZES)
 def test_a_larger_allowance_never_fails_more(both: tuple[Float64Array, Float64Array], one: float, other: float) -> None:
     low, high = sorted((one, other))
@@ -46,7 +46,7 @@ def test_a_larger_allowance_never_fails_more(both: tuple[Float64Array, Float64Ar
         assert strict.failed == (strict.bound < -low)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs(), SIZES, SIZES, st.booleans())
 def test_verdict_and_gate_never_contradict_each_other(
     both: tuple[Float64Array, Float64Array], margin: float, drop: float, noisy: bool
@@ -63,7 +63,7 @@ def test_verdict_and_gate_never_contradict_each_other(
     assert (found.queries_needed or len(both[0]) + 1) > len(both[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs(), SIZES, st.floats(0.0001, 0.2), st.integers(1, 8))
 def test_noise_only_ever_adds_doubt(both: tuple[Float64Array, Float64Array], drop: float, sd: float, df: int) -> None:
     noise = NoiseFloor(sd, float(df))

@@ -41,7 +41,7 @@ def _all_values(hits: dict[str, float], judged: dict[str, int], measures: list[A
     ])  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hits=HITS, judged=JUDGED)
 def test_average_is_the_mean_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):
@@ -54,7 +54,7 @@ def test_average_is_the_mean_over_all_permutations(hits, judged):
     np.testing.assert_allclose(scores.values[0], expected, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(hits=HITS, judged=JUDGED)
 def test_the_interval_is_the_range_over_all_permutations(hits, judged):
     if not set(hits) & set(judged):

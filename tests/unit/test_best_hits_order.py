@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import ranking
@@ -12,7 +12,6 @@ from harness import ranking
 HIT = st.tuples(st.integers(0, 3), st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1.0, 1.0 + 1e-9, 7.0]))
 
 
-@settings(deadline=None)
 @given(st.lists(HIT, max_size=25), st.integers(1, 6), st.sampled_from([np.float32, np.float64]), st.randoms())
 def test_score_descending_then_tie_break_descending(hits, k, precision, rng):
     tie_break = np.array(rng.sample(range(1000), len(hits)), dtype=np.uint32)

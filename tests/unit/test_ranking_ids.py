@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.ranking import id_bytes, is_larger_id
 from harness.types import Ids
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=4), min_size=2, max_size=12, unique=True), st.integers(0, 3), st.booleans())
 def test_bytes_order_as_the_tie_rank_does(names, skipped, large):
     column = pa.array(["?"] * skipped + names, type=pa.large_string() if large else pa.string())
