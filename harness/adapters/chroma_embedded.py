@@ -17,7 +17,7 @@ from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import theirs
 from harness.adapters.faults import shown
 from harness.disk import copy_folder
-from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
+from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
 from harness.protocols import EngineInfo, ParameterValue, Progress, Storage
 
 __all__ = ["EmbeddedStore"]
@@ -27,6 +27,7 @@ _COLLECTION = "harness"
 _REBUILD = "delete the index folder and index again"
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 _NOBODY = "harness-flush-"
+_NAMED = 10
 
 
 class EmbeddedStore(ChromaStore):
@@ -70,7 +71,8 @@ class EmbeddedStore(ChromaStore):
     ) -> EmbeddedStore:
         """A copy below ``folder`` of somebody's folder: Chroma writes to one that it opens.
 
-        Raises EngineUnavailableError for a folder that is none of Chroma's, and what :func:`require_hnsw` raises.
+        Raises EngineUnavailableError for a folder that is none of Chroma's, RejectedInputError for one without such a
+        collection, and what :func:`require_hnsw` raises.
         """
         if not (source / DATABASE).is_file():
             raise EngineUnavailableError(
@@ -81,7 +83,7 @@ class EmbeddedStore(ChromaStore):
         copy.mkdir()
         copy_folder(source, copy, progress)
         with theirs(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
-            store = cls._opened(copy, existing.collection, settings)
+            store = cls._opened(copy, existing.collection, settings, source)
         try:
             require_hnsw(store, settings)
         except BaseException:
@@ -91,10 +93,14 @@ class EmbeddedStore(ChromaStore):
         return store
 
     @classmethod
-    def _opened(cls, folder: Path, name: str, settings: ChromaSettings) -> Self:
-        with _translated(lambda: f"opening the collection '{name}' in '{folder}'", EngineUnavailableError):
+    def _opened(cls, folder: Path, name: str, settings: ChromaSettings, source: Path | None = None) -> Self:
+        """``source`` is what ``folder`` is a copy of, and what messages name then."""
+        doing = f"opening the collection '{name}' in '{source or folder}'"
+        with _translated(lambda: doing, EngineUnavailableError):
             client = persistent_client(folder, settings.server.database)
             try:
+                if source is not None:
+                    _require_collection(client, name, source)
                 found = client.get_collection(name, embedding_function=None)
                 read_graph(folder, str(found.id))  # Chroma answers from damaged files without a word
                 found.count()  # the folder is read when something is asked, not before
@@ -139,6 +145,17 @@ class EmbeddedStore(ChromaStore):
         """Let go of the folder: a client left open would be served again for the same path, whatever is there then."""
         with self.translated(lambda: "closing"):
             self._client.close()
+
+
+def _require_collection(client: Any, name: str, source: Path) -> None:  # noqa: ANN401 - the client is untyped
+    """Raise RejectedInputError, with the names of those that are there, when there is no such collection."""
+    names = sorted(str(one.name) for one in client.list_collections())
+    if name not in names:
+        named = ", ".join(f"'{one}'" for one in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        raise RejectedInputError(
+            f"there is no collection '{name}' in '{source}'",
+            fix=f"name one that is there (collection=): {named or 'there is none'}",
+        )
 
 
 @contextmanager

@@ -34,6 +34,7 @@ COLLECTION_FILE = "collection.json"
 _GONE_S = 1.5
 _ANSWER_S = 2.0
 """Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+_OURS = "one that the harness made is removed when its engine closes: build it with keep=true"
 _log = logging.getLogger("harness")
 
 
@@ -123,8 +124,8 @@ class ServerStore(ChromaStore):
                     raise
                 self.find()
 
-    def find(self) -> None:
-        """Look the collection up; raises EngineUnavailableError when it is not there."""
+    def find(self, fix: str = _OURS) -> None:
+        """Look the collection up; raises EngineUnavailableError, with the remedy ``fix``, when it is not there."""
         with self.translated(lambda: f"looking for the collection '{self._name}'"):
             try:
                 self._collection = self.call(lambda: self._client.get_collection(self._name, embedding_function=None))
@@ -134,12 +135,12 @@ class ServerStore(ChromaStore):
                 raise EngineUnavailableError(
                     f"there is no collection '{self._name}' on the server, in the database "
                     f"'{self._settings.server.database}'",
-                    fix="one that the harness made is removed when its engine closes: build it with keep=true",
+                    fix=fix,
                 ) from error
 
     def look(self) -> None:
         """Find a collection that is somebody else's, and note what it holds."""
-        self.find()
+        self.find("name one that is there: collection=")
         require_hnsw(self, self._settings)
         self.info = replace(self.info, mode=f"{self.info.mode}, an existing collection")
         self._theirs = self._content()

@@ -11,7 +11,7 @@ import numpy as np
 from harness._version import __version__
 from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k
 from harness.adapters.disk import allocated_bytes
-from harness.adapters.existing import other_weights, read_ids, source_folder
+from harness.adapters.existing import other_vectors, read_ids, source_folder
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.reference_errors import as_backend_errors
@@ -109,7 +109,7 @@ class FlatEngine:
             part = slice(start, start + _ROWS_AT_ONCE)
             other = _other_rows(index.vectors[content.rows[part]], expected[part])
             if len(other):
-                return other_weights(other + np.int32(start), content.documents.ids)
+                return other_vectors(other + np.int32(start), content.documents.ids)
             progress.advance(len(expected[part]))
         return None
 

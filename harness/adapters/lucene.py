@@ -15,7 +15,7 @@ from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import theirs
 from harness.adapters.lucene_existing import differs, documents_of
 from harness.adapters.lucene_feedback import Feedback, require_enough_documents
-from harness.adapters.lucene_held import READABLE
+from harness.adapters.lucene_held import READABLE, require_intact
 from harness.adapters.lucene_index import IndexBuilder, is_blank
 from harness.adapters.lucene_runtime import info_of, java_of
 from harness.adapters.lucene_search import Hits, OpenIndex
@@ -98,6 +98,7 @@ class LuceneEngine:
         with theirs(REBUILD, READABLE), ExitStack() as stack:
             index = OpenIndex(self._analyzer, settings, existing.folder)
             stack.callback(index.close)
+            require_intact(index.bridge, index.reader, existing.folder)
             held = documents_of(index, settings, existing.id_field)
             require_enough_documents(settings, len(held.ids))
             state = index.state()

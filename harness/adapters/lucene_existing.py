@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.adapters.lucene_held import Held, held_documents
+from harness.adapters.lucene_held import Held, held_documents, require_some_term
 from harness.adapters.lucene_search import OpenIndex
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.lucene_statistics import IndexStatistics
@@ -17,6 +17,7 @@ from harness.types import Ids
 __all__ = ["differs", "documents_of"]
 
 _NAMED = 3
+_OTHER_FIELD = "name the field (field=) and the analyzer that the index was made with"
 
 
 def documents_of(index: OpenIndex, settings: LuceneSettings, id_field: str) -> Held:
@@ -48,11 +49,13 @@ def differs(index: OpenIndex, content: Content, documents: int, progress: Progre
 
     BM25 depends on the number of documents and of terms, on each document's length as its byte says it, and on the
     postings of the queries' terms: all of them are compared, and the terms of the whole field besides, so that a term
-    which the collection lacks is one that the index lacks.
+    which the collection lacks is one that the index lacks. Raises RejectedInputError when no query can find anything.
     """
     counts = content.terms
     if counts is None:
         return "nothing analysed the collection"
+    asked = np.intersect1d(counts.queries.indices, counts.documents.indices)
+    require_some_term(index.statistics, counts.vocabulary.take(asked), _OTHER_FIELD)
     if len(content.rows) != documents:
         return "it holds other documents"
     deleted = int(index.reader.numDeletedDocs())

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.adapters.existing import unique_ids
+from harness.adapters.existing import theirs, unique_ids
 from harness.adapters.lucene_statistics import IndexStatistics
+from harness.adapters.lucene_stored_vectors import leaves_of
 from harness.errors import RejectedInputError
+from harness.java_bridge import REBUILD, JavaBridge, java_errors
 from harness.types import Ids, Int32Array
 
-__all__ = ["READABLE", "Held", "held_documents"]
+__all__ = ["READABLE", "Held", "held_documents", "require_intact", "require_some_term"]
 
+_NAMED = 3
 READABLE = (
     "path= must name a folder that the Lucene of this jar can read: for an index of another version, name the Anserini "
     "jar that made it (jar=)"
@@ -25,6 +30,33 @@ class Held(NamedTuple):
 
     ids: Ids
     row_of: Int32Array
+
+
+def require_intact(bridge: JavaBridge, reader: Any, folder: Path) -> None:  # noqa: ANN401 - a Java object
+    """Read every file of the index and compare it with Lucene's own checksum, which opening and searching do not.
+
+    Raises EngineUnavailableError for a file that is damaged: its answers would be wrong without a word.
+    """
+    doing = f"comparing the files of the index in '{folder}' with their checksums"
+    with theirs(REBUILD, "the index is damaged: take a backup of it, or make it again"), java_errors(doing):
+        for leaf in leaves_of(bridge, reader):
+            leaf.reader().checkIntegrity()
+
+
+def require_some_term(statistics: IndexStatistics, terms: Sequence[str], fix: str) -> None:
+    """Refuse a field that holds none of ``terms``, which queries have in common with documents that the index knows.
+
+    Every query would be answered with nothing, and a mean of 0 would say that the index is bad.
+    """
+    if not terms or any(statistics.holds(term) for term in terms):
+        return
+    held = statistics.terms()
+    found = f"has terms such as {', '.join(repr(one) for one in held[:_NAMED])}" if held else "has no terms"
+    raise RejectedInputError(
+        f"no query would find anything: the field '{statistics.field}' {found}, and none that the queries and the "
+        f"collection's documents have, '{terms[0]}' first",
+        fix=fix,
+    )
 
 
 def held_documents(statistics: IndexStatistics, id_field: str) -> Held:

@@ -12,10 +12,10 @@ import numpy as np
 from harness.adapters.checks import require_sparse
 from harness.adapters.existing import places_of
 from harness.adapters.lucene_filter import with_filter
-from harness.adapters.lucene_held import Held
+from harness.adapters.lucene_held import Held, require_some_term
 from harness.adapters.lucene_rows import RowsEngine
 from harness.adapters.lucene_statistics import IndexStatistics
-from harness.errors import EngineUnavailableError, RejectedInputError, UsageError
+from harness.errors import RejectedInputError, UsageError
 from harness.java_bridge import JavaBridge, spans
 from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
 from harness.reference.quantised import to_impacts
@@ -26,6 +26,9 @@ __all__ = ["LuceneImpactEngine", "read_vocabulary"]
 _BATCH = 1024
 _SPECIAL = re.compile(r'([+\-!():^\[\]"{}~*?|&/\\<>=])')
 _OPERATORS = ("AND", "OR", "NOT", "TO")
+_OTHER_TERMS = (
+    "name the field (field=), and the file with the model's terms (vocabulary=), that the index was made with"
+)
 _PARSER = "org.apache.lucene.queryparser.classic.QueryParser"
 
 
@@ -112,10 +115,12 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             )
 
     def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
-        """The postings of the queries' terms, on which all scores depend."""
+        """The postings of the queries' terms, on which all scores depend; RejectedInputError when there are none."""
         documents, queries = self.require(content.documents, "document"), self.require(content.queries, "query")
         statistics, place_of = IndexStatistics(bridge, reader, self.field), places_of(content, len(held.ids))
         asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
+        shared = np.intersect1d(queries.indices, documents.indices).tolist()
+        require_some_term(statistics, [self._term(column) for column in shared], _OTHER_TERMS)
         progress.start("compare", len(asked))
         for column in asked:
             term = self._term(column)
@@ -155,12 +160,12 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 def read_vocabulary(path: Path) -> list[str]:
     """One term a line, as models of the BERT family have it: the number of the line, from 0, is the column.
 
-    Raises EngineUnavailableError for a file that cannot be read.
+    Raises RejectedInputError for a file that cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise EngineUnavailableError(
+        raise RejectedInputError(
             f"the vocabulary cannot be read from '{path}': {error}", fix="name a file with one term a line: vocabulary="
         ) from error
 

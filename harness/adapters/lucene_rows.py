@@ -15,7 +15,7 @@ from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import source_folder, theirs
 from harness.adapters.hits import HitCollector
 from harness.adapters.lucene_filter import filter_query, with_metadata
-from harness.adapters.lucene_held import READABLE, Held, held_documents
+from harness.adapters.lucene_held import READABLE, Held, held_documents, require_intact
 from harness.adapters.lucene_runtime import info_of, java_of, open_directory, writer_configuration
 from harness.adapters.lucene_search import HitReader
 from harness.adapters.lucene_statistics import IndexStatistics
@@ -137,6 +137,7 @@ class RowsEngine(Generic[Vectors]):
         self._folder = source
         with theirs(REBUILD, READABLE), ExitStack() as stack, java_errors(f"opening the index in '{source}'"):
             reader = self._open_reader(bridge, stack)
+            require_intact(bridge, reader, source)
             self.require_field(bridge, reader)
             held = held_documents(IndexStatistics(bridge, reader, self.field), str(self.parameters["id_field"]))
             self._ids, self._held = held.ids, held

@@ -30,7 +30,8 @@ class IndexStatistics:
     """Read-only access to one field of an open index."""
 
     def __init__(self, bridge: JavaBridge, reader: Any, field: str) -> None:  # noqa: ANN401 - a Java object
-        self._bridge, self._reader, self._field = bridge, reader, field
+        self.field = field
+        self._bridge, self._reader = bridge, reader
         self._next_document = bridge.method("org.apache.lucene.search.DocIdSetIterator", "nextDoc", "()I")
         self._count = bridge.method(f"{_INDEX}.PostingsEnum", "freq", "()I")
 
@@ -44,14 +45,14 @@ class IndexStatistics:
         """True when the field's term vectors are stored, which feedback reads."""
         with java_errors("looking for term vectors"):
             infos = self._bridge.load(f"{_INDEX}.FieldInfos").getMergedFieldInfos(self._reader)
-            field = infos.fieldInfo(self._field)
+            field = infos.fieldInfo(self.field)
             return field is not None and bool(field.hasVectors())
 
     def has_counts(self) -> bool:
         """True when the index says how often a term occurs in a document."""
         with java_errors("looking for frequencies"):
             infos = self._bridge.load(f"{_INDEX}.FieldInfos").getMergedFieldInfos(self._reader)
-            field = infos.fieldInfo(self._field)
+            field = infos.fieldInfo(self.field)
             return field is not None and "FREQS" in str(field.getIndexOptions().toString())
 
     def stored_fields(self) -> list[str]:
@@ -131,7 +132,7 @@ class IndexStatistics:
         """Every term of the field in ascending byte order."""
         bridge = self._bridge
         with java_errors("listing the terms"):
-            terms = bridge.load(f"{_INDEX}.MultiTerms").getTerms(self._reader, self._field)
+            terms = bridge.load(f"{_INDEX}.MultiTerms").getTerms(self._reader, self.field)
             if terms is None:
                 return []
             kind = "org.apache.lucene.util.BytesRef"
@@ -152,7 +153,7 @@ class IndexStatistics:
         bridge, most = self._bridge, int(self._reader.maxDoc())
         kind = f"{_INDEX}.NumericDocValues"
         with java_errors("reading the lengths"):
-            norms = bridge.load(f"{_INDEX}.MultiDocValues").getNormValues(self._reader, self._field)
+            norms = bridge.load(f"{_INDEX}.MultiDocValues").getNormValues(self._reader, self.field)
             if norms is None:
                 return None
             seek = bridge.method(kind, "advanceExact", "(I)Z").bindTo(norms)
@@ -161,11 +162,16 @@ class IndexStatistics:
             found = bridge.load("java.util.stream.IntStream").range(0, most).mapToLong(of_document).toArray()
         return np.array(found, dtype=np.int64) & 0xFF
 
+    def holds(self, term: str) -> bool:
+        """True when a document has the term, deleted ones too."""
+        with java_errors(f"looking for the term '{term}'"):
+            return int(self._reader.docFreq(self._bridge.load(f"{_INDEX}.Term")(self.field, term))) > 0
+
     def postings(self, term: str) -> PostingList:
         """Documents of one term, deleted ones too."""
         bridge = self._bridge
         with java_errors(f"reading the postings of '{term}'"):
-            length = int(self._reader.docFreq(bridge.load(f"{_INDEX}.Term")(self._field, term)))
+            length = int(self._reader.docFreq(bridge.load(f"{_INDEX}.Term")(self.field, term)))
             if length == 0:
                 return PostingList(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
             documents = self._next_document.bindTo(self._walk(term))
@@ -175,7 +181,7 @@ class IndexStatistics:
 
     def _walk(self, term: str) -> Any:  # noqa: ANN401 - a Java object
         key = self._bridge.load("org.apache.lucene.util.BytesRef")(term.encode())
-        return self._bridge.load(f"{_INDEX}.MultiTerms").getTermPostingsEnum(self._reader, self._field, key, _FREQS)
+        return self._bridge.load(f"{_INDEX}.MultiTerms").getTermPostingsEnum(self._reader, self.field, key, _FREQS)
 
     def _ints(self, handle: Any, length: int) -> Int32Array:  # noqa: ANN401 - a Java object
         supplier = self._bridge.interface("java.util.function.IntSupplier", handle)

@@ -84,7 +84,8 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
     assert "has the space 'l2', and similarity=cosine is Chroma's 'cosine'" in refused(tmp_path / "a", path=path)
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
-    assert "[mine] does not exist" in refused(tmp_path / "b", **same, collection="mine")
+    said = refused(tmp_path / "b", **same, collection="mine")
+    assert said == f"there is no collection 'mine' in '{path}'\n  name one that is there (collection=): '{COLLECTION}'"
     assert "60 of 60 documents have no text or whole number" in refused(tmp_path / "c", **same, id_key="ratio")
     assert "several documents have the same text or whole number" in refused(tmp_path / "d", **same, id_key="part")
     (tmp_path / "nothing").mkdir()

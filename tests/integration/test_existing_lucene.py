@@ -245,6 +245,30 @@ def test_an_index_of_another_lucene_is_refused_and_nobody_is_told_to_delete_it(
     assert "delete" not in str(refusal.value)
 
 
+def test_a_damaged_file_is_refused_and_nobody_is_told_to_delete_it(tmp_path: Path) -> None:
+    """Lucene opens and searches such an index without a word."""
+    folder = other_fields(tmp_path / "index", {"a": "cat", "b": "dog"})
+    (path,) = folder.glob("*.cfs")
+    content = path.read_bytes()
+    place = content.index(b"catdog")
+    path.write_bytes(content[:place] + b"cow" + content[place + 3 :])
+    said = refused(folder, **BODY)
+    assert "CorruptIndexException: checksum failed" in said, said
+    assert said.endswith("the index is damaged: take a backup of it, or make it again")
+
+
+def test_a_field_that_no_query_can_find_anything_in_is_refused(tmp_path: Path) -> None:
+    """It would be scored 0, as if it were bad."""
+    folder = other_fields(tmp_path / "index", {"a": "cats sat"})
+    with attached(folder, **{**BODY, "field": "docid"}) as (engine, _):
+        with pytest.raises(RejectedInputError) as refusal:
+            engine.differs(content(["a"], ["cats sat"], ["a cat", "zeppelin"]), RecordingProgress())
+        assert "the field 'docid' has terms such as 'a', and none that" in str(refusal.value)
+        assert "'cat' first\n  name the field (field=) and the analyzer" in str(refusal.value)
+        unknown = content(["a"], ["cats sat"], ["zeppelin"])
+        assert engine.differs(unknown, RecordingProgress()) is not None, "such queries say nothing of the index"
+
+
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     said = refused(tmp_path / "empty")

@@ -22,7 +22,7 @@ import harness
 from harness.adapters.lucene_impact import LuceneImpactEngine, read_vocabulary
 from harness.adapters.lucene_rows import RowsEngine
 from harness.adapters.lucene_vectors import LuceneFlatEngine, LuceneHnswEngine
-from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
+from harness.errors import BackendError, RejectedInputError
 from harness.protocols import Attached, Content, Inputs
 from harness.registry import find_cards
 from harness.testing import RecordingProgress
@@ -173,6 +173,17 @@ def test_other_impacts_leave_no_oracle(anserini: Path) -> None:
             engine.search(Inputs(Ids.of(["q"]), sparse=far), 3, perf_counter_ns)
 
 
+def test_impacts_under_other_terms_are_refused(anserini: Path) -> None:
+    """Without the vocabulary the terms would be numbers, every query would find nothing, and the mean would be 0."""
+    with attached("lucene-impact", anserini / "impact", impact_scale=1.0) as (engine, found):
+        given = Inputs(found.ids, sparse=SparseVectors.from_scipy(_csr(IMPACTS[GIVEN.ids.rows_of(found.ids)])))
+        asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
+        ours = Content(np.arange(DOCUMENTS, dtype=np.int32), given, asked)
+        with pytest.raises(RejectedInputError, match=r"has terms such as '##ing', '\(dog', ':', and none that") as said:
+            engine.differs(ours, RecordingProgress())
+    assert "(vocabulary=)" in str(said.value)
+
+
 def _csr(array: Float32Array) -> Any:
     from scipy.sparse import csr_array
 
@@ -232,7 +243,7 @@ def test_what_cannot_be_searched_rightly_is_refused(anserini: Path, tmp_path: Pa
     assert "without how often they occur" in refused("lucene-impact", anserini / "impact", field="id")
     (tmp_path / "empty").mkdir()
     assert "path= must name a folder" in refused("lucene-hnsw", tmp_path / "empty")
-    with pytest.raises(EngineUnavailableError, match="the vocabulary cannot be read"):
+    with pytest.raises(RejectedInputError, match="the vocabulary cannot be read"):
         read_vocabulary(tmp_path / "none.txt")
     with attached("lucene-flat", anserini / "flat") as (engine, found):
         known = content(found)
