@@ -116,9 +116,9 @@ def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comp
             comparison, no_texts="Texts of documents are not in this file: the result was stored without texts."
         )
     report = comparison.report
-    wanted, places = report.dataset.provenance.get("corpus_sha256"), [str(report.plan.given.get("dataset", ""))]
-    reasons = []
-    for place in dict.fromkeys([*places, report.dataset.provenance.get("path", "")]):
+    wanted, reasons = report.dataset.provenance.get("corpus_sha256"), []
+    places = (report.plan.given.get("dataset"), report.dataset.provenance.get("path"))
+    for place in dict.fromkeys(str(one) for one in places if one is not None):
         try:
             corpus = load_corpus(place, cards=cards)
         except HarnessError as error:

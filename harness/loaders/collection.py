@@ -204,7 +204,8 @@ def _check_card(card: DatasetCard, found: Collection, source: Source) -> None:
 def _provenance(place: _Place, found: Collection) -> dict[str, str]:
     card = place.card
     provenance = {
-        "path": str(place.path),
+        # of a card's dataset the content counts, not where this machine keeps it
+        **({"path": str(place.path)} if card is None else {"card": card.path.name, "card_sha256": card.digest}),
         "format": "beir",
         "split": found.split,
         "splits": ", ".join(found.splits),
@@ -217,7 +218,6 @@ def _provenance(place: _Place, found: Collection) -> dict[str, str]:
     }
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
-        provenance |= {"card": str(card.path), "card_sha256": card.digest}
     if found.notes:
         provenance["notes"] = "; ".join(found.notes)
     return provenance

@@ -73,7 +73,7 @@ def _dataset(report: Report) -> dict[str, Value]:
         "judgments": info.judgments,
         "sampled from": info.sampled_from,
         "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
-        **{f"provenance: {name}": said for name, said in info.provenance.items()},
+        **{f"provenance: {name}": said for name, said in info.provenance.items() if name != "path"},
     }
     if content is None:
         return {**facts, "content": info.sha256}

@@ -182,7 +182,8 @@ def test_no_path_of_somebodys_machine_in_the_repository(repository: Path) -> Non
     found = []
     for name in filter(None, listed.stdout.split("\0")):
         path = repository / name
-        if path.suffix in {".py", ".md", ".toml", ".txt", ".yml", ".json", ""} and path.is_file():
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".yml", ".json", ".html", ""} and path.is_file():
             text = path.read_text(encoding="utf-8")
-            found += [f"{name}: {home}" for home in homes if home in text]
+            places = [*homes, "/tmp/"] if name.startswith("reports/") else homes  # noqa: S108 - made by some run
+            found += [f"{name}: {place}" for place in places if place in text]
     assert found == []
