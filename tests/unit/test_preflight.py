@@ -1,0 +1,196 @@
+"""What is looked at before anything is scored: every rule on bad answers, and on clean ones that look like bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harness.golden.against import run_of
+from harness.golden.examine import Examiner, missing_ids
+from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.golden.match import Expected, Match
+from harness.golden.preflight import Looked, answers_of, preflight
+from harness.metrics import parse_measures
+from harness.ranking import TieRule
+from harness.results.schema import ErrorInfo
+from harness.results.subject import Subject
+from harness.retrievers.answers import Answer
+from harness.types import Corpus, Ids
+
+CHUNKS = Match.of("document", "#")
+
+
+def question(name: str, *expected: str, text: str = "") -> GoldenQuestion:
+    return GoldenQuestion(name, text or f"what is {name}?", tuple(map(Expectation, expected)), {}, 1)
+
+
+def answer(*ids: str, scores: Sequence[float] | None = None, texts: Sequence[str | None] = ()) -> Answer:
+    return Answer(ids, None if scores is None else tuple(scores), tuple(texts) or (None,) * len(ids))
+
+
+def found(
+    *asked: tuple[GoldenQuestion, Answer],
+    k: int = 3,
+    ties: TieRule = TieRule.ENGINE,
+    match: Match | None = None,
+    documents: int | None = None,
+) -> list[tuple[str, str]]:
+    """Names and severities of what preflight finds."""
+    return [(one.check, one.severity) for one in preflight(Looked(asked, k, ties, match or Match(), documents))]
+
+
+A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ([(A, answer("a", "b")), (B, answer("b", "c")), (C, answer("c"))], {}),
+        # ties, and one score for all
+        ([(A, answer("a", "b", scores=[1, 1])), (B, answer("b", scores=[1]))], {}),
+        # float32 makes them equal, and so does the run
+        ([(A, answer("a", "b", scores=[1.0, 1.0 + 1e-9]))], {}),
+        # a small corpus: all lists are alike because that is all there is
+        ([(one, answer("a", "b")) for one in (A, B, C)], {"documents": 2}),
+        ([(one, answer("a", "b", "c")) for one in (A, B, C)], {}),
+        # paraphrases of one question
+        ([(question(f"p{n}", "z"), answer("x", "y", "w")) for n in range(4)], {"documents": 50}),
+        # the same text three times
+        ([(question(f"t{n}", f"d{n}", text="same"), answer("d0", "y", "w")) for n in range(4)], {"documents": 50}),
+        # two questions with one list
+        ([(A, answer("x", "a")), (B, answer("x", "a"))], {"documents": 50}),
+        # ids of questions and of documents are numbers of their own, with texts that differ
+        ([(question("1", "3"), answer("1", "3", texts=["one", "three"])),
+          (question("2", "3"), answer("2", "3", texts=["two", "three"]))], {"documents": 9}),
+        # a question that is an expected document, word by word
+        ([(question("f", "faq", text="Who  is it?"), answer("faq", texts=["who is it?"]))], {"documents": 9}),
+        # chunks of what is expected
+        ([(A, answer("a#1")), (B, answer("b#2")), (C, answer("c#1#2", "c#1"))], {"match": CHUNKS}),
+    ],
+)  # fmt: skip
+def test_clean_answers_raise_no_alarm(given, options) -> None:
+    assert found(*given, **options) == []
+
+
+FAILED = Answer(failure="it broke")
+ITSELF = [(one, answer(f"{one.id}-1", "x", texts=["text", one.question.upper()])) for one in (A, B, C)]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "expected"),
+    [
+        ([(A, FAILED), (B, answer("b"))], {}, ("failed-queries", "error")),
+        ([(A, answer()), (B, answer("b"))], {}, ("no-hits", "warning")),
+        ([(A, answer()), (B, answer())], {}, ("no-hits", "error")),
+        ([(one, answer("a", "b")) for one in (A, B, C)], {}, ("same-list", "error")),
+        ([(one, answer("a", "b")) for one in (A, B, C)], {"documents": 3}, ("same-list", "error")),
+        ([(A, answer("a", "a")), (B, answer("b"))], {}, ("duplicates", "error")),
+        ([(A, answer("a", "b", "c", "d"))], {}, ("too-many-hits", "error")),
+        ([(A, answer("a", "b", scores=[0.1, 0.2])), (B, answer("b", scores=[1]))], {}, ("rising-scores", "warning")),
+        ([(A, answer("a", "b", scores=[0.1, 0.2]))], {"ties": TieRule.TREC_EVAL}, ("unsorted-scores", "error")),
+        ([(A, answer("a", "b", "c", scores=[0.2, 0.1, 0.3]))], {}, ("unsorted-scores", "error")),
+        ([(A, answer("a", "b", scores=[1, 2])), (B, answer("b", "c", scores=[2, 1]))], {},
+         ("unsorted-scores", "error")),
+        (ITSELF, {"documents": 9}, ("query-in-results", "error")),
+        ([*ITSELF[:1], (B, answer("b")), (C, answer("c"))], {"documents": 9}, ("query-in-results", "warning")),
+        ([(A, answer("qa", "a")), (B, answer("qb", "b"))], {}, ("query-in-results", "error")),
+        ([(A, answer("uuid-1")), (B, answer("b-uuid"))], {}, ("missing-ids", "warning")),
+        ([(question(f"q{n}", f"d{n}"), answer(f"{n}")) for n in range(10)], {}, ("missing-ids", "error")),
+        ([(A, answer("a-1")), (B, answer("b-2"))], {"match": CHUNKS}, ("missing-ids", "warning")),
+    ],
+)  # fmt: skip
+def test_bad_answers_are_found(given, options, expected) -> None:
+    assert found(*given, **options) == [expected]
+
+
+def test_a_finding_says_what_and_where_and_what_to_do() -> None:
+    names = [question(f"q{number}", "z") for number in range(9)]
+    given = [(one, Answer(failure="no\n  line 3" if place else "other dimension")) for place, one in enumerate(names)]
+    (finding,) = preflight(Looked(tuple(given), 3, TieRule.ENGINE, Match(), None))
+    assert finding.message == "9 of 9 questions failed"
+    assert finding.examples == (
+        "question 'q0': other dimension",
+        "questions 'q1', 'q2', 'q3', 'q4', 'q5', …: no\n  line 3",
+    )
+    assert "another model" in finding.fix
+    long = [(one, answer(*map(str, range(4 + place)))) for place, one in enumerate(names)]
+    finding = preflight(Looked(tuple(long), 3, TieRule.ENGINE, Match(), 99))[0]
+    assert finding.fix.endswith("--k 12")
+    assert finding.examples[-1] == "… and 4 more"
+
+
+def test_ids_that_an_index_lacks_are_missing() -> None:
+    golden = GoldenSet("g", "g.jsonl", (A, B), "0")
+    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(["a", "x"])), "the index")
+    assert finding.message == "1 expected id is not in the index: no document has the id"
+    assert finding.examples == ("g.jsonl, line 1: question 'qb' expects 'b'",)
+    assert missing_ids(golden, Expected(golden, Match(), Ids.of(["a", "b"])), "the index") == []
+
+
+def test_answers_become_a_run() -> None:
+    golden = GoldenSet("g", "g", (A, B, C), "0")
+    run = run_of(golden, [answer("b", "a", "b", "c", "d"), Answer(failure="no"), answer("d")], k=3)
+    assert [run.doc_ids.take(run.rows[run.of_query(place)]) for place in range(3)] == [["b", "a", "c"], [], ["d"]]
+    assert run.scores.tolist() == [0, -1, -2, 0]
+    single = run_of(golden, [answer("a", scores=[0.5])] * 3, k=3)
+    assert single.scores.tolist() == [0.5] * 3
+    distances = run_of(golden, [answer("a", "b", scores=[0.5, 0.75]), answer("c", scores=[0.25]), answer()], k=3)
+    assert distances.scores.tolist() == [-0.5, -0.75, -0.25]
+    assert run_of(golden, [answer()] * 3, k=3).hits == 0
+
+
+def examiner(corpus: Corpus | None) -> Examiner:
+    golden = GoldenSet("g", "g", (A, B, C), "0")
+    ids = corpus.ids if corpus is not None else None
+    return Examiner(golden, Match(), 3, TieRule.ENGINE, Expected(golden, Match(), ids), corpus)
+
+
+def test_a_run_with_errors_gets_no_judgments() -> None:
+    ids = Ids.of(["a", "b", "c", "d"])
+    corpus = Corpus(ids, pa.chunked_array([["x", "what is qb?", "y", "z"]]), "0")
+    looking = examiner(corpus)
+    same = run_of(looking.golden, [answer("d")] * 3, 3)
+    assert looking.judge(same) is None
+    examined = looking.examined(Subject("s", "s", None, run=same))
+    assert examined.subject.problems == ("same-list",)
+    good = run_of(looking.golden, [answer("a"), answer("b", "c"), answer("c")], 3)
+    assert looking.judge(good) is not None
+    assert looking.findings(good) == ()
+    texts = [one.texts for _, one in answers_of(good, looking.golden, None)]
+    assert texts == [(None,), (None, None), (None,)]
+
+
+def test_texts_of_a_corpus_are_looked_at() -> None:
+    ids = Ids.of(["a", "b", "c", "d"])
+    corpus = Corpus(ids, pa.chunked_array([["x", "y"], ["what is qa?", "z"]]), "0")
+    looking = examiner(corpus)
+    plain = run_of(looking.golden, [answer("a", "c"), answer("b"), answer("c")], 3)
+    rows = ids.rows_of(plain.doc_ids)[plain.rows].astype(np.int32)
+    run = type(plain)(plain.query_ids, ids, plain.indptr, rows, plain.scores)
+    (finding,) = looking.findings(run)
+    assert (finding.check, finding.severity) == ("query-in-results", "warning")
+    assert "1 of 3 questions found itself" in finding.message
+
+
+def test_an_index_of_another_model_is_a_finding() -> None:
+    message = "the query vectors have 768 dimensions, the index has 384\n  encode with one model"
+    failed = Subject("s", "s", None, error=ErrorInfo(type="RejectedInputError", message=message, log=[]))
+    ((finding,),) = [examiner(None).examined(failed).findings]
+    assert (finding.check, finding.severity, finding.fix) == ("dimension", "error", "encode with one model")
+    other = Subject("s", "s", None, error=ErrorInfo(type="EngineFailureError", message="x", log=[]))
+    assert examiner(None).examined(other).findings == ()
+
+
+def test_answers_are_scored_when_nothing_is_wrong() -> None:
+    looking = examiner(None)
+    answers = [answer("a"), answer("x", "b"), answer("x")]
+    subject = Subject("s", "s", None, run=run_of(looking.golden, answers, 3))
+    scores = looking.examined_answers(subject, answers, parse_measures("RR@3"), 1).subject.scores
+    assert scores is not None
+    assert scores.values[:, 0].tolist() == [1.0, 0.5, 0.0]
+    repeated = [answer("a", "a"), *answers[1:]]
+    refused = looking.examined_answers(subject, repeated, parse_measures("RR@3"), 1).subject
+    assert (refused.scores, refused.problems) == (None, ("duplicates",))
