@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -40,9 +40,20 @@ from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
 from harness.scratch import scratch_folder
 from harness.store import check_target
-from harness.types import Dataset, Ids, Queries
+from harness.types import Corpus, Dataset, Ids, Queries
 
-__all__ = ["compare", "plan_for", "plan_of_backends", "preview", "run", "run_on", "with_documents"]
+__all__ = [
+    "Documents",
+    "compare",
+    "documents_at",
+    "documents_of",
+    "plan_for",
+    "plan_of_backends",
+    "preview",
+    "run",
+    "run_on",
+    "with_documents",
+]
 
 
 def compare(
@@ -115,19 +126,38 @@ def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comp
         return replace(
             comparison, no_texts="Texts of documents are not in this file: the result was stored without texts."
         )
-    report = comparison.report
-    wanted, reasons = report.dataset.provenance.get("corpus_sha256"), []
-    places = (report.plan.given.get("dataset"), report.dataset.provenance.get("path"))
-    for place in dict.fromkeys(str(one) for one in places if one is not None):
+    found = documents_of(comparison.report, cards=cards)
+    return replace(comparison, corpus=found.corpus, no_texts=found.no_texts)
+
+
+class Documents(NamedTuple):
+    """The documents of a stored result; where they are gone, ``corpus`` is None and ``no_texts`` says why."""
+
+    corpus: Corpus | None
+    no_texts: str
+
+
+def documents_of(report: schema.Report, *, cards: Path | None = None) -> Documents:
+    """The documents that a stored comparison searched, from its dataset's place or name."""
+    provenance = report.dataset.provenance
+    named = (report.plan.given.get("dataset"), provenance.get("path"))
+    places = [str(one) for one in named if one is not None]
+    return documents_at(places, provenance.get("corpus_sha256"), cards=cards)
+
+
+def documents_at(places: Sequence[str], digest: str | None, *, cards: Path | None = None) -> Documents:
+    """The documents with this digest, from the first of some places that holds them."""
+    reasons = []
+    for place in dict.fromkeys(places):
         try:
             corpus = load_corpus(place, cards=cards)
         except HarnessError as error:
             reasons.append(error.what)
             continue
-        if corpus.digest == wanted:
-            return replace(comparison, corpus=corpus)
+        if corpus.digest == digest:
+            return Documents(corpus, "")
         reasons.append(f"'{place}' holds other documents now")
-    return replace(comparison, no_texts=f"Texts of documents are not in this file: {'; '.join(reasons)}.")
+    return Documents(None, f"Texts of documents are not in this file: {'; '.join(reasons)}.")
 
 
 def _compile_reference(plan: Plan, display: Display) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import orjson
@@ -52,6 +53,7 @@ __all__ = [
     "write_result",
 ]
 
+Files = Mapping[str, bytes]
 Stored = TypeVar("Stored", Report, CheckReport)
 _NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
 """Who wrote a report -> the newest schema of it."""
@@ -76,7 +78,7 @@ class ResultTables(NamedTuple):
     parity: pa.Table
     queries: Queries | None
     latencies: pa.Table | None = None
-    extra: Mapping[str, bytes] = {}
+    extra: Files = MappingProxyType({})
 
 
 def write_result(
@@ -97,13 +99,11 @@ def write_result(
     """
     from harness.loaders.trec_write import write_qrels
 
-    with _building(folder, report, runs, overwrite=overwrite, numbered=numbered) as building:
+    with _building(folder, report, runs, tables.extra, overwrite=overwrite, numbered=numbered) as building:
         pq.write_table(tables.per_query, building.folder / _PER_QUERY)
         pq.write_table(tables.parity, building.folder / _PARITY)
         if tables.latencies is not None:
             pq.write_table(tables.latencies, building.folder / _LATENCIES)
-        for name, content in tables.extra.items():
-            (building.folder / name).write_bytes(content)
         if qrels is not None:
             write_qrels(building.folder / _QRELS, qrels)
         queries = tables.queries
@@ -113,10 +113,10 @@ def write_result(
 
 
 def write_check(
-    folder: Path, report: CheckReport, runs: Mapping[str, Run], *, overwrite: bool = False, numbered: bool = False
+    folder: Path, report: CheckReport, runs: Mapping[str, Run], extra: Files, *, overwrite: bool, numbered: bool
 ) -> Path:
-    """Write the result of a check: the report and the hits of each subject; else as :func:`write_result`."""
-    with _building(folder, report, runs, overwrite=overwrite, numbered=numbered) as building:
+    """Write a check: the report, the hits of each subject, ``extra`` files by name; else as :func:`write_result`."""
+    with _building(folder, report, runs, extra, overwrite=overwrite, numbered=numbered) as building:
         pass
     return building.place
 
@@ -131,7 +131,7 @@ class _Building:
 
 @contextmanager
 def _building(
-    place: Path, report: Report | CheckReport, runs: Mapping[str, Run], *, overwrite: bool, numbered: bool
+    place: Path, report: Report | CheckReport, runs: Mapping[str, Run], extra: Files, *, overwrite: bool, numbered: bool
 ) -> Iterator[_Building]:
     """A result folder with a report and runs, to be filled further; it is put into its place when the block ends."""
     if not numbered:
@@ -143,6 +143,8 @@ def _building(
         (building.folder / "runs").mkdir()
         for label, run in runs.items():
             _write_run(building.folder / "runs", label, run)
+        for name, content in extra.items():
+            (building.folder / name).write_bytes(content)
         yield building
         if numbered:
             building.place = _place_numbered(building.folder, place)

@@ -169,6 +169,6 @@ def _finish(checked: Checked, out: Path | None, format_name: str, *, overwrite: 
     write_report(report, format_name)
     place = out or _REPORTS / f"check-{report.golden.name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
     stored = checked.save(place, overwrite=overwrite, numbered=out is None)
-    typer.echo(f"report: {stored.folder}/report.json", err=True)
+    typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
     if report.verdict != "passed":
         raise typer.Exit(ExitCode.FAILED if report.verdict == "failed" else ExitCode.UNAVAILABLE)

@@ -52,7 +52,15 @@ def report(
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     """As bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
     from harness import api
+    from harness.golden.check import with_corpora
+    from harness.golden.checked import Checked
+    from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
+    from harness.store import read_any_report
 
-    found = Comparison.load(folder if folder.is_dir() else folder.parent)
-    return (api.with_documents(found, cards=cards) if keep_text else found).html(keep_text=keep_text).encode()
+    place = folder if folder.is_dir() else folder.parent
+    if isinstance(read_any_report(folder), CheckReport):
+        checked = Checked.load(place)
+        return (with_corpora(checked, cards=cards) if keep_text else checked).html(keep_text=keep_text).encode()
+    compared = Comparison.load(place)
+    return (api.with_documents(compared, cards=cards) if keep_text else compared).html(keep_text=keep_text).encode()

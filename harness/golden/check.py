@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -34,7 +34,7 @@ from harness.results.subject import subject_of
 from harness.store import check_target
 from harness.types import Corpus, Dataset, Ids, Queries
 
-__all__ = ["check", "run_check"]
+__all__ = ["check", "run_check", "with_corpora"]
 
 
 def check(
@@ -77,7 +77,23 @@ def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
                 subjects += _subjects(plan, Dataset(name, corpus, queries, None), expected[name], cache, shown)
             subjects += _against(plan, queries, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
-    return Checked(redacted(_report(plan, corpora, subjects, problems)), runs=runs)
+    return Checked(redacted(_report(plan, corpora, subjects, problems)), runs=runs, corpora=corpora)
+
+
+def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
+    """A stored check with the documents that were searched, as far as they still are where they were.
+
+    ``no_texts`` says why not.
+    """
+    listed = checked.report.settings.get("corpora")
+    places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
+    found = {
+        one.name: api.documents_at([places.get(one.name, one.name)], one.sha256, cards=cards)
+        for one in checked.report.corpora
+    }
+    corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
+    reasons = [one.no_texts for one in found.values() if one.corpus is None]
+    return replace(checked, corpora=corpora, no_texts=next(iter(reasons), checked.no_texts))
 
 
 def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.reporting.check_render import render_check
+from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
+from harness.results.check_redaction import without_questions
 from harness.results.check_schema import CheckReport, CheckSubject
-from harness.store import read_check_report, write_check
-from harness.types import Run
+from harness.store import read_check_report, read_stored_run, write_check
+from harness.types import Corpus, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,26 +25,33 @@ class Checked:
     """What ``harness.check`` returns and :meth:`load` reads back.
 
     ``report`` is the content of ``report.json``; ``runs`` holds the hits of each subject by its label. ``folder`` is
-    where the result is stored, None before :meth:`save`.
+    where the result is stored, None before :meth:`save`. ``corpora`` are the documents by the corpus's name, for
+    :meth:`html`; where one is missing, ``no_texts`` says why.
     """
 
     report: CheckReport
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
     folder: Path | None = None
+    corpora: Mapping[str, Corpus] = field(default_factory=dict, repr=False)
+    no_texts: str = field(default=NOT_STORED, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> Checked:
         """Read a result folder; raises ResultError when it is missing, damaged, or of a newer schema."""
         path = Path(folder)
-        return cls(read_check_report(path), folder=path)
+        report = read_check_report(path)
+        answered = [one.label for one in report.subjects if one.questions]
+        return cls(report, {label: read_stored_run(path, label) for label in answered}, folder=path)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, numbered: bool = False) -> Checked:
         """Write everything into ``folder``, whole or not at all; the same check with its new folder.
 
-        ``numbered`` writes to ``folder-2`` … where others have the name. Raises UsageError for a folder that holds
-        something else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
+        ``report.html`` is among it. ``numbered`` writes to ``folder-2`` … where others have the name. Raises UsageError
+        for a folder that holds something else, or an earlier result without ``overwrite``; ResultError when it cannot
+        be written.
         """
-        place = write_check(Path(folder), self.report, self.runs, overwrite=overwrite, numbered=numbered)
+        files = {HTML_NAME: self.html().encode()}
+        place = write_check(Path(folder), self.report, self.runs, files, overwrite=overwrite, numbered=numbered)
         return replace(self, folder=place)
 
     @property
@@ -85,6 +94,20 @@ class Checked:
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
         return render_check(self.report, format)
+
+    def html(self, *, keep_text: bool = True) -> str:
+        """The report as one HTML file that needs nothing else.
+
+        ``keep_text=False`` leaves out the texts of questions and documents; a check that was made without them
+        (``--no-text``) has none.
+        """
+        from harness.reporting.html import check_page, render_page
+
+        report = self.report if keep_text else without_questions(self.report)
+        if not keep_text or report.settings.get("no_text"):
+            return render_page(check_page(report, self.runs, {}, no_texts=LEFT_OUT))
+        missing = any(one.name not in self.corpora for one in report.corpora)
+        return render_page(check_page(report, self.runs, self.corpora, no_texts=self.no_texts if missing else ""))
 
     def __str__(self) -> str:
         return self.render()

@@ -7,7 +7,7 @@ from typing import Any
 from harness.plain_url import without_secrets
 from harness.results.check_schema import CheckReport
 
-__all__ = ["redacted"]
+__all__ = ["redacted", "without_questions"]
 
 _DATA = {"questions", "without_expectation", "missed", "examples", "slices"}
 """Fields that hold the user's questions and ids. An id that is a URL has to stay what it is, or nobody can find it."""
@@ -19,6 +19,15 @@ def redacted(report: CheckReport) -> CheckReport:
     for subject, dumped in zip(report.subjects, plain["subjects"], strict=True):
         dumped["questions"] = subject.questions
     return CheckReport.model_validate(_plain(plain))
+
+
+def without_questions(report: CheckReport) -> CheckReport:
+    """The report without the texts of its questions (``--no-text``)."""
+    subjects = [
+        one.model_copy(update={"questions": [asked.model_copy(update={"question": None}) for asked in one.questions]})
+        for one in report.subjects
+    ]
+    return report.model_copy(update={"subjects": subjects})
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of the report

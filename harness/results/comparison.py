@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from harness.errors import ResultError
 from harness.reporting.frontier import frontiers
+from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.render import render
 from harness.results.schema import (
     BackendResult,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Comparison"]
 
 _FAILED_SHARE = 0.1
-_HTML_NAME = "report.html"
-_LEFT_OUT = "Texts were left out of this file (--no-text)."
-_NOT_STORED = "Texts of documents are not in this file: the result does not hold them, and no dataset was given."
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class Comparison:
     queries: Queries | None = field(default=None, repr=False)
     folder: Path | None = None
     corpus: Corpus | None = field(default=None, repr=False)
-    no_texts: str = field(default=_NOT_STORED, repr=False)
+    no_texts: str = field(default=NOT_STORED, repr=False)
     latencies: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
@@ -95,7 +93,7 @@ class Comparison:
         where others have the name; ``extra`` are further files. Raises UsageError for a folder that holds something
         else, or an earlier result without ``overwrite``; ResultError when it cannot be written.
         """
-        files = {_HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})}
+        files = {HTML_NAME: self.html(keep_text=keep_text).encode(), **(extra or {})}
         tables = ResultTables(self.values, self.agreement, self.queries if keep_text else None, self.latencies, files)
         place = write_result(
             Path(folder), self.report, tables, self.runs, qrels=self.qrels, overwrite=overwrite, numbered=numbered
@@ -235,7 +233,7 @@ class Comparison:
 
         if keep_text:
             return render_page(comparison_page(self, self.corpus, no_texts="" if self.corpus else self.no_texts))
-        return render_page(comparison_page(replace(self, queries=None), None, no_texts=_LEFT_OUT))
+        return render_page(comparison_page(replace(self, queries=None), None, no_texts=LEFT_OUT))
 
     def __str__(self) -> str:
         return self.render()

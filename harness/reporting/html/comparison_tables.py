@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from harness.reporting.cells import Table as TextTable
 from harness.reporting.differences import mark_of
 from harness.reporting.html.comparison_verdicts import against_reference, reference_of
 from harness.reporting.html.page import Block, Cell, Column, Facts, Table, Tone
+from harness.reporting.html.parts import flat_rows, made_by, page_table
 from harness.reporting.tables import legend, tables
 from harness.results.schema import BackendResult, Report
 
@@ -24,7 +22,6 @@ _MEANINGS = {
     "≈": "≈ within what the order of tied documents can move",
 }
 _TONES: dict[str, Tone] = {"▲": "good", "▼": "bad"}
-_GIB = 1024**3
 
 
 def quality_table(report: Report) -> Table:
@@ -64,42 +61,23 @@ def _mean(report: Report, one: BackendResult, metric: str) -> Cell:
 def text_tables(report: Report) -> list[Block]:
     """The tables that every textual format prints, with their legend below the last."""
     made = tables(report)
-    return [_as_page_table(one, legend(report) if one is made[-1] else []) for one in made]
-
-
-def _as_page_table(table: TextTable, lines: list[str]) -> Table:
-    columns = [Column(name, numeric=at > 0) for at, name in enumerate(table.columns)]
-    return Table(table.title, columns, [[Cell(text) for text in row] for row in table.rows], lines)
+    return [page_table(one, legend(report) if one is made[-1] else []) for one in made]
 
 
 def provenance(report: Report) -> list[Block]:
     """Versions, parameters, machine, commit and content of the data."""
-    harness, machine, dataset = report.harness, report.machine, report.dataset
-    state = {True: ", with uncommitted changes", False: "", None: ""}[harness.dirty]
-    made = {
-        "harness": f"{harness.version}{f', commit {harness.commit}' if harness.commit else ''}{state}",
-        "created": report.created,
-        "system": f"{machine.system} · {machine.python}",
-        "processor": f"{machine.processor} · {machine.cores} cores · {machine.memory_bytes / _GIB:.1f} GiB",
-        **machine.thread_limits,
-    }
+    dataset = report.dataset
     data = {"SHA-256 of documents, queries and judgments": dataset.sha256, **dataset.provenance}
     backends: list[Block] = [Facts(f"Backend {one.label}", _backend(one)) for one in report.backends]
     return [
-        Facts("Made by", list(made.items()), open=True),
+        made_by(report.harness, report.machine, report.created),
         Facts(f"Dataset {dataset.name}", list(data.items())),
         *backends,
-        Facts("Settings", _flat({key: value for key, value in report.plan.resolved.items() if value is not None})),
+        Facts("Settings", flat_rows(report.plan.resolved)),
         Facts("Packages", list(report.packages.items())),
     ]
 
 
 def _backend(one: BackendResult) -> list[tuple[str, str]]:
     engine = {"engine": f"{one.engine.name} {one.engine.version}, {one.engine.mode}"} if one.engine is not None else {}
-    return _flat({**engine, "measured": one.measured, **one.parameters, **one.encoder})
-
-
-def _flat(values: Mapping[str, object]) -> list[tuple[str, str]]:
-    return [
-        (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)) for name, value in values.items()
-    ]
+    return flat_rows({**engine, "measured": one.measured, **one.parameters, **one.encoder})

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
+from harness.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["Agreement", "Explorer", "changes"]
+__all__ = ["Agreement", "Expectations", "Explorer", "changes"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,6 +30,20 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Expectations:
+    """What each of Q queries is expected to find, E things in all: where judgments alone do not say it.
+
+    Those of query q are ``indptr[q]:indptr[q + 1]`` of ``names``, ``grades`` int16 (E,), and of the second axis of
+    ``ranks`` uint16 (R, E): the rank at which each ranking has it, counted from 1; 0 where it is not found.
+    """
+
+    indptr: Int64Array
+    names: Sequence[str]
+    grades: npt.NDArray[np.int16]
+    ranks: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Explorer:
     """Rankings of the same queries side by side: R rankings, M metrics, Q queries.
 
@@ -37,6 +51,11 @@ class Explorer:
     query that it lacks has no hits. ``values`` float64 (R, M, Q), higher is better, NaN where a query is not evaluated.
     ``reference`` is the ranking that the others are compared with. ``queries`` None leaves out the texts of queries;
     ``corpus`` None those of documents, and ``no_texts`` says why.
+
+    ``against`` gives each ranking the one that it is compared with, where that is not ``reference`` for all: then only
+    these two are shown together. ``kept`` gives how many documents were kept of each ranking, None for all; one of
+    which not all were kept has no scores. With ``expectations`` documents that nothing expects are not taken for
+    unjudged ones.
     """
 
     query_ids: Ids
@@ -51,23 +70,33 @@ class Explorer:
     agreement: Agreement | None = None
     corpus: Corpus | None = None
     no_texts: str = ""
+    against: Sequence[int] | None = None
+    kept: Sequence[int | None] | None = None
+    expectations: Expectations | None = None
+
+    @property
+    def references(self) -> Int64Array:
+        """The ranking that each ranking is compared with, int64 (R,)."""
+        chosen = self.against if self.against is not None else [self.reference] * len(self.labels)
+        return np.array(chosen, dtype=np.int64)
 
 
-def changes(values: Float64Array | None, reference: int, top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def changes(values: Float64Array | None, references: Int64Array, top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Query numbers, those first that changed most; int64 (Q,).
 
-    ``values`` as in :class:`Explorer`; ``top`` int (R, Q, D) holds document numbers, -1 beyond the last hit. What
-    counts is the largest change of any metric against the reference in either direction, then how many documents
-    entered the first D of some ranking, then how low the reference's first metric is; ties stay in the given order.
+    ``values`` as in :class:`Explorer`; ``references`` int (R,) is the ranking that each is compared with; ``top`` int
+    (R, Q, D) holds document numbers, -1 beyond the last hit. What counts is the largest change of any metric against
+    the reference in either direction, then how many documents entered the first D of some ranking, then how low the
+    first reference's first metric is; ties stay in the given order.
     """
     queries = top.shape[1]
     largest, low = np.zeros(queries), np.zeros(queries)
     if values is not None and values.size:
-        moved = np.nan_to_num(np.abs(values - values[reference]), nan=0.0)
-        largest, low = moved.max(axis=(0, 1)), np.nan_to_num(values[reference, 0], nan=2.0)
+        moved = np.nan_to_num(np.abs(values - values[references]), nan=0.0)
+        largest, low = moved.max(axis=(0, 1)), np.nan_to_num(values[references[0], 0], nan=2.0)
     entered = np.zeros(queries, dtype=np.int64)
-    for ranking in top:
-        known = (ranking[:, :, None] == top[reference][:, None, :]).any(axis=2)
+    for ranking, reference in zip(top, top[references], strict=True):
+        known = (ranking[:, :, None] == reference[:, None, :]).any(axis=2)
         entered = np.maximum(entered, np.count_nonzero(~known & (ranking >= 0), axis=1))
     order: npt.NDArray[np.int64] = np.lexsort((low, -entered, -largest))
     return order

@@ -47,7 +47,7 @@ def payload_of(explorer: Explorer, budget: int) -> Payload:
     changed most first, until they would exceed it. What all queries need is never left out."""
     top = top_of(explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
     pools = pools_of(top, explorer.runs, explorer.query_ids, explorer.qrels, explorer.relevance)
-    order = changes(explorer.values, explorer.reference, top.docs)
+    order = changes(explorer.values, explorer.references, top.docs)
     core = pack(_header(explorer), _columns(explorer, pools, top.scores, top.hits, order))
     chunks, held, with_texts = _texts(explorer, pools, order, budget - len(core))
     return Payload(core, pack({}, held), chunks, len(explorer.query_ids), with_texts)
@@ -61,6 +61,8 @@ def _header(explorer: Explorer) -> dict[str, Any]:
         "queries": len(explorer.query_ids),
         "depth": DEPTH,
         "reference": explorer.reference,
+        "against": list(explorer.against) if explorer.against is not None else None,
+        "kept": list(explorer.kept) if explorer.kept is not None else [None] * len(explorer.labels),
         "relevance": explorer.relevance,
         "judged": explorer.qrels is not None,
         "no_place": NO_PLACE,
@@ -87,7 +89,7 @@ def _columns(
         "pool_grades": pools.grades,
         "pool_ranks": pools.ranks,
         "places": pools.place,
-        "scores": scores,
+        "scores": _known(scores, explorer.kept),
         "hits": hits.astype(np.uint32),
         "order": order.astype(np.uint32),
         "relevant": _relevant(explorer, queries),
@@ -97,9 +99,20 @@ def _columns(
     if explorer.values is not None:
         distinct, codes = np.unique(explorer.values, return_inverse=True, equal_nan=True)
         columns["value_table"], columns["values"] = distinct, codes.reshape(-1).astype(np.uint32)
+    expected = explorer.expectations
+    if expected is not None:
+        columns |= string_columns("expected_names", expected.names)
+        columns |= {"expected_starts": expected.indptr.astype(np.uint32), "expected_grades": expected.grades}
+        columns["expected_ranks"] = expected.ranks
     if explorer.agreement is not None:
         columns["states"], columns["causes"] = explorer.agreement.state, explorer.agreement.cause
     return columns
+
+
+def _known(scores: npt.NDArray[np.float32], kept: Sequence[int | None] | None) -> npt.NDArray[np.float32]:
+    """The scores; NaN for rankings of which not all was kept, where numbers only stand for an order."""
+    cut = np.array([count is not None for count in kept or [None] * len(scores)], dtype=np.bool_)
+    return np.where(cut[:, None, None], np.float32(np.nan), scores)
 
 
 def _relevant(explorer: Explorer, queries: int) -> npt.NDArray[np.uint32]:

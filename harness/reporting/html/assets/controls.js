@@ -2,11 +2,15 @@
 
 const FILTERS = [
   { name: "all", label: "All", keep: () => true },
+  { name: "missed", label: "✕ Missed", keep: (c) => c.expected === 0, expecting: true },
+  { name: "late", label: "Found late", keep: (c) => c.expected > 1, expecting: true },
+  { name: "first", label: "✓ Found first", keep: (c) => c.expected === 1, expecting: true },
+  { name: "nothing", label: "No expectation", keep: (c) => c.expected === -1, expecting: true },
   { name: "regressed", label: "▼ Regressed", keep: (c) => c.difference < 0, pair: true },
   { name: "improved", label: "▲ Improved", keep: (c) => c.difference > 0, pair: true },
   { name: "tied", label: "= Tied", keep: (c) => c.difference === 0, pair: true },
   { name: "different", label: "≠ Different from the exact reference", keep: (c, m) => c.rankings.some((r) => differs(m, r, c.query)), states: true },
-  { name: "documents", label: "Other documents", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings[1], c.query), two: true },
+  { name: "documents", label: "Entered or left", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings[1], c.query), two: true },
   { name: "unjudged", label: "? Unjudged", keep: (c, m) => c.rankings.some((r) => m.isUnjudged(r, c.query)), judged: true },
 ];
 
@@ -29,11 +33,15 @@ class Selection {
     const { reference, labels, metrics } = model;
     this.model = model;
     this.a = reference;
-    this.b = labels.length > 1 ? (reference === 0 ? 1 : 0) : reference;
+    const others = labels.map((_, ranking) => ranking).filter((ranking) => ranking !== model.partner(ranking));
+    this.b = others.length === 0 || model.expecting ? reference : others[0];
+    if (!model.expecting) this.a = model.partner(this.b);
     this.metric = 0;
     this.search = "";
-    const usable = (one) => (!one.pair || (metrics.length > 0 && labels.length > 1)) && (!one.two || labels.length > 1)
-      && (!one.values || metrics.length > 0) && (!one.states || model.stateOf !== null) && (!one.judged || model.judged);
+    const paired = labels.length > 1 && !model.expecting;
+    const usable = (one) => (!one.pair || (metrics.length > 0 && paired)) && (!one.two || paired)
+      && (!one.values || metrics.length > 0) && (!one.states || model.stateOf !== null)
+      && (!one.judged || (model.judged && !model.expecting)) && (!one.expecting || model.expecting);
     this.filters = FILTERS.filter(usable);
     this.sorts = SORTS.filter(usable);
     this.filter = "all";
@@ -55,7 +63,8 @@ class Selection {
     this.prepared = compared;
     const rankings = this.a === this.b ? [this.a] : [this.a, this.b];
     this.cases = Array.from({ length: this.model.queries }, (_, query) => {
-      const found = { query, difference: this.difference(query), rankings, bits: 0, key: 0 };
+      const expected = this.model.expecting ? this.model.firstExpected(this.b, query) : -1;
+      const found = { query, difference: this.difference(query), rankings, expected, bits: 0, key: 0 };
       this.filters.forEach((one, bit) => { if (one.keep(found, this.model)) found.bits |= 1 << bit; });
       return found;
     });
@@ -119,18 +128,18 @@ class Controls {
   constructor(selection, changed) {
     this.selection = selection;
     this.changed = changed;
-    const { labels, metrics } = selection.model;
+    const { labels, metrics, expecting } = selection.model;
     this.search = el("input", { type: "search", id: "search", placeholder: "Search queries", "aria-label": "Search queries",
       autocomplete: "off", spellcheck: "false", oninput: () => this.set("search", this.search.value) });
     this.selects = {
-      b: this.select("b", labels.map((label, at) => [at, label]), "Compare"),
+      b: this.select("b", labels.map((label, at) => [at, label]), expecting ? "Answers of" : "Compare"),
       a: this.select("a", labels.map((label, at) => [at, label]), "with"),
       metric: this.select("metric", metrics.map((name, at) => [at, name]), "on"),
       sort: this.select("sort", selection.sorts.map((one) => [one.name, one.label]), "Sort by"),
     };
     this.chips = new Map(selection.filters.map((one) => [one.name, this.chip(one)]));
     this.status = el("p", { role: "status", class: "status" });
-    const pair = labels.length > 1 ? [this.selects.b, this.selects.a] : [];
+    const pair = labels.length < 2 ? [] : expecting ? [this.selects.b] : [this.selects.b, this.selects.a];
     const metric = metrics.length > 0 ? [this.selects.metric] : [];
     this.node = el("div", { class: "controls" },
       el("div", { class: "line" }, this.search, ...pair, ...metric, this.selects.sort),
@@ -151,7 +160,11 @@ class Controls {
   }
 
   set(name, value) {
-    this.selection[name] = value;
+    const { selection } = this;
+    selection[name] = value;
+    const { model } = selection;
+    if (name === "b" && model.expecting) selection.a = value;
+    else if (name === "b" && model.against !== null && model.partner(value) !== value) selection.a = model.partner(value);
     this.changed();
   }
 

@@ -40,7 +40,7 @@ class Detail {
       el("div", {}, el("p", { class: "query-id" }, `Query ${model.id(query)}`), this.title),
       el("div", { class: "buttons" }, step("↑", "Previous query", -1), step("↓", "Next query", 1),
         el("button", { type: "button", "aria-label": "Close this query", onclick: () => this.go("close") }, "✕")));
-    this.node.replaceChildren(head, this.values(), this.rankings(), this.document, this.missed());
+    this.node.replaceChildren(head, this.expected(), this.values(), this.rankings(), this.document, this.missed());
     this.node.hidden = false;
   }
 
@@ -56,10 +56,10 @@ class Detail {
       const mark = ranking === selection.a ? [] : [el("b", { class: "mark" }, sign)];
       return el("td", { class: `number ${ranking === selection.a ? "plain" : tone}` }, el("span", {}, value.toFixed(4)), ...mark);
     };
-    const rows = model.labels.map((label, ranking) => el("tr", {}, el("th", { scope: "row" }, label),
+    const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row" }, model.labels[ranking]),
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
-      el("td", { class: "number" }, model.hits[ranking * model.queries + query].toLocaleString("en"))));
-    const relevant = model.judged ? `${model.relevant[query].toLocaleString("en")} relevant documents` : "no judgments";
+      el("td", { class: "number" }, `${model.hits[ranking * model.queries + query].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
+    const relevant = model.expecting ? `${model.expected(query).length} expected` : model.judged ? `${model.relevant[query].toLocaleString("en")} relevant documents` : "no judgments";
     const about = el("p", { class: "about" }, model.labels.length > 1 ? `${relevant}; marks are against ${model.labels[selection.a]}` : relevant);
     return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "ranking"), ...model.metrics.map(heading), heading("hits"))),
@@ -69,7 +69,8 @@ class Detail {
   // Columns in the order: the reference, what is compared with it, the others.
   columns() {
     const { a, b } = this.selection;
-    const others = this.model.labels.map((_, ranking) => ranking).filter((ranking) => ranking !== a && ranking !== b);
+    const others = this.model.against !== null ? [] : this.model.labels.map((_, ranking) => ranking)
+      .filter((ranking) => ranking !== a && ranking !== b);
     return a === b ? [a, ...others] : [a, b, ...others];
   }
 
@@ -81,21 +82,44 @@ class Detail {
       pieces.push(this.column(ranking));
     });
     const legend = columns.length < 2 ? null : el("p", { class: "hint" }, "Lines join the same document: solid where it rises, dashed where "
-      + `it falls. A number is its rank beyond the first ${this.model.depth}, – that it was not found.`);
+      + `it falls. A number is its rank beyond the first ${this.model.depth}, – that it was not found${this.keptNote(columns)}.`);
     return el("div", {}, legend, el("div", { class: "scroll rankings", tabindex: "0", role: "region", "aria-label": "Rankings side by side" },
       el("div", { class: "columns" }, ...pieces)));
   }
 
+  keptNote(columns) {
+    const { labels, kept } = this.model;
+    const cut = columns.filter((ranking) => kept[ranking] !== null);
+    return cut.length === 0 ? "" : `, or is not among the first ${kept[cut[0]]} that are kept of ${cut.map((ranking) => labels[ranking]).join(", ")}`;
+  }
+
   column(ranking) {
     const { model, query } = this;
-    const state = model.state(ranking, query);
-    const cause = model.cause(ranking, query);
-    const said = state < 0 ? "no exact reference" : `${model.states[state]}${state < model.agrees ? " from" : " to"} its exact reference`;
+    const { said, bad } = this.about(ranking);
     const hits = model.top(ranking, query).map((hit, at) => this.hit(ranking, hit, at));
     return el("section", { class: "ranking", "aria-label": model.labels[ranking] },
       el("h4", {}, model.labels[ranking]),
-      el("p", { class: state >= 0 && state < model.agrees ? "state bad" : "state" }, cause ? `${said}: ${cause}` : said),
+      el("p", { class: bad ? "state bad" : "state" }, said),
       hits.length ? el("ol", {}, ...hits) : el("p", { class: "empty" }, "found nothing"));
+  }
+
+  // The line below a ranking's name.
+  about(ranking) {
+    const { model, query } = this;
+    if (model.expecting) {
+      const rank = model.firstExpected(ranking, query);
+      if (rank < 0) return { said: "nothing is expected", bad: false };
+      return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: false };
+    }
+    const state = model.state(ranking, query);
+    if (state >= 0) {
+      const cause = model.cause(ranking, query);
+      const said = `${model.states[state]}${state < model.agrees ? " from" : " to"} its exact reference`;
+      return { said: cause ? `${said}: ${cause}` : said, bad: state < model.agrees };
+    }
+    if (model.stateOf !== null || !model.judged) return { said: model.stateOf === null ? "" : "no exact reference", bad: false };
+    const { judged, shown } = model.judgedShare(ranking, query);
+    return { said: `${judged} of ${shown} are judged`, bad: false };
   }
 
   hit(ranking, { slot, score }, at) {
@@ -144,7 +168,7 @@ class Detail {
     if (slot < 0) return this.document.replaceChildren();
     const doc = this.model.document(this.query, slot);
     const text = this.texts.get(doc.number);
-    const ranks = this.model.labels.map((label, ranking) => `${label} ${doc.ranks[ranking] || "not found"}`).join(" · ");
+    const ranks = this.columns().map((ranking) => `${this.model.labels[ranking]} ${doc.ranks[ranking] || "not found"}`).join(" · ");
     const body = text === undefined ? el("p", { class: "empty" }, "The text of this document is not in this file.")
       : el("p", { class: "text", dir: "auto", tabindex: "0" }, ...marked(text, this.stems));
     return this.document.replaceChildren(
@@ -152,17 +176,34 @@ class Detail {
       el("p", { class: "ranks" }, `Rank: ${ranks}`), body);
   }
 
+  // What the query is expected to find, and where each ranking has it.
+  expected() {
+    const { model, query } = this;
+    if (!model.expecting) return el("div");
+    const expected = model.expected(query);
+    if (expected.length === 0) return el("p", { class: "about" }, "It expects nothing, and no mean counts it.");
+    const graded = expected.some((one) => one.grade !== 1);
+    const cell = (rank) => el("td", { class: rank ? "number" : "number bad" }, rank ? rank.toLocaleString("en") : "not found");
+    return el("div", {}, el("p", { class: "about" }, "Expected, and the rank at which it is found"),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Expected documents" }, el("table", { class: "expected" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "expected"), graded ? el("th", { scope: "col", class: "number" }, "grade") : null,
+          ...model.labels.map((label) => el("th", { scope: "col", class: "number" }, label)))),
+        el("tbody", {}, ...expected.map((one) => el("tr", {}, el("th", { scope: "row" }, one.name),
+          graded ? el("td", { class: "number" }, String(one.grade)) : null, ...one.ranks.map(cell)))))));
+  }
+
   missed() {
     const { model, query } = this;
+    if (model.expecting) return el("div");
     const shown = new Set(model.labels.flatMap((_, ranking) => model.top(ranking, query).map((hit) => hit.slot)));
     const missed = model.documents(query).filter((doc) => !shown.has(doc.slot));
     if (missed.length === 0) return el("div");
     const row = (doc) => el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", class: "hit plain", "data-slot": doc.slot,
       "aria-pressed": "false", onclick: () => this.select(doc.slot === this.slot ? -1 : doc.slot) }, badge(doc.grade, model), el("span", { class: "doc" }, doc.id))),
-    ...doc.ranks.map((rank) => el("td", { class: "number" }, rank ? rank.toLocaleString("en") : "–")));
+    ...this.columns().map((ranking) => el("td", { class: "number" }, doc.ranks[ranking] ? doc.ranks[ranking].toLocaleString("en") : "–")));
     const about = el("p", { class: "about" }, `Relevant, but in no ranking's first ${model.depth}: the rank in each`);
     return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Relevant documents further down" }, el("table", { class: "missed" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "document"), ...model.labels.map((label) => el("th", { scope: "col", class: "number" }, label)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "document"), ...this.columns().map((ranking) => el("th", { scope: "col", class: "number" }, model.labels[ranking])))),
       el("tbody", {}, ...missed.map(row)))));
   }
 
@@ -188,7 +229,7 @@ class Detail {
 }
 
 function badge(grade, model) {
-  if (!model.judged) return el("span", { class: "badge none" });
+  if (!model.judged || (model.expecting && grade === null)) return el("span", { class: "badge none" });
   if (grade === null) return el("span", { class: "badge unjudged", title: "not judged for this query", "aria-label": "not judged" }, "?");
   const relevant = grade >= model.relevance;
   const said = `${relevant ? "relevant" : "not relevant"}, grade ${grade}`;

@@ -22,6 +22,12 @@ class App {
     const { sign, word, tone } = change(difference);
     const paired = selection.a !== selection.b && model.metrics.length > 0;
     const figures = [];
+    if (model.expecting) {
+      const rank = model.firstExpected(selection.b, query);
+      const words = { "-1": "–", 0: "✕ missed", 1: "✓ first" }[rank] ?? `rank ${rank}`;
+      return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)),
+        el("span", { class: `value ${rank === 0 ? "difference bad" : ""}` }, words)];
+    }
     if (model.metrics.length > 0) figures.push(el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4)));
     if (paired) {
       const text = Number.isNaN(difference) ? word : difference === 0 ? "=" : `${sign} ${signed(difference)}`;

@@ -15,6 +15,11 @@ class Model {
     this.valueCodes = columns.has("values") ? columns.numbers("values") : null;
     this.stateOf = columns.has("states") ? columns.numbers("states") : null;
     this.causeOf = columns.has("causes") ? columns.numbers("causes") : null;
+    this.expecting = columns.has("expected_starts");
+    if (this.expecting) {
+      this.expectedNames = columns.strings("expected_names");
+      for (const name of ["expected_starts", "expected_grades", "expected_ranks"]) this[name] = columns.numbers(name);
+    }
     this.textPlace = new Map();
     this.text_docs.forEach((doc, place) => this.textPlace.set(doc, place));
     this.loaded = new Map();
@@ -55,6 +60,40 @@ class Model {
   documents(query) {
     const count = this.pool_starts[query + 1] - this.pool_starts[query];
     return Array.from({ length: count }, (_, slot) => this.document(query, slot));
+  }
+
+  // The ranking that another one is compared with unless something else is chosen.
+  partner(ranking) { return this.against === null ? this.reference : this.against[ranking]; }
+
+  // What a query is expected to find, with the rank in each ranking (0 not found).
+  expected(query) {
+    const count = this.expected_grades.length;
+    const [start, end] = [this.expected_starts[query], this.expected_starts[query + 1]];
+    return Array.from({ length: end - start }, (_, nth) => ({
+      name: this.expectedNames.get(start + nth),
+      grade: this.expected_grades[start + nth],
+      ranks: this.labels.map((_, ranking) => this.expected_ranks[ranking * count + start + nth]),
+    }));
+  }
+
+  // The rank of the first thing that is expected: 0 where none is found, -1 where nothing is expected.
+  firstExpected(ranking, query) {
+    const count = this.expected_grades.length;
+    let [first, wanted] = [0, false];
+    for (let at = this.expected_starts[query]; at < this.expected_starts[query + 1]; at += 1) {
+      if (this.expected_grades[at] < this.relevance) continue;
+      wanted = true;
+      const rank = this.expected_ranks[ranking * count + at];
+      if (rank > 0 && (first === 0 || rank < first)) first = rank;
+    }
+    return wanted ? first : -1;
+  }
+
+  // How many of a ranking's first documents are judged for the query, and how many there are.
+  judgedShare(ranking, query) {
+    const shown = this.top(ranking, query);
+    const known = shown.filter(({ slot }) => this.pool_grades[this.pool_starts[query] + slot] !== this.unjudged);
+    return { judged: known.length, shown: shown.length };
   }
 
   // The slots of a ranking's first documents, and their scores.

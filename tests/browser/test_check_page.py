@@ -1,0 +1,138 @@
+"""The page of a check in a real Chromium: its verdict, its filters, and a question with what it expects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+from typer.testing import CliRunner
+
+import harness
+from harness.golden.check import with_corpora
+from harness.golden.checked import Checked
+
+pytestmark = pytest.mark.integration
+Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+
+HACK = '<img src=x onerror="window.hacked = true"></script><script>window.hacked = true</script>'
+TEXTS = {
+    "fruit#0": "apples and pears grow on trees",
+    "fruit#1": "apples are pressed for juice and pears too",
+    "fish#0": f"trout swim in rivers {HACK}",
+    "fish#1": "salmon swim upstream to spawn",
+    f"odd#{HACK}": "apples apples pears juice",
+}
+QUESTIONS: list[dict[str, Any]] = [
+    {"id": "late", "question": "apples pears juice", "expected": ["fruit", "fish"], "lang": "en"},
+    {"id": "first", "question": f"salmon spawn {HACK}", "expected": ["fish"], "lang": HACK},
+    {"id": "missed", "question": "trout rivers", "expected": ["fruit"], "lang": "en"},
+    {"id": "none", "question": "who invented the wheel", "expected": []},
+]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("check")
+
+
+@pytest.fixture(scope="module")
+def checked(place: Path) -> Checked:
+    return harness.check(
+        lines(place / "golden.jsonl", QUESTIONS),
+        corpus=[str(lines(place / "chunks.jsonl", [{"_id": name, "text": text} for name, text in TEXTS.items()]))],
+        backends="csr",
+        k=3,
+        match="document",
+        delimiter="#",
+        require=["Hit@3>=0.9", "Hit@3>=0.1"],
+        slice=["lang"],
+        isolation="none",
+        out=place / "failed",
+    )
+
+
+def test_verdict_filters_and_what_is_expected(show: Show, checked: Checked) -> None:
+    opened = show(checked.html())
+    page = opened.page
+    verdicts = page.locator(".verdicts strong").all_inner_texts()
+    assert verdicts == ["Failed: 1 of 2 requirements not met", "Hit@3>=0.9 failed on csr"]
+    for name, listed in {"missed": ["missed"], "late": ["late"], "first": ["first"], "nothing": ["none"]}.items():
+        page.locator(f"[data-filter={name}]").click()
+        assert opened.texts == listed, name
+    assert page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)") == [
+        "all", "missed", "late", "first", "nothing",
+    ]  # fmt: skip
+    page.locator("[data-filter=late]").click()
+    page.locator("[role=option]").first.click()
+    assert page.locator(".expected tbody tr").all_inner_texts() == ["fruit\t2", "fish\tnot found"]
+    expect(page.locator(".state")).to_have_text("first expected at rank 2")
+    assert page.locator(".badge.relevant").count() == 1
+    assert page.locator(".badge.unjudged").count() == 0
+    page.locator(".hit").first.click()
+    expect(page.locator(".document .text")).to_have_text("apples apples pears juice")
+    assert page.evaluate("window.hacked") is None
+    assert opened.complaints == []
+
+
+def test_a_stored_check_becomes_the_same_page(checked: Checked, place: Path) -> None:
+    written = (place / "failed" / "report.html").read_text(encoding="utf-8")
+    assert with_corpora(Checked.load(place / "failed")).html() == written == checked.html()
+    assert html_of(place / "failed") == written
+
+
+def test_without_texts(checked: Checked, show: Show) -> None:
+    opened = show(checked.html(keep_text=False), "#q=first")
+    expect(opened.page.locator(".detail h3")).to_have_text("first")
+    assert "left out" in opened.page.locator("#queries .lead").inner_text()
+    opened.page.locator(".hit").first.click()
+    expect(opened.page.locator(".document")).to_contain_text("not in this file")
+
+
+def test_an_invalid_check_says_what_to_do(place: Path) -> None:
+    found = harness.check(
+        lines(place / "gone.jsonl", [{"id": "q", "question": "apples", "expected": ["no-such-chunk"]}]),
+        corpus=[str(lines(place / "few.jsonl", [{"_id": "a", "text": "apples"}]))],
+        backends="csr",
+        isolation="none",
+    )
+    page = found.html()
+    assert "Invalid: nothing was asked" in page
+    assert "correct the ids of the golden set" in page
+    assert "no-such-chunk" in page
+    assert 'explorer-data">' not in page
+
+
+def test_two_corpora_keep_their_documents_apart(place: Path, show: Show) -> None:
+    whole = lines(place / "whole.jsonl", [{"_id": "a", "text": "one apple"}, {"_id": "b", "text": "pears"}])
+    other = lines(place / "other.jsonl", [{"_id": "a", "text": "another apple"}])
+    found = harness.check(
+        lines(place / "few-golden.jsonl", [{"id": "q", "question": "apple", "expected": ["a"]}]),
+        corpus=[f"whole={whole}", f"other={other}"],
+        backends="csr",
+        isolation="none",
+    )
+    page = show(found.html(), "#q=q").page
+    assert page.locator(".ranking .doc").all_inner_texts() == ["a · whole", "a · other"]
+    page.locator(".ranking .hit").last.click()
+    expect(page.locator(".document .text")).to_have_text("another apple")
+
+
+def html_of(folder: Path) -> str:
+    import typer
+
+    from harness.cli.report import report
+
+    app = typer.Typer()
+    app.command()(report)
+    done = CliRunner().invoke(app, [str(folder), "--format", "html"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
