@@ -72,8 +72,8 @@ class Comparison:
         Runs are read when :meth:`run` asks for them.
         """
         path = Path(folder)
-        tables = read_per_query(path), read_agreement(path)
-        found = cls(read_report(path), *tables, folder=path, latencies=read_latencies(path))
+        report = read_report(path)
+        found = cls(report, read_per_query(path), read_agreement(path), folder=path, latencies=read_latencies(path))
         texts = read_stored_queries(path)
         queries = Queries(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "")
         return replace(found, qrels=read_stored_qrels(path), queries=queries if texts else None)
