@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from harness.types import Float32Array, Ids, Int32Array
 
 __all__ = ["ExistingPoints"]
 
+_STEP = re.compile(r'"([^"]+)"|([^."]+)')
+_WORD = re.compile(r"[\w-]+")
+
 
 class ExistingPoints:
     """The points of a store by row, in the order in which the store lists them."""
@@ -25,9 +29,10 @@ class ExistingPoints:
         """Reads all ids; raises RejectedInputError for points without one, or with the same."""
         progress.start("attach", None)
         self._store = store
-        points = [point for page in store.points(key=id_key or None, vectors=False) for point in page]
+        path = _path(id_key)
+        points = [point for page in store.points(key=_selector(path) or None, vectors=False) for point in page]
         self._row_of = {point.id: row for row, point in enumerate(points)}
-        names = [_name(point.payload, id_key) if id_key else str(point.id) for point in points]
+        names = [_name(point.payload, path) if id_key else str(point.id) for point in points]
         self.ids: Ids = unique_ids(names, f"text or whole number in the payload under '{id_key}'" if id_key else "id")
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
@@ -68,6 +73,18 @@ class ExistingPoints:
         return "; ".join(reasons) or None
 
 
-def _name(payload: Mapping[str, Any], key: str) -> str | None:
-    value = payload.get(key)
+def _path(key: str) -> tuple[str, ...]:
+    """A dot leads into an object, and quotation marks hold a key that has dots itself, as in Qdrant's own filters."""
+    return tuple(quoted or plain for quoted, plain in _STEP.findall(key))
+
+
+def _selector(path: Sequence[str]) -> str:
+    """The same for Qdrant, which wants quotation marks around all that are no words too."""
+    return ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
+
+
+def _name(payload: Mapping[str, Any] | None, path: Sequence[str]) -> str | None:
+    value: object = payload
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter_ns
@@ -95,9 +95,30 @@ def test_a_shard_is_held_against_its_oracle_and_left_as_it_was(tmp_path: Path) -
 
 
 def test_points_can_be_the_documents_themselves(tmp_path: Path) -> None:
-    write_shard(tmp_path / "shard", documents(), point_ids=range(100, 106), payload=False)
+    write_shard(tmp_path / "shard", documents(), point_ids=range(100, 106), payload=None)
     with attached(tmp_path / "work", path=str(tmp_path / "shard")) as (_, found):
         assert sorted(found.ids) == [str(number) for number in range(100, 106)]
+
+
+@pytest.mark.parametrize(
+    ("id_key", "payload_of"),
+    [
+        ("metadata.docno", lambda one: {"metadata": {"docno": one, "page": 1}}),
+        ('"the.docno"', lambda one: {"the.docno": one, "the": {"docno": "another"}}),
+        ("doc no", lambda one: {"doc no": one}),
+        ("Kürzel-1", lambda one: {"Kürzel-1": one}),
+    ],
+)
+def test_ids_are_found_under_keys_of_all_kinds(
+    id_key: str, payload_of: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    write_shard(tmp_path / "shard", documents(), payload=payload_of)
+    with attached(tmp_path / "work", path=str(tmp_path / "shard"), id_key=id_key) as (_, found):
+        assert sorted(found.ids) == sorted(IDS)
+    for number, wrong in enumerate(("metadata", "metadata.docno.page", "..", "doc..no", 'a"b')):
+        assert "documents have no text or whole number" in refused(
+            tmp_path / str(number), path=str(tmp_path / "shard"), id_key=wrong
+        )
 
 
 def test_an_index_of_a_part_in_another_order_is_proven(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ BY_UUID = [str(uuid.UUID(int=(row * 7919) % 10007)) for row in range(10007)]
 DENSE = {"cosine": "Cosine", "dot": "Dot", "l2": "Euclid"}
 
 
+def _docno(one: str) -> dict[str, Any]:
+    return {"docno": one}
+
+
 def write_shard(
     folder: Path,
     documents: Inputs,
@@ -26,13 +30,15 @@ def write_shard(
     similarity: str = "cosine",
     point_ids: Sequence[Any] = BY_UUID,
     more: Mapping[str, Any] | None = None,
-    payload: bool = True,
+    payload: Callable[[str], dict[str, Any]] | None = _docno,
     dense_name: str = "meaning",
     graph: bool = False,
     **of_dense: Any,
 ) -> None:
-    """A shard with the vectors ``words`` and ``meaning``, those of them that the documents have, and the ids under
-    ``docno``; ``more`` are further sparse vectors by name, ``of_dense`` is told to Qdrant of the dense one.
+    """A shard with the vectors ``words`` and ``meaning``, those of them that the documents have, and what ``payload``
+    makes of each id (the id under ``docno``; nothing for None).
+
+    ``more`` are further sparse vectors by name, ``of_dense`` is told to Qdrant of the dense one.
     """
     modifier = qdrant_edge.Modifier.Idf if idf else None
     names = (*(["words"] if documents.sparse is not None else []), *(more or {}))
@@ -47,7 +53,9 @@ def write_shard(
     shard = qdrant_edge.EdgeShard.create(str(folder), config)
     points = [
         qdrant_edge.Point(
-            point_ids[row], {**_of_edge(documents, row, dense_name), **(more or {})}, {"docno": one} if payload else {}
+            point_ids[row],
+            {**_of_edge(documents, row, dense_name), **(more or {})},
+            payload(one) if payload is not None else {},
         )
         for row, one in enumerate(documents.ids)
     ]
