@@ -5,7 +5,7 @@ The tree, with the exit code that the command line gives each branch::
     HarnessError
     ├── UsageError               2   an argument is wrong
     │   └── UnknownNameError     2   a backend, dataset, measure or parameter that does not exist
-    ├── CardError                2   a TOML card is malformed
+    ├── CardError                2   a TOML card, or harness.toml, is malformed
     ├── DataError                3   a file of documents, queries, judgments or a run is malformed
     ├── RankingError             3   a ranking holds NaN or the same document twice
     ├── CacheError               3   a cache entry is damaged and could not be rebuilt
@@ -105,7 +105,7 @@ def _listed(name: str, known: Sequence[str]) -> str:
 
 
 class CardError(HarnessError):
-    """A TOML card is malformed."""
+    """A TOML card, or ``harness.toml``, is malformed."""
 
     exit_code = 2
 

@@ -39,19 +39,22 @@ class Document(NamedTuple):
     digest: str
 
 
-def read_document(path: Path) -> Document:
-    """Parse a TOML file; raises CardError with file and line when it cannot be read or is not TOML."""
+def read_document(path: Path, what: str = "card") -> Document:
+    """Parse a TOML file; raises CardError with file and line when it cannot be read or is not TOML.
+
+    ``what`` names it in messages.
+    """
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise CardError(f"card '{path}' cannot be read: {error.strerror}") from error
+        raise CardError(f"{what} '{path}' cannot be read: {error.strerror}") from error
     try:
         values = tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise CardError(f"card '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
+        raise CardError(f"{what} '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        raise CardError(f"card '{path}' is not TOML: {error}") from error
+        raise CardError(f"{what} '{path}' is not TOML: {error}") from error
     return Document(values, hashlib.sha256(raw).hexdigest())
 
 
@@ -122,9 +125,9 @@ class Table:
                 hint = nearest(key, self._known) or f", known: {', '.join(sorted(self._known))}"
                 self.problem(f"unknown key '{self._where}{key}'{hint}")
 
-    def raise_problems(self, path: Path) -> None:
+    def raise_problems(self, path: Path, what: str = "card") -> None:
         """Raise one CardError with everything noted, if anything was."""
         if self.problems:
             listed = "".join(f"\n  {problem}" for problem in self.problems)
             count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-            raise CardError(f"card '{path}': {count}{listed}")
+            raise CardError(f"{what} '{path}': {count}{listed}")

@@ -46,15 +46,20 @@ class ExitCode(IntEnum):
 
 
 class Verb(NamedTuple):
-    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help."""
+    """One verb: where it is (``module:function``, or ``module:app`` with verbs of its own) and its line of help.
+
+    A ``configured`` one takes from ``harness.toml`` what the command line does not say.
+    """
 
     target: str
     help: str
+    configured: bool = False
 
 
 VERBS = {
-    "compare": Verb("harness.cli.compare:compare", "Run backends on a dataset and hold each against its oracle."),
-    "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions."),
+    "compare": Verb("harness.cli.compare:compare", "Run backends on a dataset and hold each against its oracle.", True),
+    "check": Verb("harness.cli.check:check", "Hold retrievers against a golden set of questions.", True),
+    "init": Verb("harness.cli.init:init", "Write a harness.toml, so that CI needs no arguments."),
     "eval": Verb("harness.cli.evaluate:evaluate", "Score runs against relevance judgments."),
     "regress": Verb("harness.cli.regress:regress", "Run a baseline's plan again and judge whether it got worse."),
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
@@ -122,6 +127,10 @@ def _load_command(name: str) -> Any:  # noqa: ANN401 - Typer's own type, public 
     verb = load_verb(name)
     if isinstance(verb, typer.Typer):
         return typer.main.get_command(verb)
+    if VERBS[name].configured:
+        from harness.cli.config import configured
+
+        verb = configured(name, verb)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name)(verb)
     return typer.main.get_command(single)

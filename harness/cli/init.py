@@ -1,0 +1,135 @@
+"""``harness init``: a commented ``harness.toml`` for the current folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from typer import Option
+
+from harness.errors import UsageError
+
+__all__ = ["init", "template"]
+
+_FILE = Path("harness.toml")
+_EXAMPLE = "chunking-eval"
+
+
+class Choices(NamedTuple):
+    """What the file is written for; None leaves a line as a comment."""
+
+    golden: str | None
+    corpus: str | None
+    dataset: str | None
+    backends: str
+
+
+def init(
+    golden: Annotated[str | None, Option(help="Golden set that `harness check` asks.", metavar="FILE")] = None,
+    corpus: Annotated[str | None, Option(help="Documents that it is asked of.", metavar="PLACE")] = None,
+    dataset: Annotated[
+        str | None,
+        Option(help="A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set."),
+    ] = None,
+    backends: Annotated[str, Option(help="Backends, separated by commas.", metavar="LIST")] = "csr",
+    force: Annotated[bool, Option("--force", help="Replace a harness.toml that is there.")] = False,
+) -> None:
+    """Write a commented harness.toml, from which `harness check`, `compare` and `regress` take their options.
+
+    Asks for the golden set on a terminal; without one, and where nothing is given, it is the bundled chunking-eval.
+
+    Example: harness init --golden golden.jsonl --corpus chunks.jsonl
+    """
+    if _FILE.exists() and not force:
+        raise UsageError(f"{_FILE} is there already", fix="add --force to replace it")
+    if golden is None and corpus is None and dataset is None and sys.stdin.isatty() and sys.stdout.isatty():
+        golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
+        corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
+    chosen = _chosen(golden or None, corpus, dataset, backends)
+    _FILE.write_text(template(chosen), encoding="utf-8")
+    run = "harness check" if chosen.golden is not None else "harness compare"
+    typer.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
+
+
+def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backends: str) -> Choices:
+    """What was given, when it can be read: a faulty golden set is found here, not in CI."""
+    from harness.loaders import check_dataset, load_golden_of
+    from harness.registry import parse_backends
+
+    if corpus is not None and golden is None:
+        raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
+    parse_backends(backends)
+    if dataset is not None:
+        check_dataset(dataset)
+    if golden is None and (dataset is None or _has_golden(dataset)):
+        golden = dataset or _EXAMPLE
+    if golden is not None:
+        _, has_documents = load_golden_of(golden)
+        if corpus is None and not has_documents:
+            raise UsageError(f"'{golden}' has no documents of its own", fix="name them: --corpus chunks.jsonl")
+    return Choices(golden, corpus, dataset, backends)
+
+
+def _has_golden(dataset: str) -> bool:
+    from harness.errors import DataError
+    from harness.loaders import load_golden_of
+
+    try:
+        load_golden_of(dataset)
+    except DataError:
+        return False
+    return True
+
+
+def template(chosen: Choices) -> str:
+    """The file. Every line of it that is commented out is valid when it is not."""
+    backends = _toml([name.strip() for name in chosen.backends.split(",")])
+    lines = [
+        "# What `harness check`, `harness compare` and `harness regress` do where the command line says nothing else.",
+        "# The keys are the options of each command, with _ for -: `harness check --help` lists them.",
+        "# Paths are relative to this file.",
+        "",
+        "[check]",
+        "# The questions, and the documents that are asked; a golden set of a dataset brings its own.",
+        _line("golden", chosen.golden, "golden.jsonl"),
+        _line("corpus", chosen.corpus, "chunks.jsonl"),
+        "# What is held against them: `harness backends` lists the names.",
+        f"backends = {backends}",
+        "k = 5",
+        'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
+        "# What must hold, or the exit code is 1: of a measure, a latency, of parity, or of a slice.",
+        'require = ["Hit@5>=0.8"]',
+        '# require = ["Hit@5>=0.9", "p95_ms<=50", "parity>=1", "lang=de: MRR@5>=0.7"]',
+        '# slice = ["lang"]',
+        "# Where ids name documents of which the corpus holds chunks, and what stands between the two parts of a chunk's id:",
+        '# match = "document"',
+        '# delimiter = "#"',
+        "# What is left for CI, besides the result's folder:",
+        '# junit = "reports/junit.xml"',
+        "# no_text = true",
+        "",
+        "[compare]",
+        "# A collection with judgments: a name of `harness datasets`, or a folder in BEIR layout.",
+        _line("dataset", chosen.dataset, "cacm"),
+        f"backends = {backends}",
+        'metrics = ["nDCG@10", "AP", "R@100", "RR@10"]',
+        "# k = 100",
+        *_regress(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _regress() -> list[str]:
+    return []
+
+
+def _line(key: str, value: str | None, example: str) -> str:
+    return f"{key} = {_toml(value)}" if value is not None else f"# {key} = {_toml(example)}"
+
+
+def _toml(value: str | list[str]) -> str:
+    """A string or a list of strings; what JSON writes of these, TOML reads."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
