@@ -77,8 +77,9 @@ def configured(verb: str, function: Callable[..., None]) -> Callable[..., None]:
         if not context.resilient_parsing and (path is not None or place.is_file()):
             values = read_settings(place, verb)
             context.default_map = {**values}
-            if values:
-                typer.echo(f"options from {place}: {', '.join(values)}", err=True)
+            keys = [key for key, setting in settings_of(verb).items() if setting.parameter in values]
+            if keys:
+                typer.echo(f"options from {place}: {', '.join(keys)}", err=True)
 
     @functools.wraps(function)
     def without_config(config: Path | None = None, **given: Any) -> None:  # noqa: ANN401, ARG001 - passed on; read above

@@ -16,6 +16,7 @@ __all__ = ["init", "template"]
 
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
+_BASELINE = "reports/baselines/main.json"
 
 
 class Choices(NamedTuple):
@@ -104,7 +105,7 @@ def template(chosen: Choices) -> str:
         'require = ["Hit@5>=0.8"]',
         '# require = ["Hit@5>=0.9", "p95_ms<=50", "parity>=1", "lang=de: MRR@5>=0.7"]',
         '# slice = ["lang"]',
-        "# Where ids name documents of which the corpus holds chunks, and what stands between the two parts of a chunk's id:",
+        "# Where ids name documents of which the corpus holds chunks, and what a chunk's id has after its document's:",
         '# match = "document"',
         '# delimiter = "#"',
         "# What is left for CI, besides the result's folder:",
@@ -117,13 +118,16 @@ def template(chosen: Choices) -> str:
         f"backends = {backends}",
         'metrics = ["nDCG@10", "AP", "R@100", "RR@10"]',
         "# k = 100",
-        *_regress(),
+        "# What later runs are judged by; a small file, for git.",
+        f"# save_baseline = {_toml(_BASELINE)}",
+        "",
+        "[regress]",
+        f"# Written by `harness compare --save-baseline {_BASELINE}`.",
+        f"# baseline = {_toml(_BASELINE)}",
+        "# The drop of a mean that is let pass.",
+        '# max_drop = ["nDCG@10=0.01"]',
     ]
     return "\n".join(lines) + "\n"
-
-
-def _regress() -> list[str]:
-    return []
 
 
 def _line(key: str, value: str | None, example: str) -> str:

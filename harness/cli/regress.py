@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 import typer
 
 from harness.cli.app import ExitCode
+from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
 from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption, ResumeOption
 from harness.cli.output import FormatOption, progress_display
 from harness.cli.regress_options import (
@@ -64,6 +65,8 @@ def regress(
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     cards: CardsOption = None,
     no_text: NoTextOption = False,
 ) -> None:
@@ -77,6 +80,7 @@ def regress(
     from harness.reporting.regression import check_regression_format
 
     check_regression_format(format_name)
+    check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
     place = out if out is not None else _folder_of_this_run(baseline)
     with progress_display() as display:
@@ -92,6 +96,7 @@ def regress(
             display=display,
             **_given(rebuilds=rebuilds, repeat=repeat, timing=timing, resume=resume, cards=cards),
         )
+    write_regression_for_ci(found.report, junit, summary)
     _show(found, format_name, place)
 
 

@@ -110,7 +110,7 @@ def _queries(golden: GoldenSet) -> Queries:
 
 def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
     """Every backend of the plan on one corpus."""
-    backends, several = plan.plans[dataset.name], len(plan.plans) > 1
+    backends = plan.plans[dataset.name]
     examiner = _examiner(plan, expected, dataset.corpus)
     assessed = api.run_on(backends, dataset, cache, display, examiner.judge)
     return [
@@ -119,7 +119,7 @@ def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
                 one,
                 result,
                 dataset.name,
-                f"{result.label} on {dataset.name}" if several else result.label,
+                plan.label(dataset.name, result.label),
                 timed=backends.execution.timing,
             )
         )

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import UsageError
+from harness.reporting.check_cases import check_suites
 from harness.reporting.check_render import render_check
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
+from harness.reporting.junit import Outcome
 from harness.results.check_redaction import without_questions
 from harness.results.check_schema import CheckReport, CheckSubject
 from harness.store import read_check_report, read_stored_run, write_check
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Checked"]
+
+_VERDICTS = {"passed": "passed", "failed": "failed", "invalid": "is invalid"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,21 @@ class Checked:
     def passed(self) -> bool:
         """True when every requirement was met and nothing was invalid."""
         return self.report.verdict == "passed"
+
+    def assert_requirements(self) -> None:
+        """Raise AssertionError with what is not met, what was expected and what was found; for tests.
+
+        Raises UsageError where nothing is required: such a test could not fail.
+        """
+        if not self.report.requirements and self.report.verdict != "invalid":
+            raise UsageError("nothing is required of this check", fix="give require=['Hit@5>=0.9'] or the like")
+        __tracebackhide__ = True
+        cases = [case for suite in check_suites(self.report) for case in suite.cases]
+        wrong = [f"{case.name} [{case.classname}]: {case.text}" for case in cases if case.outcome is not Outcome.PASSED]
+        if wrong:
+            raise AssertionError(
+                "\n\n".join([f"the check of {self.report.golden.name} {_VERDICTS[self.report.verdict]}", *wrong])
+            )
 
     def subject(self, label: str) -> CheckSubject:
         """One subject by its label; raises KeyError."""

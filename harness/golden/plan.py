@@ -47,6 +47,15 @@ class CheckPlan:
     plans: Mapping[str, Plan]
     against: AgainstPlan | None = None
 
+    @property
+    def labels(self) -> list[str]:
+        """What the report will call each subject."""
+        return [self.label(corpus, trial.label) for corpus, plan in self.plans.items() for trial in plan.trials]
+
+    def label(self, corpus: str, backend: str) -> str:
+        """What the report calls a backend on a corpus."""
+        return f"{backend} on {corpus}" if len(self.plans) > 1 else backend
+
     def command(self) -> list[str]:
         """The command line that runs this check again."""
         request, words = self.request, ["harness", "check", self.golden.source]

@@ -14,7 +14,7 @@ from harness.results.check_schema import (
     RequirementResult,
 )
 
-__all__ = ["check_suites", "preflight_text", "question_case", "requirement_case"]
+__all__ = ["check_suites", "preflight_text", "question_case", "requirement_case", "subject_error"]
 
 _SHOWN = 20
 
@@ -38,7 +38,10 @@ def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
     """A requirement: a failure says the figure and the questions behind it, an error why there is no figure."""
     if one.passed is None:
         reason = one.reason or "it could not be judged"
-        return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *_trouble(report, one.subject)]))
+        trouble = [
+            subject_error(subject).text for subject in report.subjects if subject.label == one.subject and subject.error
+        ]
+        return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
     if one.passed:
         return Case(one.text, one.subject)
     said = verdict_in_words(one)
@@ -58,6 +61,12 @@ def question_case(report: CheckReport, subject: CheckSubject, question: Question
     return Case(question.id, subject.label, Outcome.FAILURE, message, f"{message}\n{expected_and_found(question)}")
 
 
+def subject_error(subject: CheckSubject) -> Case:
+    """A subject that has no answers, and the last lines that it wrote."""
+    message = subject.error.message if subject.error is not None else "it has no answers"
+    return Case("answers questions", subject.label, Outcome.ERROR, message, "\n".join([message, *_log(subject)]))
+
+
 def preflight_text(problem: PreflightProblem) -> str:
     """What is wrong and with whom, the first of the things it is about, and what to do."""
     about = f"{problem.subject}: " if problem.subject is not None else ""
@@ -68,8 +77,7 @@ def _subject_cases(report: CheckReport, subject: CheckSubject, *, per_question: 
     required = [one for one in report.requirements if one.subject == subject.label]
     yield from (requirement_case(report, one) for one in required)
     if subject.error is not None and not required:
-        said = "\n".join(_trouble(report, subject.label))
-        yield Case("answers questions", subject.label, Outcome.ERROR, subject.error.message, said)
+        yield subject_error(subject)
     if per_question and subject.status != "invalid":  # its answers mean nothing
         yield from (question_case(report, subject, question) for question in subject.questions)
 
@@ -79,10 +87,8 @@ def _preflight_case(problem: PreflightProblem) -> Case:
     return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
 
 
-def _trouble(report: CheckReport, label: str) -> list[str]:
-    """Why a subject failed, with the last lines that it wrote."""
-    errors = [subject.error for subject in report.subjects if subject.label == label]
-    return [line for error in errors if error is not None for line in (error.message, *error.log)]
+def _log(subject: CheckSubject) -> list[str]:
+    return subject.error.log if subject.error is not None else []
 
 
 def _facts(report: CheckReport) -> dict[str, str]:

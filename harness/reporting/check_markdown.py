@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import re
-
 from harness.reporting.check_cases import preflight_text
 from harness.reporting.check_tables import check_tables, missed_lines, remarks, verdict_in_words
-from harness.reporting.markdown_parts import Document, code, details, fenced, markdown_table
+from harness.reporting.markdown_parts import (
+    COMMENT_BYTES,
+    Document,
+    code,
+    comment_marker,
+    details,
+    fenced,
+    markdown_table,
+)
 from harness.results.check_schema import CheckReport, RequirementResult
 
-__all__ = ["COMMENT_BYTES", "SUMMARY_BYTES", "check_markdown", "comment_marker"]
+__all__ = ["check_markdown"]
 
-COMMENT_BYTES = 65_000
-"""GitHub takes comments of less than 65,536 characters."""
-SUMMARY_BYTES = 1_000_000
-"""GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
 _SHOWN = 20
 _SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️"}
 _DATA = ("requirement", "subject")
 
 
-def comment_marker(name: str) -> str:
-    """The comment of HTML that a check's Markdown begins with, by which an earlier comment is found and replaced."""
-    plain = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
-    return f"<!-- harness check: {plain} -->"
-
-
 def check_markdown(report: CheckReport, limit: int = COMMENT_BYTES) -> str:
     """The report in at most ``limit`` bytes of UTF-8: verdict, tables, then what is behind each failure."""
     document = Document(limit)
-    document.add(comment_marker(report.golden.name))
+    document.add(comment_marker("check", report.golden.name))
     document.add(f"### {_SIGNS[report.verdict]} harness check: {code(report.golden.name)} {report.verdict}")
     document.add(_facts(report))
     for problem in report.preflight:

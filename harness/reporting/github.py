@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from harness.regression.schema import RegressionReport
 from harness.reporting.check_cases import preflight_text
 from harness.reporting.check_tables import expected_and_found, verdict_in_words
+from harness.reporting.regression_cases import verdict_line
 from harness.results.check_schema import CheckReport
 
-__all__ = ["SHOWN_BY_GITHUB", "Annotation", "check_annotations", "workflow_commands"]
+__all__ = ["SHOWN_BY_GITHUB", "Annotation", "check_annotations", "regression_annotations", "workflow_commands"]
 
 SHOWN_BY_GITHUB = 10
 """Annotations of one kind that GitHub shows of a step; the rest it drops without a word."""
@@ -33,6 +35,18 @@ def check_annotations(report: CheckReport) -> list[Annotation]:
         elif one.passed is None:
             found.append(Annotation(f"{one.text} could not be judged on {one.subject}", str(one.reason)))
     return [*found, *_missed(report)]
+
+
+def regression_annotations(report: RegressionReport) -> list[Annotation]:
+    """Backends that failed, and metrics that are worse beyond the allowed drop."""
+    found = [Annotation(f"{one.after} failed", one.error) for one in report.backends if one.error is not None]
+    found += [
+        Annotation(f"{metric.metric} failed on {one.after}", verdict_line(metric))
+        for one in report.backends
+        for metric in one.metrics
+        if metric.gate == "failed"
+    ]
+    return found
 
 
 def workflow_commands(annotations: list[Annotation], file: str | None) -> list[str]:

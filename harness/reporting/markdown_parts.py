@@ -8,11 +8,31 @@ from html import escape
 
 from harness.reporting.cells import Table
 
-__all__ = ["Document", "code", "details", "fenced", "markdown_table", "plain"]
+__all__ = [
+    "COMMENT_BYTES",
+    "SUMMARY_BYTES",
+    "Document",
+    "code",
+    "comment_marker",
+    "details",
+    "fenced",
+    "markdown_table",
+    "plain",
+]
 
+COMMENT_BYTES = 65_000
+"""GitHub takes comments of less than 65,536 characters."""
+SUMMARY_BYTES = 1_000_000
+"""GitHub takes summaries of a step of at most 1 MiB, over everything that the step wrote."""
 _RUN = re.compile("`+")
 _MARK_UP = re.compile(r"[^\w %@.,:()/=-]|(?<!\w)@")
 """What could format something, or mention somebody: ``Hit@5`` does not."""
+
+
+def comment_marker(verb: str, name: str) -> str:
+    """The comment of HTML that a verb's Markdown begins with, by which an earlier comment is found and replaced."""
+    plain_name = re.sub("-{2,}", "-", re.sub(r"[^\w.-]+", "_", name))  # two dashes would end the comment
+    return f"<!-- harness {verb}: {plain_name} -->"
 
 
 def code(text: str) -> str:

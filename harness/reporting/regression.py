@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 
 from harness.errors import UnknownNameError
 from harness.regression.schema import RegressionReport
+from harness.reporting.markdown_parts import COMMENT_BYTES
+from harness.reporting.regression_markdown import regression_markdown
 from harness.reporting.regression_queries import query_tables
 from harness.reporting.regression_tables import headline, regression_tables, remarks
-from harness.reporting.render import flat, markdown_text, terminal_text
+from harness.reporting.render import flat, terminal_text
 
 __all__ = ["REGRESSION_FORMATS", "check_regression_format", "render_regression"]
 
@@ -34,7 +36,7 @@ def check_regression_format(format_name: str) -> None:
 
 
 def _markdown(report: RegressionReport) -> str:
-    return markdown_text(headline(report), [*regression_tables(report), *query_tables(report)], remarks(report))
+    return regression_markdown(report, COMMENT_BYTES)
 
 
 def _csv(report: RegressionReport) -> str:

@@ -20,9 +20,10 @@ from harness.errors import ResultError, UsageError
 from harness.golden.checked import Checked
 from harness.plain_url import without_secrets
 from harness.reporting.check_cases import check_suites
-from harness.reporting.check_markdown import COMMENT_BYTES, check_markdown, comment_marker
+from harness.reporting.check_markdown import check_markdown
 from harness.reporting.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
 from harness.reporting.junit import Outcome, junit_xml
+from harness.reporting.markdown_parts import COMMENT_BYTES, comment_marker
 from harness.results.check_redaction import redacted
 from harness.results.schema import ErrorInfo
 
@@ -158,7 +159,7 @@ def test_commands_are_escaped_and_few() -> None:
 
 def test_markdown_shows_data_as_it_is(checked: Checked) -> None:
     text = checked.render("markdown")
-    assert text.startswith(comment_marker("golden") + "\n")
+    assert text.startswith(comment_marker("check", "golden") + "\n")
     page = MarkdownIt("commonmark").enable("table").render(text)
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)" in page

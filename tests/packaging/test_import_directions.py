@@ -67,7 +67,7 @@ LAYERS = (
     {"golden.plan", "reference.evaluation", "regression_api"},
     {"golden.check"},
     {"__init__", "cli"},
-    {"__main__"},
+    {"__main__", "pytest_plugin"},
 )
 
 # The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
@@ -94,7 +94,7 @@ PLACES = {
     "jnius_config": {"jvm"},
     "numba": {"jit"},
     "pyserini": {"jvm"},
-    "pytest": {"testing"},
+    "pytest": {"pytest_plugin", "testing"},
     "qdrant_client": {"adapters"},
     "qdrant_edge": {"adapters"},
     "rich": {"cli", "reporting"},

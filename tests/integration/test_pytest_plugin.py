@@ -1,0 +1,217 @@
+"""The pytest plug-in in projects that the tests make: golden sets as items, the fixture, and projects without any."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from golden_world import LABEL, QUESTIONS, QUICK, write_golden_world
+
+import harness
+from harness.golden.checked import Checked
+
+pytestmark = pytest.mark.integration
+
+pytest_plugins = ("pytester",)
+
+HARNESS_TOML = f"""
+[check]
+golden = "golden.jsonl"
+corpus = "chunks.jsonl"
+backends = "{LABEL}"
+match = "document"
+delimiter = "#"
+isolation = "none"
+timing = false
+require = ["Hit@5>=0.9", "MRR@5>=0.1"]
+"""
+WITHOUT_SETS = HARNESS_TOML.replace('golden = "golden.jsonl"', "").replace("require", "#")
+INSTALLED = any(point.value == "harness.pytest_plugin" for point in entry_points(group="pytest11"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Pytester forgets the modules that a run imported, and numpy cannot be imported a second time."""
+    golden, corpus = write_golden_world(tmp_path_factory.mktemp("once"))
+    assert harness.check(golden, corpus=corpus, **QUICK).passed
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project with a golden set in its root; nothing of this repository's pytest settings reaches it."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    write_golden_world(pytester.path)
+    return pytester
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    # an installed package brings its plug-in; -p would load it twice
+    plugin = () if INSTALLED else ("-p", "harness.pytest_plugin")
+    return project.runpytest_inprocess("-p", "no:faulthandler", "-p", "no:cacheprovider", *plugin, *arguments)
+
+
+def test_a_golden_set_on_the_command_line(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(WITHOUT_SETS, encoding="utf-8")
+    asked = ("--golden-set", "golden.jsonl", "--golden-require", "Hit@5>=0.9", "--golden-require", "lang=en: MRR>=0.1")
+    result = run(project, *asked, "-v", "--junit-xml", "pytest.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"golden.jsonl::Hit@5>=0.9[[]{LABEL}[]] FAILED*",
+            f"golden.jsonl::lang=en: MRR@5>=0.1[[]{LABEL}[]] PASSED*",
+            f"*___ Hit@5>=0.9 on {LABEL} ___*",
+            f"Hit@5>=0.9 failed on {LABEL}: it is 0.7500*",
+            "x 'trees *expected fish (not found); found fruit#0",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert 'name="value" value="0.75"' in project.path.joinpath("pytest.xml").read_text(encoding="utf-8")
+
+
+def test_each_question_on_request(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(HARNESS_TOML, encoding="utf-8")
+    result = run(project, "--golden-set", "harness.toml", "--golden-per-query", "-v")
+    result.assert_outcomes(passed=4, failed=2, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"harness.toml::f[[]{LABEL}[]] PASSED*",
+            f"harness.toml::x[[]{LABEL}[]] FAILED*",
+            f"harness.toml::none[[]{LABEL}[]] SKIPPED (it expects nothing)*",
+            "nothing that is expected is among the first 5 hits",
+            "x 'trees*: expected fish (not found); found fruit#0",
+        ]
+    )
+
+
+def test_one_question_by_its_id(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(WITHOUT_SETS, encoding="utf-8")
+    project.makeini("[pytest]\ngolden_sets = golden.jsonl\ngolden_per_query = true\n")
+    result = run(project, f"golden.jsonl::s[{LABEL}]")
+    result.assert_outcomes(passed=1)
+
+
+def test_sets_of_the_ini_file(project: pytest.Pytester) -> None:
+    """They are collected where pytest looks at everything, once, wherever they lie; and not beside a named file."""
+    project.path.joinpath("harness.toml").write_text(WITHOUT_SETS, encoding="utf-8")
+    (project.path / "data").mkdir()
+    (project.path / "tests").mkdir()
+    (project.path / "golden.jsonl").rename(project.path / "data" / "golden.jsonl")
+    (project.path / "chunks.jsonl").rename(project.path / "data" / "documents.jsonl")
+    (project.path / "tests" / "test_a.py").write_text("def test_a(): pass\n", encoding="utf-8")
+    ini = (
+        "[pytest]\ngolden_sets = data/golden.jsonl\ngolden_corpus = c=data/documents.jsonl\ngolden_require = MRR>=0.1\n"
+    )
+    for testpaths in ("testpaths = tests\n", ""):
+        project.makeini(ini + testpaths)
+        result = run(project, "-v")
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines(["data/golden.jsonl::MRR@5>=0.1*PASSED*"])
+    run(project, "tests").assert_outcomes(passed=1)
+    run(project, "tests/test_a.py").assert_outcomes(passed=1)
+    run(project, "data").assert_outcomes(passed=1)
+    run(project, "tests", "--golden-set", "data/golden.jsonl").assert_outcomes(passed=2)
+    run(project, "data", "--golden-set", "data/golden.jsonl", "--golden-require", "MRR>=1").assert_outcomes(failed=1)
+
+
+def test_what_is_invalid_is_an_error_and_no_failure(project: pytest.Pytester) -> None:
+    write_golden_world(project.path, [{"id": "q", "question": "trees", "expected": ["wood"]}])
+    project.path.joinpath("harness.toml").write_text(HARNESS_TOML, encoding="utf-8")
+    result = run(project, "--golden-set", "harness.toml", "--golden-per-query")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(["*question 'q' expects 'wood'*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--golden-set", "golden.jsonl"), "*no corpus was given*"),
+        (
+            ("--golden-set", "golden.jsonl", "--golden-corpus", "chunks.jsonl", "--golden-backends", LABEL),
+            "*nothing is req*",
+        ),
+        (("--golden-set", "chunks.jsonl", "--golden-corpus", "chunks.jsonl"), "*chunks.jsonl: 8 problems*"),
+        (("--golden-set", "absent.jsonl"), "*absent.jsonl': there is no such file*"),
+    ],
+)
+def test_what_cannot_be_collected_says_why(project: pytest.Pytester, arguments: tuple[str, ...], says: str) -> None:
+    result = run(project, *arguments)
+    assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    assert any(line for line in [*result.outlines, *result.errlines] if says.strip("*") in line)
+
+
+def test_the_fixture_asks_once_and_asserts(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(HARNESS_TOML, encoding="utf-8")
+    project.makepyfile(
+        """
+        def test_everything(golden_check):
+            golden_check().assert_requirements()
+
+        def test_some(golden_check):
+            checked = golden_check(require=["MRR@5>=0.1"])
+            checked.assert_requirements()
+            assert checked is golden_check(require=["MRR@5>=0.1"])
+            assert checked.metrics().loc[:, "Hit@5"].min() == 0.75
+
+        def test_own(golden_check):
+            golden = [{"id": "a", "question": "salmon", "expected": ["fish"]}]
+            golden_check(golden, require=["Hit@1>=1"]).assert_requirements()
+        """
+    )
+    result = run(project)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *AssertionError: the check of golden failed",
+            f"E *Hit@5>=0.9 [[]{LABEL}[]]: Hit@5>=0.9 failed*it is 0.7500*",
+        ]
+    )
+
+
+def test_the_fixture_takes_the_one_set_of_the_ini_file(project: pytest.Pytester) -> None:
+    project.path.joinpath("harness.toml").write_text(WITHOUT_SETS, encoding="utf-8")
+    project.makepyfile("def test_it(golden_check): golden_check(require='MRR>=0.1').assert_requirements()\n")
+    run(project).assert_outcomes(failed=1)
+    project.makeini("[pytest]\ngolden_sets = golden.jsonl\n")
+    run(project, "test_the_fixture_takes_the_one_set_of_the_ini_file.py").assert_outcomes(passed=1)
+
+
+def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytester) -> None:
+    """In a process of its own: here everything is loaded already."""
+    project.makepyfile(
+        """
+        import sys
+
+        def test_nothing_heavy():
+            loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
+            assert loaded == {"harness", "harness._version", "harness.pytest_plugin"}
+            assert not {"numpy", "pydantic", "typer", "pyarrow"} & sys.modules.keys()
+        """
+    )
+    plugin = () if INSTALLED else ("-p", "harness.pytest_plugin")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *plugin]
+    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_assert_requirements_says_what_is_wrong(project: pytest.Pytester) -> None:
+    def check(questions: object, *require: str) -> Checked:
+        return harness.check(questions, corpus="chunks.jsonl", require=require, **QUICK)
+
+    check(QUESTIONS, "MRR@5>=0.5").assert_requirements()
+    with pytest.raises(AssertionError, match=r"(?s)golden set failed.*Hit@5>=0.9 .*x 'trees.*found fruit#0"):
+        check(QUESTIONS, "Hit@5>=0.9", "MRR@5>=0.5").assert_requirements()
+    with pytest.raises(AssertionError, match=r"(?s)golden set is invalid.*missing-ids.*expects 'wood'"):
+        check([{"question": "a", "expected": "wood"}]).assert_requirements()
+    with pytest.raises(harness.errors.UsageError, match="nothing is required"):
+        check(QUESTIONS).assert_requirements()
+
+
+def test_the_package_brings_the_plugin(repository: Path) -> None:
+    import tomllib
+
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"harness": "harness.pytest_plugin"}

@@ -1,0 +1,216 @@
+"""`harness.toml`: what it may hold, what comes before what, and what `harness init` writes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from golden_world import COMMAND, LABEL, write_golden_world
+from typer.testing import CliRunner
+
+from harness.cli import init as init_verb
+from harness.cli.app import _build
+from harness.cli.config import FILE_NAME, configured_verbs, read_settings, settings_of
+from harness.cli.init import Choices, template
+from harness.errors import CardError, DataError, UnknownNameError, UsageError
+from harness.golden.checked import Checked
+
+CHECK = f"""
+[check]
+golden = "golden.jsonl"
+corpus = "chunks.jsonl"
+backends = ["{LABEL}"]
+match = "document"
+delimiter = "#"
+isolation = "none"
+timing = false
+require = ["Hit@5>=0.9", "MRR@5>=0.1"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a golden set."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    write_golden_world(tmp_path)
+    return tmp_path
+
+
+def harness(*arguments: str, code: int) -> str:
+    """Run a command in this process; its stderr."""
+    done = CliRunner().invoke(_build(), arguments)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stderr
+
+
+def write(text: str, place: str = FILE_NAME) -> Path:
+    path = Path(place)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_check_needs_no_arguments(folder: Path) -> None:
+    write(CHECK)
+    said = harness("check", "--out", "out", code=1)
+    assert said.startswith("options from harness.toml: golden, corpus, backends, require, ")
+    report = Checked.load("out").report
+    assert [one.passed for one in report.requirements] == [False, True]
+    assert report.settings["require"] == ["Hit@5>=0.9", "MRR@5>=0.1"]
+
+
+def test_the_command_line_comes_before_the_file_and_the_file_before_the_defaults(folder: Path) -> None:
+    write(CHECK + "k = 3\nseed = 7\n")
+    harness("check", "--require", "MRR>=0.1", "--k", "4", "--out", "out", code=0)
+    settings = Checked.load("out").report.settings
+    assert (settings["k"], settings["seed"], settings["relevance"]) == (4, 7, 1)
+    assert settings["require"] == ["MRR@4>=0.1"]
+
+
+def test_without_a_file_nothing_is_read(folder: Path) -> None:
+    said = harness("check", "golden.jsonl", "--corpus", "chunks.jsonl", *COMMAND, "--out", "out", code=0)
+    assert "options from" not in said
+
+
+def test_paths_are_relative_to_the_file(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    place = write(
+        '[check]\nout = "results"\nbackends = "csr:path=index,run:a.trec,csr"\ncorpus = ["small=c.jsonl"]\n', "ci/x"
+    )
+    for name in ("index", "a.trec", "c.jsonl", "csr"):
+        (folder / "ci" / name).write_text("", encoding="utf-8")
+    found = read_settings(place, "check")
+    assert found == {
+        "out": "ci/results",
+        "backends": "csr:path=ci/index,run:ci/a.trec,csr",
+        "corpus": ["small=ci/c.jsonl"],
+    }
+    write(CHECK + f'out = "{elsewhere}/out"\n')
+    (folder / "deeper").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder / "deeper")
+        harness("check", "--config", "../harness.toml", code=1)
+    assert Checked.load(elsewhere / "out").report.golden.questions == 5
+
+
+def test_every_mistake_is_named_with_the_nearest_match(folder: Path) -> None:
+    write(
+        '[check]\nbackend = "csr"\nk = "5"\nno_txt = true\nrequire = [1]\ntiming = "no"\nbackends = [1]\n'
+        'match = ["exact"]\n'
+        "[regres]\na = 1\n[compare]\nmetrics = 1\n"
+    )
+    with pytest.raises(CardError) as caught:
+        harness("check", code=2)
+    said = str(caught.value)
+    assert caught.value.exit_code == 2
+    assert said.startswith("file 'harness.toml': 9 problems")
+    for line in (
+        "unknown key 'check.backend' (did you mean 'backends'?)",
+        "unknown key 'check.no_txt' (did you mean 'no_text'?)",
+        "unknown key 'regres' (did you mean 'regress'?)",
+        "'check.k' must be an integer, not '5'",
+        "'check.timing' must be true or false, not 'no'",
+        "'check.require' must be a list of strings, not [1]",
+        "'check.backends' must be a list of strings, not [1]",
+        "'check.match' must be a string, not ['exact']",
+        "'compare.metrics' must be a string, not 1",
+    ):
+        assert line in said
+
+
+@pytest.mark.parametrize(("content", "says"), [("[check", "is not TOML"), (None, "cannot be read: No such file")])
+def test_a_file_that_is_none_is_refused(folder: Path, content: str | None, says: str) -> None:
+    if content is not None:
+        write(content, "other.toml")
+    with pytest.raises(CardError, match=says):
+        harness("check", "--config", "other.toml", code=2)
+
+
+def test_a_broken_file_hides_no_help(folder: Path) -> None:
+    write("[check")
+    harness("check", "--help", code=0)
+    harness("backends", code=0)
+
+
+def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
+    assert configured_verbs() == ("compare", "check", "regress")
+    assert {"golden", "corpus", "require", "deadline", "junit", "no_text", "format"} <= settings_of("check").keys()
+    assert settings_of("check")["deadline"].parameter == "deadline_s"
+    assert settings_of("check")["timing"].kind is bool
+    assert settings_of("check")["out"].kind is Path
+    assert {"dataset", "save_baseline", "sweep"} <= settings_of("compare").keys()
+    assert {"baseline", "set", "max_drop"} <= settings_of("regress").keys()
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Choices("golden.jsonl", "chunks.jsonl", None, "csr"),
+        Choices(None, None, "cacm", "csr,lucene:k1=1.2;b=0.75"),
+        Choices('a "quoted"\\ \x7f\n name', "ü", None, "csr"),
+    ],
+)
+def test_every_line_of_the_template_is_valid_commented_out_or_not(folder: Path, chosen: Choices) -> None:
+    text = template(chosen)
+    assert read_settings(write(text), "check").get("golden") == chosen.golden
+    assert read_settings(write(text), "compare").get("dataset") == chosen.dataset
+    lines = text.splitlines()
+    commented = [line.removeprefix("# ") for line in lines if re.match(r"# \w+ = ", line)]
+    assert commented
+    for line in commented:
+        key = line.partition(" = ")[0]
+        table = next(one for one in reversed(lines[: lines.index(f"# {line}")]) if one.startswith("["))
+        assert read_settings(write(f"{table}\n{line}\n"), table.strip("[]"))
+        assert key in tomllib.loads(line)
+
+
+def test_init_writes_what_check_reads(folder: Path) -> None:
+    said = harness("init", "--golden", "golden.jsonl", "--corpus", "chunks.jsonl", "--backends", LABEL, code=0)
+    assert said == "harness.toml is written: look at it, then run harness check\n"
+    quick = ("--match", "document", "--delimiter", "#", "--isolation", "none", "--no-timing")
+    harness("check", *quick, "--out", "out", code=1)
+    assert [one.text for one in Checked.load("out").report.requirements] == ["Hit@5>=0.8"]
+
+
+def test_init_without_a_terminal_asks_nothing_and_takes_the_example(folder: Path) -> None:
+    harness("init", code=0)
+    assert read_settings(Path(FILE_NAME), "check")["golden"] == "chunking-eval"
+    before = Path(FILE_NAME).read_bytes()
+    with pytest.raises(UsageError, match="is there already"):
+        harness("init", "--dataset", "cacm", code=2)
+    assert Path(FILE_NAME).read_bytes() == before
+    said = harness("init", "--dataset", "cacm", "--force", code=0)
+    assert "run harness compare" in said
+    assert "golden" not in read_settings(Path(FILE_NAME), "check")
+
+
+def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["golden.jsonl", "chunks.jsonl"])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    init_verb.init()
+    assert read_settings(Path(FILE_NAME), "check")["corpus"] == ["chunks.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--golden", "golden.jsonl"), UsageError),
+        (("--corpus", "chunks.jsonl"), UsageError),
+        (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UnknownNameError),
+        (("--golden", "chunks.jsonl", "--corpus", "chunks.jsonl"), DataError),
+        (("--dataset", "no-such-dataset"), UnknownNameError),
+        (("--backends", "no-such-backend"), UnknownNameError),
+    ],
+)
+def test_init_writes_nothing_that_cannot_run(folder: Path, arguments: tuple[str, ...], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        harness("init", *arguments, code=2)
+    assert not Path(FILE_NAME).exists()
