@@ -1,0 +1,65 @@
+"""A regression report as test cases: one for each backend and metric that the gate judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.regression.schema import BackendChange, MetricJudgement, QueryChange, RegressionReport
+from harness.reporting.junit import Case, Outcome, Suite
+from harness.reporting.regression_tables import signed
+
+__all__ = ["losers", "regression_suites", "verdict_line"]
+
+_SHOWN = 10
+
+
+def regression_suites(report: RegressionReport) -> list[Suite]:
+    """One suite for each backend. A metric without a gate passes: nothing was required of it."""
+    facts = {
+        "harness": report.after.harness.version,
+        "before": report.before.source,
+        "after": report.after.source,
+        "dataset": report.after.dataset.name,
+        "queries": str(report.data.common_queries),
+    }
+    return [Suite(one.after, list(_cases(one)), report.created, facts) for one in report.backends]
+
+
+def verdict_line(metric: MetricJudgement) -> str:
+    """The change of one metric on one line."""
+    interval = ""
+    if metric.ci_low is not None and metric.ci_high is not None:
+        interval = f", 95 % interval [{signed(metric.ci_low)}, {signed(metric.ci_high)}]"
+    means = f"{metric.before:.4f} → {metric.after:.4f} ({signed(metric.difference)}{interval})"
+    return f"{metric.metric} is {metric.verdict}: {means} over {metric.queries:,} queries; {metric.reason}"
+
+
+def losers(backend: BackendChange, metric: str) -> list[str]:
+    """The queries that lost most of a metric, one line each."""
+    lost: list[tuple[float, QueryChange]] = []
+    for query in backend.dossier.queries if backend.dossier is not None else ():
+        lost += [(one.difference, query) for one in query.values if one.metric == metric and one.difference < 0]
+    lost.sort(key=lambda one: one[0])
+    lines = [f"{query.query}{_text(query)}: {signed(difference)}{_gone(query)}" for difference, query in lost[:_SHOWN]]
+    more = [f"… and {len(lost) - _SHOWN:,} more, in regression.json"] if len(lost) > _SHOWN else []
+    return lines + more
+
+
+def _cases(backend: BackendChange) -> Iterator[Case]:
+    if backend.error is not None:
+        yield Case("is compared", backend.after, Outcome.ERROR, backend.error, backend.error)
+    for metric in backend.metrics:
+        if metric.gate == "failed":
+            said = verdict_line(metric)
+            text = "\n".join([said, *losers(backend, metric.metric)])
+            yield Case(metric.metric, backend.after, Outcome.FAILURE, said, text)
+        else:
+            yield Case(metric.metric, backend.after)
+
+
+def _text(query: QueryChange) -> str:
+    return f" {query.text!r}" if query.text is not None else ""
+
+
+def _gone(query: QueryChange) -> str:
+    return f"; left: {', '.join(query.left)}" if query.left else ""
