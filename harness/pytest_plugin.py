@@ -35,6 +35,9 @@ class _Option(NamedTuple):
 _OPTIONS = (
     _Option("corpus", "corpus", True, "[NAME=]PLACE", "documents that golden sets are asked of; may be repeated"),
     _Option("backends", "backends", False, "LIST", "backends that are asked, separated by commas"),
+    _Option(
+        "against", "against", True, "RETRIEVER", "what is there already, as harness check takes it; may be repeated"
+    ),
     _Option("k", "k", False, "N", "documents to ask for, per question"),
     _Option("require", "require", True, "REQUIREMENT", "what must hold, such as 'Hit@5>=0.9'; may be repeated"),
     _Option("match", "match", False, "RULE", "exact, document or prefix"),
@@ -180,8 +183,8 @@ class GoldenItem(pytest.Item):
             report = self.parent.checked().report
         except HarnessError as error:
             raise _InvalidError(str(error)) from error
-        if report.preflight:
-            raise _InvalidError("\n".join(map(preflight_text, report.preflight)))
+        if problems := [one for one in report.preflight if one.subject in (None, self.label)]:
+            raise _InvalidError("\n".join(map(preflight_text, problems)))
         self._case = self.case(report)
         if self._case.outcome is Outcome.ERROR:
             raise _InvalidError(self._case.text)

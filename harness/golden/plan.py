@@ -50,7 +50,8 @@ class CheckPlan:
     @property
     def labels(self) -> list[str]:
         """What the report will call each subject."""
-        return [self.label(corpus, trial.label) for corpus, plan in self.plans.items() for trial in plan.trials]
+        known = [one.label for one in self.against.retrievers] if self.against is not None else []
+        return [self.label(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials] + known
 
     def label(self, corpus: str, backend: str) -> str:
         """What the report calls a backend on a corpus."""

@@ -10,7 +10,7 @@ from harness.reporting.regression_tables import regression_tables, remarks
 
 __all__ = ["regression_markdown"]
 
-_SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️", None: "ℹ️"}
+_SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️", None: "📋"}
 _DATA = ("backend", "setting", "before", "after")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -215,3 +217,24 @@ def test_the_package_brings_the_plugin(repository: Path) -> None:
 
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"harness": "harness.pytest_plugin"}
+
+
+def test_the_documented_project_works(project: pytest.Pytester, repository: Path) -> None:
+    """The page's files are the project; its commands are run with pytest in this process."""
+    page = (repository / "docs" / "how-to" / "golden-sets-in-pytest.md").read_text(encoding="utf-8")
+    questions = [
+        {"id": "warranty", "question": "trout in rivers", "expected": ["fish#0"]},
+        {"id": "reset", "question": "apples for juice", "expected": ["fruit#1"]},
+    ]
+    write_golden_world(project.path, questions)
+    for name, text in re.findall(r"<!-- a file of the project: (\S+) -->\n```text\n(.*?)```", page, re.DOTALL):
+        # Lucene's analyzer, which is the default, would start a JVM
+        project.path.joinpath(name).write_text(text.replace("csr\n", f"{LABEL}\n"), encoding="utf-8")
+    test = project.path / "test_search.py"
+    test.write_text(test.read_text(encoding="utf-8").replace('"csr"', f'"{LABEL}"'), encoding="utf-8")
+    (project.path / "harness.toml").write_text('[check]\nisolation = "none"\n', encoding="utf-8")
+    commands = [shlex.split(line) for line in re.findall(r"```bash\n(pytest.*)\n```", page)]
+    tests = [3, 4]
+    for (_, *arguments), passed in zip(commands, tests, strict=True):
+        options = [one.replace("csr", LABEL) for one in arguments]
+        run(project, *options).assert_outcomes(passed=passed)

@@ -58,6 +58,7 @@ def test_the_wheel_carries_licence_and_metadata(distributions: tuple[Path, Path]
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
     assert "harness = harness.cli.app:main" in scripts
+    assert "[pytest11]\nharness = harness.pytest_plugin" in scripts
 
 
 def test_the_source_distribution_is_the_project_and_nothing_else(
@@ -90,6 +91,20 @@ def test_the_bundled_collection_loads_from_the_wheel(distributions: tuple[Path, 
     code = "from harness.loaders import load_dataset; print(len(load_dataset('cacm').corpus))"
     loaded = environment.run(environment.python, "-c", code, cwd=tmp_path)
     assert loaded.stdout == "3204\n", loaded.stderr
+
+
+def test_pytest_finds_the_plugin_of_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.install(str(distributions[1]))
+    (tmp_path / "test_plugin.py").write_text(
+        "def test_plugin(pytestconfig):\n"
+        "    plugin = pytestconfig.pluginmanager.get_plugin('harness')\n"
+        f"    assert plugin.__file__.startswith({str(environment.packages)!r})\n"
+        "    assert pytestconfig.getoption('--golden-set') == []\n",
+        encoding="utf-8",
+    )
+    done = environment.run(environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_cards_are_found_from_an_editable_install(clean_copy: Path, repository: Path, tmp_path: Path) -> None:

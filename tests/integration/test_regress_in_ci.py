@@ -1,0 +1,74 @@
+"""What a regression leaves for continuous integration: JUnit XML, summary and annotations of results made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from junit_files import read_junit
+from regression_sides import AFTER, BEFORE, side
+
+from harness.cli.ci import write_regression_for_ci
+from harness.regression.compare_sides import CompareRules, compare_sides
+from harness.regression.schema import RegressionReport
+from harness.reporting.markdown_parts import COMMENT_BYTES
+from harness.reporting.regression import render_regression
+from harness.reporting.regression_markdown import regression_markdown
+
+
+@pytest.fixture(scope="module")
+def report() -> RegressionReport:
+    """A gate that one metric of one backend fails, and another backend that is gone."""
+    found = compare_sides("regress", side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules())
+    (backend,) = found.backends
+    first, *others = backend.metrics
+    failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})
+    return found.model_copy(
+        update={
+            "gate": "failed",
+            "backends": [
+                backend.model_copy(update={"metrics": [failed, *others]}),
+                backend.model_copy(update={"after": "gone", "status": "failed", "error": "it broke", "metrics": []}),
+            ],
+        }
+    )
+
+
+def test_files_and_annotations(
+    report: RegressionReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    write_regression_for_ci(report, tmp_path / "junit.xml", None)
+    root = read_junit(tmp_path / "junit.xml")
+    cases = {(case.get("classname"), case.get("name")): [one.tag for one in case] for case in root.iter("testcase")}
+    assert cases == {("csr", "nDCG@2"): ["failure"], ("csr", "AP"): [], ("gone", "is compared"): ["error"]}
+    said = root.findtext(".//failure") or ""
+    assert said.startswith("nDCG@2 is worse: ")
+    assert "q2 'second words': −0.63" in said
+    assert capsys.readouterr().err.splitlines()[0] == "::error title=gone failed::it broke"
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("<!-- harness regress: ")
+    assert "nDCG@2 failed on csr" in summary
+
+
+def test_a_comment_is_cut_and_says_so(report: RegressionReport) -> None:
+    whole = render_regression(report, "markdown")
+    assert len(whole.encode()) <= COMMENT_BYTES
+    assert "not fit here" not in whole
+    cut = regression_markdown(report, 1_500)
+    assert len(cut.encode()) <= 1_500
+    assert "not fit here" in cut
+
+
+def test_without_texts_none_is_written(tmp_path: Path) -> None:
+    plain = [side({"csr": rankings}, texts={}) for rankings in (BEFORE, AFTER)]
+    found = compare_sides("regress", *plain, CompareRules())
+    (backend,) = found.backends
+    failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
+    found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})
+    write_regression_for_ci(found, tmp_path / "junit.xml", tmp_path / "summary.md")
+    for name in ("junit.xml", "summary.md"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "words" not in text
+        assert "q2" in text
