@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
@@ -178,9 +178,8 @@ class GoldenItem(pytest.Item):
         from harness.reporting.check_cases import preflight_text
         from harness.reporting.junit import Outcome
 
-        assert isinstance(self.parent, GoldenFile)  # noqa: S101 - make() takes no other
         try:
-            report = self.parent.checked().report
+            report = cast("GoldenFile", self.parent).checked().report
         except HarnessError as error:
             raise _InvalidError(str(error)) from error
         if problems := [one for one in report.preflight if one.subject in (None, self.label)]:
