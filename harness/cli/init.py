@@ -56,30 +56,30 @@ def init(
 
 
 def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backends: str) -> Choices:
-    """What was given, when it can be read: a faulty golden set is found here, not in CI."""
-    from harness.loaders import check_dataset, load_golden_of
-    from harness.registry import parse_backends
+    """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
+    from harness import api
+    from harness.golden.plan import plan_check
+    from harness.golden.request import CheckRequest
+    from harness.request import CompareRequest
 
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
-    parse_backends(backends)
     if dataset is not None:
-        check_dataset(dataset)
+        api.plan_for(CompareRequest(backends=backends, dataset=dataset))
     if golden is None and (dataset is None or _has_golden(dataset)):
         golden = dataset or _EXAMPLE
     if golden is not None:
-        _, has_documents = load_golden_of(golden)
-        if corpus is None and not has_documents:
-            raise UsageError(f"'{golden}' has no documents of its own", fix="name them: --corpus chunks.jsonl")
+        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=backends))
     return Choices(golden, corpus, dataset, backends)
 
 
 def _has_golden(dataset: str) -> bool:
     from harness.errors import DataError
-    from harness.loaders import load_golden_of
+    from harness.golden.plan import plan_check
+    from harness.golden.request import CheckRequest
 
     try:
-        load_golden_of(dataset)
+        plan_check(CheckRequest(golden=dataset))
     except DataError:
         return False
     return True
