@@ -17,6 +17,7 @@ from harness import api
 from harness.cache import Cache
 from harness.cache_entries import COMPARISON, WORK
 from harness.columns import save_table
+from harness.encoders.settings import model_encoder
 from harness.errors import HarnessError, UsageError
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
@@ -33,14 +34,15 @@ from harness.results.backend import backend_results
 from harness.results.schema import ErrorInfo
 from harness.results.subject import Subject, subject_of
 from harness.retrievers.answers import Answer
-from harness.retrievers.expressions import Against, parse_against
+from harness.retrievers.expressions import Against, is_name, parse_against
 from harness.retrievers.http_endpoint import HttpRetriever
 from harness.retrievers.python_callable import PythonRetriever
 from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
 from harness.scratch import scratch_folder
+from harness.stages import fusions, rerankers
 from harness.types import Corpus, Dataset, Ids, Queries, Run
 
-__all__ = ["AgainstPlan", "ask_retriever", "plan_against", "run_of", "search_indexes"]
+__all__ = ["AgainstPlan", "Function", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 
 Function = Callable[..., object]
 
@@ -59,16 +61,23 @@ class AgainstPlan:
     execution: ExecutionOptions
 
 
-def plan_against(given: Sequence[str | Function], request: CompareRequest) -> AgainstPlan:
-    """Resolve expressions and callables; ``request`` is what indexes are searched by, its backends left out.
+def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
+    """Resolve expressions and callables, each with its name, "" for none.
+
+    ``request`` is what indexes are searched by, its backends left out.
 
     Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
     whose vectors need a model that is not named.
     """
-    texts = [one if isinstance(one, str) else f"python:{_name(one)}" for one in given]
+    texts = [_text(name, one) for name, one in given]
     retrievers, execution = parse_against(texts, max_calls=request.max_calls or 0), execution_of(request)
-    functions = {found.label: one for found, one in zip(retrievers, given, strict=True) if not isinstance(one, str)}
+    functions = {
+        found.label: one for found, (_, one) in zip(retrievers, given, strict=True) if not isinstance(one, str)
+    }
     backends = [one.backend for one in retrievers if one.kind == "index"]
+    for name in (backend.partition(":")[0] for backend in backends):
+        if name in {*fusions(), *rerankers(), "run"}:
+            raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
     if not backends:
         return AgainstPlan(tuple(retrievers), None, functions, execution)
     plan = api.plan_of_backends(replace(request, backends=backends))
@@ -90,10 +99,17 @@ def _require_alone(trial: Trial) -> None:
             "collection, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
         )
-    if "model" in card.parameters and "model" not in given:
+    if model_encoder(card.encoder) is not None and "model" not in given:
         raise UsageError(
             f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
         )
+
+
+def _text(name: str, one: str | Function) -> str:
+    expression = one if isinstance(one, str) else f"python:{_name(one)}"
+    if name and not is_name(name):
+        raise UsageError(f"'{name}' is no name of a retriever", fix="letters, digits, spaces and . _ - will do")
+    return f"{name}={expression}" if name else expression
 
 
 def _name(function: Function) -> str:
@@ -107,7 +123,8 @@ def search_indexes(plan: AgainstPlan, queries: Queries, cache: Cache, display: D
     if plan.indexes is None:
         return []
     nothing = pa.chunked_array([pa.array([], type=pa.string())])
-    alone = Dataset(queries.digest[:8], Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing)), queries, None)
+    documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
+    alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
     assessed = api.run_on(plan.indexes, alone, cache, display, judge)
     results = backend_results(assessed, alone, plan.indexes)
     named = [one for one in plan.retrievers if one.kind == "index"]

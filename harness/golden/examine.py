@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -41,9 +41,7 @@ class Examiner:
     ties: TieRule
     expected: Expected
     corpus: Corpus | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_found", WeakKeyDictionary[Run, tuple[Finding, ...]]())
+    _found: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
 
     def judge(self, run: Run) -> Qrels | None:
         """Judgments by which to score a run; None for one that cannot be scored."""
@@ -52,15 +50,14 @@ class Examiner:
 
     def findings(self, run: Run) -> tuple[Finding, ...]:
         """What is odd about an engine's run."""
-        known: WeakKeyDictionary[Run, tuple[Finding, ...]] = self._found  # type: ignore[attr-defined]
-        if run not in known:
+        if run not in self._found:
             corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
             documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
-            found = self._look(answers_of(run, self.golden, corpus), documents)
+            found = self._look(answers_of(run, self.golden, self.k, corpus), documents)
             if self.corpus is None:
                 found = [*missing_ids(self.golden, self._expected_of(run), "the index"), *found]
-            known[run] = tuple(found)
-        return known[run]
+            self._found[run] = tuple(found)
+        return self._found[run]
 
     def examined(self, subject: Subject) -> Examined:
         """A backend with what was found about its run; one that :meth:`judge` refused has no scores already."""

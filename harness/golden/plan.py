@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import api
 from harness.errors import UsageError
-from harness.golden.against import AgainstPlan, plan_against
+from harness.golden.against import AgainstPlan, Function, plan_against
 from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Match
 from harness.golden.request import DEFAULT_BACKENDS, CheckRequest, default_metrics
@@ -148,9 +148,12 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     return CheckPlan(request, golden, match, rules, places, plans, against)
 
 
-def _asked(request: CheckRequest) -> list[str | Callable[..., object]]:
+def _asked(request: CheckRequest) -> list[tuple[str, str | Function]]:
+    """What is asked besides backends, each with its name, "" where it has none."""
     given = request.against
-    return [given] if isinstance(given, str) or callable(given) else list(given)
+    if isinstance(given, Mapping):
+        return list(given.items())
+    return [("", one) for one in ([given] if isinstance(given, str) or callable(given) else given)]
 
 
 def _ties(text: str) -> TieRule:

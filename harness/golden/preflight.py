@@ -61,10 +61,10 @@ def preflight(looked: Looked) -> list[Finding]:
     return sorted(found, key=lambda one: one.severity)
 
 
-def answers_of(run: Run, golden: GoldenSet, corpus: Corpus | None) -> list[tuple[GoldenQuestion, Answer]]:
-    """A run as answers, with texts where the ``corpus`` that its rows count is known.
+def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> list[tuple[GoldenQuestion, Answer]]:
+    """The first ``k`` hits of a run as answers, with texts where the ``corpus`` that its rows count is known.
 
-    A question that the run does not name found nothing: files of runs leave such out.
+    A question that the run does not name found nothing: files of runs leave such out, and hold more hits than ``k``.
     """
     places = {name: place for place, name in enumerate(run.query_ids)}
     made = []
@@ -74,10 +74,9 @@ def answers_of(run: Run, golden: GoldenSet, corpus: Corpus | None) -> list[tuple
             made.append((question, Answer()))
             continue
         cut = run.of_query(place)
-        texts = (
-            take_rows(corpus.texts, run.rows[cut]).to_pylist() if corpus is not None else [None] * len(run.rows[cut])
-        )
-        answer = Answer(tuple(run.doc_ids.take(run.rows[cut])), tuple(run.scores[cut].tolist()), tuple(texts))
+        rows, scores = run.rows[cut][:k], run.scores[cut][:k]
+        texts = take_rows(corpus.texts, rows).to_pylist() if corpus is not None else [None] * len(rows)
+        answer = Answer(tuple(run.doc_ids.take(rows)), tuple(scores.tolist()), tuple(texts))
         made.append((question, answer))
     return made
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BACKENDS", "CheckOptions", "CheckRequest", "default_metrics"]
 
 
+_One = str | Callable[..., object]
+Retrievers = _One | Sequence[_One] | Mapping[str, _One]
 DEFAULT_BACKENDS = "lucene,csr"
 
 
@@ -31,7 +33,8 @@ class CheckRequest:
 
     ``golden`` is a file, a dataset's name or folder, or in Python a golden set itself or the objects of its lines.
     ``corpus`` is one place or several, each perhaps as ``name=place``; a golden set of a dataset brings its own.
-    ``against`` are retrievers that are there already: expressions, or in Python callables ``(question, k)``. With them
+    ``against`` are retrievers that are there already: expressions, or in Python callables ``(question, k)``; a mapping
+    names them. With them
     and neither ``corpus`` nor ``backends``, nothing else is searched; ``backends`` are Lucene and csr where none are
     named.
     """
@@ -39,7 +42,7 @@ class CheckRequest:
     golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]]
     corpus: str | Path | Sequence[str | Path] = ()
     backends: str | Sequence[str] | None = None
-    against: str | Callable[..., object] | Sequence[str | Callable[..., object]] = ()
+    against: Retrievers = ()
     k: int = 5
     require: str | Sequence[str] = ()
     metrics: str | Sequence[str] = ()
@@ -68,7 +71,7 @@ class CheckOptions(TypedDict, total=False):
 
     corpus: str | Path | Sequence[str | Path]
     backends: str | Sequence[str] | None
-    against: str | Callable[..., object] | Sequence[str | Callable[..., object]]
+    against: Retrievers
     k: int
     require: str | Sequence[str]
     metrics: str | Sequence[str]

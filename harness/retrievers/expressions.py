@@ -11,9 +11,10 @@ from harness.errors import UsageError
 from harness.plain_url import without_secrets
 from harness.retrievers.http_endpoint import HTTP_OPTIONS, HttpSettings
 
-__all__ = ["Against", "parse_against"]
+__all__ = ["Against", "is_name", "parse_against"]
 
-_NAMED = re.compile(r"(?P<name>[\w. -]+)=(?=[\w.-]+:)")
+_NAME = re.compile(r"[\w.][\w. -]*")
+_NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _EXISTING = "existing=true"
 
@@ -46,6 +47,11 @@ def parse_against(expressions: Sequence[str], *, max_calls: int = 0) -> list[Aga
         if labels.count(label) > 1:
             raise UsageError(f"two retrievers are called '{label}'", fix=f"name them: --against 'mine={label}'")
     return found
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` may stand as ``NAME=`` before an expression."""
+    return _NAME.fullmatch(text) is not None
 
 
 def _parse(text: str, max_calls: int) -> Against:

@@ -9,11 +9,13 @@ import statistics
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import harness
+from harness.errors import UsageError
 
 pytestmark = pytest.mark.integration
 
@@ -182,3 +184,145 @@ def test_a_function_in_python_is_a_retriever(app):
     checked = harness.check(app, against=found, k=2, **QUICK)
     assert checked.report.verdict == "invalid"
     assert [one.check for one in checked.report.preflight] == ["same-list"]
+
+
+TEXTS = {
+    "d1": "the cat sat on the mat",
+    "d2": "dogs and cats need water",
+    "d3": "light rail reached the station",
+    "d4": "gardens need light and water",
+}
+ASKED = [
+    {"id": "q1", "question": "cat on a mat", "expected": ["d1"]},
+    {"id": "q2", "question": "the station", "expected": ["d3"]},
+    {"id": "q3", "question": "water and light", "expected": ["d4"]},
+]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Two small models, and a shard of Qdrant and a collection of Chroma with the vectors of the first."""
+    pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
+    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    from chroma_indexes import write_folder
+    from qdrant_indexes import write_shard
+    from sentence_transformers import SentenceTransformer
+    from tiny_models import tiny_dense, tiny_splade
+
+    from harness.protocols import Inputs
+    from harness.types import Ids, SparseVectors
+
+    folder = tmp_path_factory.mktemp("tiny")
+    model = SentenceTransformer(str(tiny_dense(folder / "model")), device="cpu")
+    vectors = model.encode(list(TEXTS.values()), show_progress_bar=False)
+    dense = Inputs(Ids.of(TEXTS), dense=vectors)
+    write_shard(folder / "shard", dense)
+    write_folder(folder / "db", dense)
+    splade = _encoded(tiny_splade(folder / "splade"))
+    write_shard(folder / "words", Inputs(Ids.of(TEXTS), sparse=SparseVectors.from_scipy(splade)), idf=False)
+    exact = {}
+    for question in ASKED:
+        asked = model.encode([question["question"]], show_progress_bar=False)[0]
+        cosines = vectors @ asked / np.linalg.norm(vectors, axis=1)
+        exact[question["id"]] = [list(TEXTS)[row] for row in np.argsort(-cosines)]
+    return folder, exact
+
+
+def _encoded(model: Path):
+    from scipy.sparse import csr_array
+    from sentence_transformers import SparseEncoder
+
+    encoder = SparseEncoder(str(model), device="cpu")
+    return csr_array(encoder.encode(list(TEXTS.values()), convert_to_sparse_tensor=False, show_progress_bar=False))
+
+
+def test_a_shard_of_qdrant_is_searched_without_its_collection(tiny):
+    folder, exact = tiny
+    before = hashes(folder / "shard") | hashes(folder / "words")
+    dense = f"qdrant-dense:path={folder / 'shard'};id_key=docno;model={folder / 'model'}"
+    sparse = f"splade=qdrant-splade:path={folder / 'words'};id_key=docno;model={folder / 'splade'}"
+    checked = harness.check(ASKED, against=[dense, sparse], k=4, require="Hit@4>=1", **QUICK)
+    assert checked.report.verdict == "passed", checked.render()
+    one, other = checked.report.subjects
+    assert {question.id: question.top for question in one.questions} == exact
+    assert (one.label, other.label) == (dense, "splade")
+    assert other.engine is not None
+    assert other.engine.name == "Qdrant Edge"
+    assert hashes(folder / "shard") | hashes(folder / "words") == before
+
+
+def test_a_model_of_other_dimensions_is_invalid(tiny, tutorial):
+    folder, _ = tiny
+    index = f"chroma:path={tutorial[0] / 'db'};collection=docs;similarity=l2;model={folder / 'model'}"
+    checked = harness.check(ASKED, against=index, require="Hit@5>=0", **QUICK)
+    assert checked.report.verdict == "invalid"
+    (problem,) = checked.report.preflight
+    assert problem.check == "dimension"
+    assert problem.message == "the query vectors have 32 dimensions, the index has 384"
+
+
+def test_all_lists_of_a_small_collection_may_be_alike(tiny, tmp_path):
+    """Every document of four is in every list, and no engine is accused of it."""
+    folder, _ = tiny
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in TEXTS.items()))
+    model = f"model={folder / 'model'}"
+    checked = harness.check(
+        ASKED, corpus=corpus, backends=f"csr,flat:{model},chroma:{model}", k=10,
+        against=f"theirs=chroma:path={folder / 'db'};collection=theirs;{model}", **QUICK,
+    )  # fmt: skip
+    assert (checked.report.verdict, checked.report.preflight, checked.report.warnings) == ("passed", [], [])
+    assert [subject.label for subject in checked.report.subjects][-1] == "theirs"
+
+
+def test_clean_engines_raise_no_alarm(sample, tmp_path):
+    golden, chunks = sample
+    corpus = tmp_path / "chunks.jsonl"
+    corpus.write_text("".join(json.dumps(one) + "\n" for one in chunks))
+    for ties in ("engine", "trec_eval"):
+        checked = harness.check(golden, corpus=corpus, backends="csr", ties=ties, **QUICK)
+        assert (checked.report.verdict, checked.report.preflight, checked.report.warnings) == ("passed", [], [])
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        ("csr:path=.", "numbers of the collection's own terms"),
+        ("chroma:path=.;collection=docs", "does not say which model made its vectors"),
+        ("chrmoa:path=.;collection=docs", "did you mean 'chroma'"),
+        ("qdrant-dense:model=m", "nothing says where the index is"),
+        ("rrf:csr+flat", "'rrf' is no index"),
+        ("run:hits.trec", "'run' is no index"),
+    ],
+)
+def test_indexes_that_cannot_be_searched_alone_are_refused(against, said):
+    with pytest.raises(UsageError) as refusal:
+        harness.check(ASKED, against=against)
+    assert said in str(refusal.value)
+
+
+def test_functions_are_named_by_a_mapping(app):
+    right = {"ripe apples": "a", "smoked salmon": "b", "long roads": "c"}
+    functions = {"right": lambda question, k: [right[question]], "wrong": lambda question, k: [question[:1], "a"][:k]}
+    checked = harness.check(app, against=functions, k=2, require="Hit@2>=1", **QUICK)
+    assert [(one.subject, one.passed) for one in checked.report.requirements] == [("right", True), ("wrong", False)]
+    with pytest.raises(UsageError, match="two retrievers are called"):
+        harness.check(app, against=list(functions.values()))
+    with pytest.raises(UsageError, match="'a=b' is no name"):
+        harness.check(app, against={"a=b": functions["right"]})
+
+
+def test_labels_are_told_apart(app):
+    with pytest.raises(UsageError, match="a backend is called 'csr' too"):
+        harness.check(app, corpus="x.jsonl", backends="csr", against="csr=python:my_app:retrieve")
+
+
+def test_a_service_is_asked_and_its_secrets_are_nowhere(app, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "hush3")
+    url = "http://me:hush1@127.0.0.1:9/s?q={question}&key=hush2"
+    arguments = ["--against", f"http:url={url};ids=r[*];key_env=MY_KEY;retry_s=0", "--out", str(tmp_path / "out")]
+    text = command(str(app), *arguments, exit_code=3)
+    assert "cannot be reached" in text
+    stored = (tmp_path / "out" / "report.json").read_text()
+    assert "hush" not in text + stored
+    assert json.loads(stored)["settings"]["against"] == ["http:url=http://***@127.0.0.1:9/s?***"]

@@ -159,8 +159,9 @@ def test_a_run_with_errors_gets_no_judgments() -> None:
     good = run_of(looking.golden, [answer("a"), answer("b", "c"), answer("c")], 3)
     assert looking.judge(good) is not None
     assert looking.findings(good) == ()
-    texts = [one.texts for _, one in answers_of(good, looking.golden, None)]
+    texts = [one.texts for _, one in answers_of(good, looking.golden, 3, None)]
     assert texts == [(None,), (None, None), (None,)]
+    assert [one.ids for _, one in answers_of(good, looking.golden, 1, None)] == [("a",), ("b",), ("c",)]
 
 
 def test_texts_of_a_corpus_are_looked_at() -> None:
