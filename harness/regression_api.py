@@ -12,19 +12,27 @@ import pyarrow as pa
 
 from harness import api
 from harness.columns import take_rows
-from harness.errors import UsageError
+from harness.errors import HarnessError
 from harness.plan import Plan
 from harness.protocols import Display
 from harness.registry import parse_backends
 from harness.regression.baseline import read_side, write_baseline
 from harness.regression.changes import changed_backends
-from harness.regression.compare_sides import CompareRules, compare_sides
+from harness.regression.command import drop_arguments, option_arguments
+from harness.regression.compare_sides import Compared, CompareRules, compare_sides, compared_again
 from harness.regression.judgement import MARGIN, Rules
 from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines, read_labels
 from harness.regression.pairing import Pair
 from harness.regression.schema import RegressionReport
 from harness.regression.side import Side, Tables, side_of
-from harness.regression.stored import REGRESSION_NAME, read_regression, regression_bytes, without_texts
+from harness.regression.stored import (
+    REGRESSION_NAME,
+    read_regression,
+    regression_bytes,
+    without_texts,
+    write_regression,
+)
+from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.regression import render_regression
 from harness.request import CompareOptions, CompareRequest
 from harness.results.comparison import Comparison
@@ -36,7 +44,17 @@ from harness.types import Corpus
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Judging", "Regression", "diff", "judge", "plan_against", "regress", "save_baseline", "side_of_comparison"]
+__all__ = [
+    "Judging",
+    "Regression",
+    "diff",
+    "judge",
+    "plan_against",
+    "regress",
+    "save_baseline",
+    "side_of_comparison",
+    "with_rankings",
+]
 
 _THIS_RUN = "this run"
 _NOT_TAKEN_OVER = {"resume", "reference", "all_pairs"}
@@ -61,6 +79,19 @@ class Judging:
     depth: int = 10
     pairs: Sequence[tuple[str, str]] = ()
 
+    def arguments(self, default_drop: float | None) -> list[str]:
+        """The command line's arguments for this; ``default_drop`` is the gate that it has without any."""
+        given = {
+            "max_drop": drop_arguments(self.max_drop, default_drop),
+            "margin": self.margin,
+            "test": self.test,
+            "labels": self.labels,
+            "dossier": self.queries,
+            "pair": [f"{before}->{after}" for before, after in self.pairs],
+        }
+        plain = Judging()
+        return option_arguments(given, {"margin": plain.margin, "test": plain.test, "dossier": plain.queries})
+
     def rules(self, seed: int) -> CompareRules:
         """Everything that a comparison of two sides needs; reads the labels."""
         allowed = dict(self.max_drop) if isinstance(self.max_drop, Mapping) else {"": self.max_drop}
@@ -80,15 +111,23 @@ class Regression:
     """Two results compared: what ``harness.regress`` and ``harness.diff`` return.
 
     ``report`` is the content of ``regression.json``, ``comparison`` the new result, None where nothing ran.
+    ``compared`` holds all queries of both sides and ``corpus`` the documents, for :meth:`html`; where one of them is
+    missing, ``no_texts`` says why.
     """
 
     report: RegressionReport
     comparison: Comparison | None = field(default=None, repr=False)
     to_label: bytes = field(default=b"", repr=False)
+    compared: Compared | None = field(default=None, repr=False)
+    corpus: Corpus | None = field(default=None, repr=False)
+    no_texts: str = field(default=NOT_STORED, repr=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> Regression:
-        """Read ``regression.json`` of a folder; raises ResultError when it is missing, damaged or of a newer schema."""
+        """Read ``regression.json`` of a folder; raises ResultError when it is missing, damaged or of a newer schema.
+
+        :func:`with_rankings` adds what :meth:`html` draws the queries from.
+        """
         return cls(read_regression(Path(folder)))
 
     @property
@@ -97,15 +136,21 @@ class Regression:
         return self.report.gate == "failed"
 
     def save(self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True) -> Regression:
-        """Write the new result with ``regression.json`` and the documents to label into ``folder``.
+        """Write ``regression.json``, ``report.html`` and the documents to label into ``folder``, with the new result.
 
-        Raises UsageError as :meth:`Comparison.save`, where nothing ran, and where a file with labels would be replaced.
+        Where nothing ran these are all. Raises UsageError as :meth:`Comparison.save`, and where a file with labels
+        would be replaced.
         """
-        if self.comparison is None:
-            raise UsageError("nothing ran, so there is no new result to store", fix="store report.model_dump_json()")
         check_no_grades(Path(folder) / LABEL_FILE)
-        extra = {REGRESSION_NAME: regression_bytes(self.report, keep_text=keep_text), LABEL_FILE: self.to_label}
-        saved = self.comparison.save(folder, overwrite=overwrite, keep_text=keep_text, extra=extra)
+        files = {
+            REGRESSION_NAME: regression_bytes(self.report, keep_text=keep_text),
+            HTML_NAME: self.html(keep_text=keep_text).encode(),
+            LABEL_FILE: self.to_label,
+        }
+        if self.comparison is None:
+            write_regression(Path(folder), files, overwrite=overwrite)
+            return self
+        saved = self.comparison.save(folder, overwrite=overwrite, keep_text=keep_text, extra=files)
         return replace(self, comparison=saved)
 
     def verdicts(self) -> pd.DataFrame:
@@ -144,6 +189,17 @@ class Regression:
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
         return render_regression(self.report, format)
 
+    def html(self, *, keep_text: bool = True) -> str:
+        """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
+        from harness.reporting.html import regression_page, render_page
+
+        why = self.no_texts if self.compared is None or self.corpus is None else ""
+        report = self.report if keep_text else without_texts(self.report)
+        page = regression_page(
+            report, self.compared, self.corpus, no_texts=why if keep_text else LEFT_OUT, keep_text=keep_text
+        )
+        return render_page(page)
+
     def __str__(self) -> str:
         return self.render()
 
@@ -171,23 +227,68 @@ def regress(
     """
     before = read_side(Path(baseline))
     plan = plan_against(before, backends=backends, settings=settings, dataset=dataset, **options)
-    how = (judging or Judging()).rules(plan.request.seed)
+    judging = judging or Judging()
+    how = judging.rules(plan.request.seed)
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
         check_no_grades(Path(out) / LABEL_FILE)
-    found = judge(before, api.run(plan, display), how, keep_text=keep_text)
+    changed = {"set": list(settings), "backends": _one_text(backends), "dataset": dataset, **options}
+    command = ["harness", "regress", "--baseline", str(baseline), *option_arguments(changed, {"resume": "never"})]
+    command += judging.arguments(0.0)
+    found = judge(before, api.run(plan, display), how, command=command, keep_text=keep_text)
     return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
 
 
-def diff(before: str | Path, after: str | Path, *, judging: Judging | None = None) -> Regression:
+def diff(
+    before: str | Path,
+    after: str | Path,
+    *,
+    judging: Judging | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    keep_text: bool = True,
+) -> Regression:
     """Compare two stored results, folders or baseline files, without running anything.
 
-    There is no gate unless ``judging`` names one. Raises ResultError as :func:`regress`.
+    There is no gate unless ``judging`` names one. With ``out`` the report is stored there, and the documents of the
+    later result are read again for its page. Raises ResultError as :func:`regress`.
     """
     one, other = read_side(Path(before)), read_side(Path(after))
-    how = (judging or Judging(max_drop=None)).rules(int(str(other.report.plan.resolved["seed"])))
-    report = compare_sides("diff", one, other, how)
-    return Regression(report, to_label=label_lines(report, {}))
+    judging = judging or Judging(max_drop=None)
+    compared = compare_sides("diff", one, other, judging.rules(int(str(other.report.plan.resolved["seed"]))))
+    command = ["harness", "diff", str(before), str(after), *judging.arguments(None)]
+    found = _found(compared, command, keep_text=keep_text)
+    if out is None:
+        return found
+    check_no_grades(Path(out) / LABEL_FILE)
+    documents = api.documents_of(other.report) if keep_text else api.Documents(None, LEFT_OUT)
+    found = replace(found, corpus=documents.corpus, no_texts=documents.no_texts)
+    return found.save(out, overwrite=overwrite, keep_text=keep_text)
+
+
+def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
+    """A stored regression with the rankings of both sides, if they still are where they were, and the documents.
+
+    ``no_texts`` says what is missing.
+    """
+    report = found.report
+    if report.data.labels:
+        why = "The rankings of all queries are in the page that was written with it: labels were added, which it lacks."
+        return replace(found, no_texts=why)
+    try:
+        before = read_side(Path(report.before.source))
+        after = read_side(folder if report.kind == "regress" else Path(report.after.source))
+    except HarnessError as error:
+        return replace(found, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
+    if (before.report.created, after.report.created) != (report.before.created, report.after.created):
+        why = "The rankings of all queries are not in this file: other results are there now."
+        return replace(found, no_texts=why)
+    if report.kind == "regress" and not after.texts:  # stored with --no-text, whatever the baseline holds
+        before, documents = replace(before, texts={}), api.Documents(None, LEFT_OUT)
+    else:
+        documents = api.documents_of(after.report, cards=cards)
+    compared = compared_again(report, before, after)
+    return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
 
 
 def plan_against(
@@ -211,13 +312,30 @@ def plan_against(
     return api.plan_for(request)
 
 
-def judge(before: Side, comparison: Comparison, how: CompareRules, *, keep_text: bool = True) -> Regression:
-    """Hold a new result against an earlier one; without ``keep_text`` no text of a query or document is in it."""
-    report = compare_sides("regress", before, side_of_comparison(comparison), how)
-    report = report if keep_text else without_texts(report)
-    documents = {one.document for found in report.backends if found.dossier for one in found.dossier.to_label}
+def judge(
+    before: Side, comparison: Comparison, how: CompareRules, *, command: Sequence[str] = (), keep_text: bool = True
+) -> Regression:
+    """Hold a new result against an earlier one; without ``keep_text`` no text of a query or document is in it.
+
+    ``command`` are the arguments that do the same again.
+    """
+    compared = compare_sides("regress", before, side_of_comparison(comparison), how)
+    found = _found(compared, command, keep_text=keep_text)
+    report = found.report
+    documents = {one.document for change in report.backends if change.dossier for one in change.dossier.to_label}
     texts = _texts(comparison.corpus, sorted(documents)) if keep_text and comparison.corpus is not None else {}
-    return Regression(report, comparison, label_lines(report, texts))
+    lines = label_lines(report, texts)
+    return replace(found, comparison=comparison, corpus=comparison.corpus, to_label=lines)
+
+
+def _found(compared: Compared, command: Sequence[str], *, keep_text: bool) -> Regression:
+    report = compared.report.model_copy(update={"command": list(command)})
+    report = report if keep_text else without_texts(report)
+    return Regression(report, to_label=label_lines(report, {}), compared=compared)
+
+
+def _one_text(backends: str | Sequence[str] | None) -> str | None:
+    return backends if backends is None or isinstance(backends, str) else ",".join(backends)
 
 
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:

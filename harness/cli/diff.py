@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.output import FormatOption
+from harness.cli.compare_options import NoTextOption, OutOption, OverwriteOption
+from harness.cli.output import FormatOption, folder_of_now
 from harness.cli.regress_options import (
     LabelsOption,
     MarginOption,
@@ -32,7 +33,10 @@ def diff(
     labels: LabelsOption = None,
     queries: QueriesShownOption = 50,
     pairs: PairsOption = None,
+    out: OutOption = None,
+    overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    no_text: NoTextOption = False,
 ) -> None:
     """Compare two stored results query by query, and say which resolved settings changed. Nothing runs.
 
@@ -41,11 +45,15 @@ def diff(
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
     from harness import regression_api
+    from harness.regression.stored import check_regression_target
     from harness.reporting.regression import check_regression_format, render_regression
 
     check_regression_format(format_name)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
-    found = regression_api.diff(before, after, judging=how)
+    place = out if out is not None else folder_of_now(f"diff-{after.stem}")
+    check_regression_target(place, overwrite=overwrite)
+    found = regression_api.diff(before, after, judging=how, out=place, overwrite=overwrite, keep_text=not no_text)
     typer.echo(render_regression(found.report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
     if found.report.gate is not None and found.report.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

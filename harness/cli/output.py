@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,23 +16,30 @@ if TYPE_CHECKING:
 
     from harness.execution.resume.stored import LookUp
     from harness.plan import Plan
+    from harness.regression.schema import RegressionReport
     from harness.reporting.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
 
-__all__ = ["FormatOption", "check_format", "describe_plan", "progress_display", "write_report"]
+__all__ = ["FormatOption", "check_format", "describe_plan", "folder_of_now", "progress_display", "write_report"]
+
+_REPORTS = Path("reports")
 
 FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, csv or json.", metavar="FORMAT")]
 
 
-def write_report(report: Report | CheckReport, format_name: str) -> None:
+def write_report(report: Report | CheckReport | RegressionReport, format_name: str) -> None:
     """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
+    from harness.regression.schema import RegressionReport
     from harness.reporting.check_render import render_check
+    from harness.reporting.regression import render_regression
     from harness.reporting.render import render
     from harness.results.check_schema import CheckReport
 
     terminal = sys.stdout.isatty()
-    if isinstance(report, CheckReport):
+    if isinstance(report, RegressionReport):
+        text = render_regression(report, format_name, terminal=terminal)
+    elif isinstance(report, CheckReport):
         text = render_check(report, format_name, terminal=terminal)
     else:
         text = render(report, format_name, terminal=terminal)
@@ -43,6 +52,16 @@ def check_format(format_name: str) -> None:
 
     if format_name not in FORMATS:
         raise UnknownNameError("format", format_name, FORMATS)
+
+
+def folder_of_now(name: str) -> Path:
+    """A folder below ``reports`` with the time in UTC in its name; ``-2`` … follows where two begin in one second."""
+    first = _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+    number, place = 1, first
+    while place.exists():
+        number += 1
+        place = first.with_name(f"{first.name}-{number}")
+    return place
 
 
 def describe_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:

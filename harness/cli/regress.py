@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
@@ -12,7 +11,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
 from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption, ResumeOption
-from harness.cli.output import FormatOption, progress_display
+from harness.cli.output import FormatOption, folder_of_now, progress_display
 from harness.cli.regress_options import (
     BaselineOption,
     ChangedBackendsOption,
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from harness.request import CompareOptions
 
 __all__ = ["regress"]
-
-_DEFAULT_OUT = Path("reports")
 
 
 class _Options(TypedDict):
@@ -82,7 +79,7 @@ def regress(
     check_regression_format(format_name)
     check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
-    place = out if out is not None else _folder_of_this_run(baseline)
+    place = out if out is not None else folder_of_now(f"regress-{baseline.stem}")
     with progress_display() as display:
         found = regression_api.regress(
             baseline,
@@ -109,7 +106,7 @@ def _show(found: Regression, format_name: str, place: Path) -> None:
     from harness.reporting.regression import render_regression
 
     typer.echo(render_regression(found.report, format_name, terminal=sys.stdout.isatty()), nl=False)
-    typer.echo(f"report: {place}/regression.json", err=True)
+    typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
     _exit(found)
 
 
@@ -121,13 +118,3 @@ def _exit(found: Regression) -> None:
         raise typer.Exit(ExitCode.UNAVAILABLE)
     if found.failed:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _folder_of_this_run(baseline: Path) -> Path:
-    """Named after the baseline and the time in UTC; ``-2`` … follows where two begin in the same second."""
-    name = _DEFAULT_OUT / f"regress-{baseline.stem}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
-    number, place = 1, name
-    while place.exists():
-        number += 1
-        place = name.with_name(f"{name.name}-{number}")
-    return place

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.compare_options import CardsOption
 from harness.cli.output import write_report
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.regression.schema import RegressionReport
+    from harness.results.check_schema import CheckReport
+    from harness.results.schema import Report
 
 __all__ = ["report"]
 
@@ -19,7 +24,7 @@ _HTML = "html"
 def report(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="A result folder of harness, or its report.json.", show_default=False),
+        typer.Argument(help="A result folder of harness, its report.json, or its regression.json.", show_default=False),
     ] = None,
     format_name: Annotated[
         str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
@@ -29,6 +34,8 @@ def report(
     schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
 ) -> None:
     """Print a stored result in any format, without running anything.
+
+    A folder of regress is printed as what was judged; its report.json as the comparison that ran.
 
     Texts of documents are in no result: html takes them from the dataset, if that still holds the same.
 
@@ -44,9 +51,17 @@ def report(
     if format_name == _HTML:
         typer.echo(_page(folder, cards, keep_text=not no_text), nl=False)
         return
+    write_report(_stored(folder), format_name)
+
+
+def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
+    """What a folder is about: a regression where it holds one, with the comparison that was judged beside it."""
+    from harness.regression.stored import REGRESSION_NAME, read_regression
     from harness.store import read_any_report
 
-    write_report(read_any_report(folder), format_name)
+    if folder.name == REGRESSION_NAME or (folder / REGRESSION_NAME).exists():
+        return read_regression(folder)
+    return read_any_report(folder)
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
@@ -54,13 +69,17 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     from harness import api
     from harness.golden.check import with_corpora
     from harness.golden.checked import Checked
+    from harness.regression.schema import RegressionReport
+    from harness.regression_api import Regression, with_rankings
     from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
-    from harness.store import read_any_report
 
-    place = folder if folder.is_dir() else folder.parent
-    if isinstance(read_any_report(folder), CheckReport):
-        checked = Checked.load(place)
-        return (with_corpora(checked, cards=cards) if keep_text else checked).html(keep_text=keep_text).encode()
-    compared = Comparison.load(place)
-    return (api.with_documents(compared, cards=cards) if keep_text else compared).html(keep_text=keep_text).encode()
+    report, place = _stored(folder), folder if folder.is_dir() else folder.parent
+    found: Checked | Comparison | Regression
+    if isinstance(report, RegressionReport):
+        found = with_rankings(Regression(report), place, cards=cards)
+    elif isinstance(report, CheckReport):
+        found = with_corpora(Checked.load(place), cards=cards)
+    else:
+        found = api.with_documents(Comparison.load(place), cards=cards)
+    return found.html(keep_text=keep_text).encode()

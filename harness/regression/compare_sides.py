@@ -27,7 +27,7 @@ from harness.regression.settings import changed_settings
 from harness.regression.side import OVERLAP, Side
 from harness.types import Qrels
 
-__all__ = ["CompareRules", "compare_sides"]
+__all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,21 @@ class CompareRules:
     labels: Labels | None = None
 
 
-def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, how: CompareRules) -> RegressionReport:
+@dataclass(frozen=True, eq=False, slots=True)
+class Compared:
+    """A report with what it is about: both sides, as they were scored, and the queries that both have, in order.
+
+    ``qrels`` are the judgments of both, None where none are at hand.
+    """
+
+    report: RegressionReport
+    before: Side
+    after: Side
+    queries: Sequence[str]
+    qrels: Qrels | None
+
+
+def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, how: CompareRules) -> Compared:
     """Compare two sides; raises ResultError when they have no query or no backend in common."""
     pairing = pair_backends(before.report.backends, after.report.backends, how.pairs)
     common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
@@ -75,7 +89,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
                 dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how) if ok else None,
             )
         )
-    return RegressionReport(
+    report = RegressionReport(
         schema=SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind=kind,
@@ -90,6 +104,14 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
         warnings=warnings,
         gate=_gate(backends, gated=how.rules.allowed_drop is not None or bool(how.rules.allowed)),
     )
+    return Compared(report, before, after, ordered, qrels)
+
+
+def compared_again(report: RegressionReport, before: Side, after: Side) -> Compared:
+    """A stored report, to which no labels were added, with the sides that it is about."""
+    common = common_queries(before, after, labels=0)
+    ordered = [query for query in _order(before, after) if query in common.queries]
+    return Compared(report, before, after, ordered, _judgments(before, after, common))
 
 
 def _dossier(

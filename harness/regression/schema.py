@@ -215,6 +215,7 @@ class RegressionReport(Record):
     schema_version: int = Field(alias="schema")
     created: str = Field(description="UTC, ISO 8601")
     kind: Literal["regress", "diff"]
+    command: list[str] = Field(default=[], description="arguments that judge the same again")
     before: SideInfo
     after: SideInfo
     settings: list[SettingChange] = Field(description="every resolved setting that differs")

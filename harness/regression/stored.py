@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
 from pydantic import ValidationError
 
-from harness.errors import ResultError
+from harness.errors import ResultError, UsageError
 from harness.regression.schema import SCHEMA_VERSION, RegressionReport
+from harness.store import REPORT_NAME
 
-__all__ = ["REGRESSION_NAME", "read_regression", "regression_bytes", "without_texts"]
+__all__ = [
+    "REGRESSION_NAME",
+    "check_regression_target",
+    "read_regression",
+    "regression_bytes",
+    "without_texts",
+    "write_regression",
+]
 
 REGRESSION_NAME = "regression.json"
 
@@ -18,6 +27,34 @@ REGRESSION_NAME = "regression.json"
 def regression_bytes(report: RegressionReport, *, keep_text: bool = True) -> bytes:
     """The file; without ``keep_text`` the queries' texts are null."""
     return (report if keep_text else without_texts(report)).model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+
+
+def check_regression_target(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that holds something else, or an earlier report without ``overwrite``."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / REGRESSION_NAME).exists()):
+        raise UsageError(f"'{folder}' exists and is no report of `harness diff`", fix="choose another --out")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if (folder / REPORT_NAME).exists():
+        raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
+    if not overwrite:
+        raise UsageError(f"'{folder}' already holds a report", fix="choose another --out, or pass --overwrite")
+
+
+def write_regression(folder: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None:
+    """Write a report without a result of its own, file by file and each whole or not at all.
+
+    Raises as :func:`check_regression_target`, and ResultError when it cannot be written.
+    """
+    check_regression_target(folder, overwrite=overwrite)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            scratch = folder / f".{name}.new"
+            scratch.write_bytes(content)
+            scratch.replace(folder / name)
+    except OSError as error:
+        raise ResultError(f"the report cannot be written to '{folder}': {error.strerror or error}") from error
 
 
 def read_regression(folder: Path) -> RegressionReport:

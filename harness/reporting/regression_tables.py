@@ -8,7 +8,16 @@ from harness.regression.costs import TOLERANCE
 from harness.regression.schema import BackendChange, CostChange, MetricJudgement, RegressionReport, SettingChange, Value
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, size
 
-__all__ = ["headline", "regression_tables", "remarks", "signed"]
+__all__ = [
+    "cost_table",
+    "headline",
+    "power_table",
+    "probability",
+    "regression_tables",
+    "remarks",
+    "setting_table",
+    "signed",
+]
 
 _PROBABLE = 0.001
 _SHORT = 12
@@ -49,7 +58,7 @@ def headline(report: RegressionReport) -> str:
 
 def regression_tables(report: RegressionReport) -> list[Table]:
     """What changed in the settings, the verdicts, and the costs; only tables with rows."""
-    made = [_settings(report), _verdicts(report), _power(report), _costs(report)]
+    made = [setting_table(report), _verdicts(report), power_table(report), cost_table(report)]
     return [table for table in made if table.rows]
 
 
@@ -97,7 +106,8 @@ def _tests(report: RegressionReport) -> str:
     return ", ".join(dict.fromkeys(metric.test for _, metric in _judged(report)))
 
 
-def _settings(report: RegressionReport) -> Table:
+def setting_table(report: RegressionReport) -> Table:
+    """Every resolved setting that differs, with both values."""
     rows = []
     for change in report.settings:
         name = f"{change.section}: {change.setting}"
@@ -135,14 +145,14 @@ def _verdict(metric: MetricJudgement) -> tuple[str, ...]:
         f"{metric.after:.4f}",
         signed(metric.difference),
         _interval(metric.ci_low, metric.ci_high),
-        _probability(metric.p_adjusted),
+        probability(metric.p_adjusted),
         f"{metric.wins}/{metric.ties}/{metric.losses}",
         metric.verdict,
         _gate(metric),
     )
 
 
-def _power(report: RegressionReport) -> Table:
+def power_table(report: RegressionReport) -> Table:
     """What the verdicts rest on, for those that are not exactly the same."""
     noisy = any(metric.noise_floor is not None for _, metric in _judged(report))
     columns = ("backend", "metric", "why", "effect", "shows from", *(["noise floor"] if noisy else []), "decided by")
@@ -164,7 +174,8 @@ def _power(report: RegressionReport) -> Table:
     return Table("How sure", columns, tuple(rows))
 
 
-def _costs(report: RegressionReport) -> Table:
+def cost_table(report: RegressionReport) -> Table:
+    """Every cost before and after; ``x`` where it is not comparable."""
     columns = ("backend", "cost", "before", "after", "ratio", "95 % interval", "n", "verdict")
     rows = [(_label(backend), *_cost(cost)) for backend in report.backends for cost in backend.costs]
     return Table("Costs", columns, tuple(rows))
@@ -199,7 +210,8 @@ def _interval(low: float | None, high: float | None, digits: int = 4) -> str:
     return f"[{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
 
 
-def _probability(p: float | None) -> str:
+def probability(p: float | None) -> str:
+    """A p-value in a cell."""
     if p is None:
         return NOT_APPLICABLE
     return f"<{_PROBABLE}" if p < _PROBABLE else f"{p:.3f}"
@@ -208,4 +220,4 @@ def _probability(p: float | None) -> str:
 def _gate(metric: MetricJudgement) -> str:
     if metric.gate is None or metric.allowed_drop is None:
         return NOT_APPLICABLE
-    return f"{metric.gate} (drop {metric.allowed_drop:g}, p {_probability(metric.gate_p)})"
+    return f"{metric.gate} (drop {metric.allowed_drop:g}, p {probability(metric.gate_p)})"

@@ -68,6 +68,28 @@ def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
     assert (folder / "again" / "to-label.jsonl").read_bytes() == b""
 
 
+def test_the_page_is_drawn_again_from_what_is_stored(worse: Result, folder: Path) -> None:
+    written = (folder / "after" / "report.html").read_text(encoding="utf-8")
+    assert "Failed: worse beyond the allowed drop (0): R@1000 of csr:k1=3.0;b=0.95" in written
+    again = run("report", folder / "after", "--format", "html")
+    assert again.exit_code == 0, again.output
+    assert again.stdout == written
+    assert run("report", folder / "after").output.startswith("FAILED: worse beyond the allowed drop")
+    assert run("report", folder / "after" / "report.json").output.startswith("cacm · 3,204 documents")
+
+
+def test_its_command_judges_the_same_again(worse: Result, baseline: Path, folder: Path) -> None:
+    command = Regression.load(folder / "after").report.command
+    assert command == [
+        "harness",
+        "regress",
+        "--baseline",
+        str(baseline),
+        "--set",
+        "csr:k1=3;b=0.95",
+    ]
+
+
 def test_other_parameters_are_worse_and_the_queries_that_lost_most_are_named(worse: Result, folder: Path) -> None:
     assert worse.exit_code == 1, worse.output
     assert "FAILED: worse beyond the allowed drop: csr:k1=3.0;b=0.95 R@1000" in worse.output
@@ -112,7 +134,10 @@ def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, fo
     assert difference(labelled) - difference(plain) == pytest.approx(first["swing"])
 
 
-def test_diff_runs_nothing_and_has_a_gate_only_when_asked(worse: Result, baseline: Path, folder: Path) -> None:
+def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
+    worse: Result, baseline: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert worse.exit_code == 1
     plain = run("diff", baseline, folder / "after")
     assert plain.exit_code == 0, plain.output
@@ -124,6 +149,20 @@ def test_diff_runs_nothing_and_has_a_gate_only_when_asked(worse: Result, baselin
     wrong = run("diff", folder / "before", folder / "after", "--max-drop", "MAP=0.05")
     assert wrong.exit_code != 0
     assert "unknown metric of both results 'MAP'" in str(wrong.exception)
+
+
+def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Path, tmp_path: Path) -> None:
+    given = folder / "before", folder / "after", "--out", tmp_path / "diff"
+    assert run("diff", *given).exit_code == 0
+    assert {path.name for path in (tmp_path / "diff").iterdir()} == {"regression.json", "report.html", "to-label.jsonl"}
+    page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
+    assert "Compared, without a gate" in page
+    assert run("report", tmp_path / "diff", "--format", "html").stdout == page
+    assert "already holds a report" in str(run("diff", *given).exception)
+    assert run("diff", *given, "--overwrite", "--no-text").exit_code == 0
+    assert "Texts were left out" in (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
+    onto_a_result = run("diff", *given[:2], "--out", folder / "after", "--overwrite")
+    assert "holds the result of a run" in str(onto_a_result.exception)
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "json"])

@@ -33,7 +33,7 @@ def after() -> Side:
 
 
 def report_of(before: Side, after: Side, **how: object) -> RegressionReport:
-    return compare_sides("regress", before, after, CompareRules(**how))  # type: ignore[arg-type]
+    return compare_sides("regress", before, after, CompareRules(**how)).report  # type: ignore[arg-type]
 
 
 def dossier_of(before: Side, after: Side, **how: object) -> Dossier:

@@ -34,7 +34,7 @@ def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[Metric
 
 def test_an_identical_result_is_the_same_and_nothing_is_tested() -> None:
     one = side({"csr": BEFORE, "lucene": BEFORE})
-    report = compare_sides("regress", one, one, CompareRules())
+    report = compare_sides("regress", one, one, CompareRules()).report
     metrics = [metric for found in report.backends for metric in found.metrics]
     assert [metric.metric for metric in metrics] == ["nDCG@2", "AP"] * 2
     assert {(metric.verdict, metric.gate, metric.reason) for metric in metrics} == {
@@ -140,12 +140,12 @@ def test_a_failed_backend_makes_the_gate_invalid_and_keeps_the_others() -> None:
         {"csr": BEFORE},
         backends=[backend("csr"), backend("lucene", status="failed", error=sample_report().backends[-1].error)],
     )
-    report = compare_sides("regress", before, after, CompareRules())
+    report = compare_sides("regress", before, after, CompareRules()).report
     assert [one.status for one in report.backends] == ["ok", "failed"]
     assert report.backends[1].error is not None
     assert report.backends[1].error.startswith("failed now: ")
     assert report.gate == "invalid"
-    assert compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).gate is None
+    assert compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report.gate is None
 
 
 def timed(factor: float, **changes: Any) -> Side:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.reporting.cells import NOT_APPLICABLE
 from harness.reporting.cells import Table as TextTable
 from harness.reporting.html.page import Cell, Column, Facts, Table
 from harness.results.schema import HarnessInfo, MachineInfo
@@ -15,8 +16,14 @@ _GIB = 1024**3
 
 def page_table(table: TextTable, lines: Sequence[str] = ()) -> Table:
     """A table that every textual format prints, with ``lines`` as its legend."""
-    columns = [Column(name, numeric=at > 0) for at, name in enumerate(table.columns)]
+    columns = [Column(name, numeric=at > 0 and _numeric(table, at)) for at, name in enumerate(table.columns)]
     return Table(table.title, columns, [[Cell(text) for text in row] for row in table.rows], lines)
+
+
+def _numeric(table: TextTable, column: int) -> bool:
+    """Whether at least half of what a column says are figures."""
+    cells = [cell for row in table.rows if (cell := row[column]) not in ("", NOT_APPLICABLE)]
+    return 2 * sum(cell.lstrip("<~[+−-").startswith(tuple("0123456789")) for cell in cells) >= len(cells)
 
 
 def made_by(

@@ -1,0 +1,132 @@
+"""The page of a regression in a real Chromium: verdict first, filters, both rankings side by side, hostile data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from explorers import corpus_of
+from playwright.sync_api import expect
+from regression_sides import AFTER, BEFORE, TEXTS, backend, side
+from sample_report import sample_report
+
+from harness.regression.baseline import read_baseline, write_baseline
+from harness.regression.compare_sides import CompareRules, compare_sides
+from harness.regression.judgement import Rules
+from harness.regression.side import Side
+from harness.regression_api import Regression
+
+pytestmark = pytest.mark.integration
+Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+HACK = '</script><img src=x onerror="window.hacked = true">" onfocus=\'window.hacked = true'
+
+
+def regression(before: Side, after: Side, texts: Mapping[str, str] | None = None, **rules: Any) -> Regression:
+    compared = compare_sides("regress", before, after, CompareRules(Rules(**rules)))
+    documents = texts if texts is not None else {name: f"text of {name}" for name in "abcdvwxyz"}
+    return Regression(compared.report, compared=compared, corpus=corpus_of(documents))
+
+
+def many(change: int) -> dict[str, list[str]]:
+    """Forty queries whose only relevant document stands at rank 1, or ``change`` ranks below."""
+    fillers = [f"f{n}" for n in range(9)]
+    return {f"m{n:02}": [*fillers[:change], f"r{n}", *fillers[change:]] for n in range(40)}
+
+
+def forty(before: int, after: int, **rules: Any) -> Regression:
+    grades = {f"m{n:02}": {f"r{n}": 1} for n in range(40)}
+    texts = {name: f"words of {name}" for name in grades}
+    made = [
+        side({"csr": many(change)}, grades=grades, texts=texts, metrics="nDCG@10,RR@10") for change in (before, after)
+    ]
+    return regression(*made, **rules)
+
+
+def test_filters_and_both_rankings(show: Show) -> None:
+    opened = show(regression(side({"csr": BEFORE}), side({"csr": AFTER}, source="after")).html())
+    page = opened.page
+    for name, listed in {"regressed": ["q2"], "improved": ["q3"], "tied": ["q1"], "documents": ["q2"]}.items():
+        page.locator(f"[data-filter={name}]").click()
+        assert opened.texts == listed, name
+    page.locator("[role=option]").first.click()
+    assert page.locator(".ranking h4").all_inner_texts() == ["csr (before)", "csr (after)"]
+    assert page.locator(".ranking .doc").all_inner_texts() == ["y", "c", "z", "y", "w", "v", "c"]
+    assert page.locator(".state").all_inner_texts() == ["1 of 3 are judged", "1 of 4 are judged"]
+    page.locator(".hit").nth(1).click()
+    expect(page.locator(".document .text")).to_have_text("text of c")
+    assert page.locator(".document .ranks").inner_text() == "Rank: csr (before) 2 · csr (after) 4"
+    assert opened.complaints == []
+
+
+def test_two_backends_are_each_held_against_their_own(show: Show) -> None:
+    before, after = ({"csr": ranking, "lucene": ranking} for ranking in (BEFORE, AFTER))
+    opened = show(regression(side(before), side(after)).html())
+    page = opened.page
+    page.locator("#select-b").select_option(label="lucene (after)")
+    assert page.locator("#select-a").evaluate("one => one.selectedOptions[0].text") == "lucene (before)"
+    page.locator("[role=option]").first.click()
+    assert page.locator(".ranking h4").all_inner_texts() == ["lucene (before)", "lucene (after)"]
+
+
+def test_a_baseline_says_what_it_kept(show: Show, tmp_path: Path) -> None:
+    write_baseline(tmp_path / "small.json", side({"csr": BEFORE}), depth=2)
+    found = regression(read_baseline(tmp_path / "small.json"), side({"csr": AFTER}))
+    page = show(found.html(), "#q=q2").page
+    assert page.locator(".ranking").first.locator(".score").all_inner_texts() == ["", ""]
+    assert page.locator(".ranking").last.locator(".score").first.inner_text() != ""
+    assert "is not among the first 2 that are kept of csr (before)" in page.locator(".hint").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "headline", "verdict"),
+    [
+        ((0, 4), "Failed: worse beyond the allowed drop (0): nDCG@10 of csr, RR@10 of csr", "worse"),
+        ((4, 0), "Passed: nothing is worse beyond the allowed drop (0)", "better"),
+        ((1, 1), "Passed: nothing is worse beyond the allowed drop (0)", "same"),
+    ],
+)
+def test_the_verdict_comes_first(show: Show, ranks: tuple[int, int], headline: str, verdict: str) -> None:
+    page = show(forty(*ranks, allowed_drop=0.0).html()).page
+    said = page.locator(".verdicts strong").all_inner_texts()
+    assert said[0] == headline
+    assert verdict in said[1]
+    cells = page.locator("#quality tbody tr").first.locator("td").all_inner_texts()
+    assert cells[1].startswith(verdict)
+
+
+def test_a_failed_backend_is_invalid(show: Show) -> None:
+    failed = backend("lucene", status="failed", error=sample_report().backends[-1].error)
+    after = side({"csr": AFTER}, backends=[backend("csr"), failed])
+    page = show(regression(side({"csr": BEFORE, "lucene": BEFORE}), after, allowed_drop=0.0).html()).page
+    assert page.locator(".verdicts strong").first.inner_text() == "Invalid: a backend failed, so nothing passed"
+    assert page.locator("#select-b option").all_inner_texts() == ["csr (before)", "csr (after)"]
+
+
+def test_hostile_data_does_nothing(show: Show) -> None:
+    hostile = {f"{name}{HACK}": [f"{doc}{HACK}" for doc in docs] for name, docs in BEFORE.items()}
+    turned = {name: docs[::-1] for name, docs in hostile.items()}
+    grades = {name: {docs[0]: 1} for name, docs in hostile.items()}
+    texts = {f"{name}{HACK}": f"{text} {HACK}" for name, text in TEXTS.items()}
+    made = [side({"csr": one}, grades=grades, texts=texts, source=HACK) for one in (hostile, turned)]
+    documents = {doc: f"about {doc}" for docs in hostile.values() for doc in docs}
+    opened = show(regression(*made, documents).html())
+    page = opened.page
+    page.locator("[role=option]").first.click()
+    page.locator(".hit").first.click()
+    expect(page.locator(".document .text")).to_contain_text(HACK)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+    assert opened.complaints == []
+
+
+def test_without_texts_and_without_rankings(show: Show) -> None:
+    found = regression(side({"csr": BEFORE}), side({"csr": AFTER}))
+    page = show(found.html(keep_text=False), "#q=q2").page
+    expect(page.locator(".detail h3")).to_have_text("q2")
+    assert "second words" not in page.content()
+    bare = Regression(found.report, no_texts="The baseline is gone.").html()
+    assert 'explorer-data">' not in bare
+    assert "The baseline is gone." in bare
+    assert "second words" in bare
