@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 from typer import Option
 
-from harness.errors import UsageError
+from harness.errors import UnknownNameError, UsageError
 
 __all__ = ["init", "template"]
 
@@ -60,6 +60,7 @@ def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backend
     from harness import api
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
+    from harness.registry import find_cards
     from harness.request import CompareRequest
 
     if corpus is not None and golden is None:
@@ -70,6 +71,10 @@ def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backend
         golden = dataset or _EXAMPLE
     if golden is not None:
         plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=backends))
+    if corpus is not None:
+        place = corpus.rpartition("=")[2]
+        if not Path(place).exists() and place not in (known := find_cards("datasets")):
+            raise UnknownNameError("file, folder or dataset", place, known)
     return Choices(golden, corpus, dataset, backends)
 
 

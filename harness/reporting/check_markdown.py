@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.reporting.check_cases import preflight_text
-from harness.reporting.check_tables import check_tables, missed_lines, remarks, verdict_in_words
+from harness.reporting.check_tables import check_tables, remarks, verdict_in_words
 from harness.reporting.markdown_parts import (
     COMMENT_BYTES,
     Document,
@@ -13,11 +14,12 @@ from harness.reporting.markdown_parts import (
     fenced,
     markdown_table,
 )
-from harness.results.check_schema import CheckReport, RequirementResult
+from harness.results.check_schema import CheckReport, QuestionResult, RequirementResult
 
 __all__ = ["check_markdown"]
 
 _SHOWN = 20
+_TEXT = 300
 _SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️"}
 _DATA = ("requirement", "subject")
 
@@ -39,7 +41,7 @@ def check_markdown(report: CheckReport, limit: int = COMMENT_BYTES) -> str:
         if one.passed is not True:
             document.add(_behind(one, report))
     if found := remarks(report):
-        document.add(details("notes", "\n".join(found)))
+        document.add(details("notes", fenced("\n".join(found))))
     return document.text()
 
 
@@ -63,7 +65,22 @@ def _behind(one: RequirementResult, report: CheckReport) -> str:
     """Why a requirement is not met, and the questions behind it, to be opened."""
     where = f"{one.text} ({one.subject})"
     if one.passed is None:
-        return details(f"{where} could not be judged", str(one.reason))
+        return details(f"{where} could not be judged", fenced(str(one.reason)))
     subject = next(subject for subject in report.subjects if subject.label == one.subject)
-    lines = [verdict_in_words(one), *missed_lines(subject, one, _SHOWN)]
-    return details(f"{where} failed", "\n".join(lines))
+    by_id = {question.id: question for question in subject.questions}
+    missed = [by_id[name] for name in one.missed]
+    blocks = [verdict_in_words(one)]
+    if missed:
+        columns = ("question", "line", "text", "expected", "found")
+        table = Table("", columns, tuple(_row(question) for question in missed[:_SHOWN]))
+        blocks.append(markdown_table(table, columns))
+    if len(missed) > _SHOWN:
+        blocks.append(f"… and {len(missed) - _SHOWN:,} more, in `report.json`")
+    return details(f"{where} failed", *blocks)
+
+
+def _row(question: QuestionResult) -> tuple[str, ...]:
+    expected = (f"{one.id} ({'not found' if one.rank is None else f'rank {one.rank}'})" for one in question.expected)
+    text = question.question if question.question is not None else NOT_APPLICABLE
+    shown = text if len(text) <= _TEXT else f"{text[:_TEXT]} …"
+    return question.id, str(question.line), shown, ", ".join(expected), ", ".join(question.top) or "nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from harness.regression.schema import RegressionReport
 from harness.reporting.check_cases import preflight_text
 from harness.reporting.check_tables import expected_and_found, verdict_in_words
 from harness.reporting.regression_cases import verdict_line
-from harness.results.check_schema import CheckReport
+from harness.results.check_schema import CheckReport, PreflightProblem
 
 __all__ = ["SHOWN_BY_GITHUB", "Annotation", "check_annotations", "regression_annotations", "workflow_commands"]
 
@@ -28,6 +29,7 @@ class Annotation(NamedTuple):
 def check_annotations(report: CheckReport) -> list[Annotation]:
     """Everything that is wrong: what is invalid, failed requirements, then the golden lines behind them, each once."""
     found = [Annotation(f"invalid: {one.check}", preflight_text(one)) for one in report.preflight]
+    found += [place for one in report.preflight for place in _places(one, report.golden.source)]
     found += [Annotation(f"{one.label} failed", one.error.message) for one in report.subjects if one.error is not None]
     for one in report.requirements:
         if one.passed is False:
@@ -60,6 +62,15 @@ def workflow_commands(annotations: list[Annotation], file: str | None) -> list[s
         more = f"{len(annotations) - len(shown)} more errors are in the summary of this step and in report.json"
         shown = [*shown, Annotation("and more", more)]
     return [_command(one, file) for one in shown]
+
+
+def _places(problem: PreflightProblem, source: str) -> Iterator[Annotation]:
+    """Those of a problem's examples that name a line of the golden set."""
+    for example in problem.examples:
+        named = re.match(r", line (\d+): ", example.removeprefix(source)) if example.startswith(source) else None
+        if named is not None:
+            said = example.removeprefix(source)[named.end() :]
+            yield Annotation(f"invalid: {problem.check}", said, int(named[1]))
 
 
 def _missed(report: CheckReport) -> Iterator[Annotation]:

@@ -54,20 +54,18 @@ def fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def details(summary: str, text: str) -> str:
-    """A block of code behind a line that opens it; both are data."""
-    return (
-        f"<details><summary><code>{escape(' '.join(summary.split()))}</code></summary>\n\n{fenced(text)}\n\n</details>"
-    )
+def details(summary: str, *blocks: str) -> str:
+    """Blocks of Markdown behind a line that opens them; the line is data."""
+    head = f"<details><summary><code>{escape(' '.join(summary.split()))}</code></summary>"
+    return "\n\n".join([head, *blocks, "</details>"])
 
 
 def markdown_table(table: Table, data: Sequence[str]) -> str:
-    """A table with its title; the columns named in ``data``, and the first, hold data and stand at the left."""
+    """A table with its title, if any; the columns named in ``data``, and the first, hold data and stand at the left."""
     held = [place == 0 or column in data for place, column in enumerate(table.columns)]
     ruler = "|".join("---" if left else "--:" for left in held)
     lines = [
-        f"#### {plain(table.title)}",
-        "",
+        *([f"#### {plain(table.title)}", ""] if table.title else []),
         f"| {' | '.join(_cell(plain(one)) for one in table.columns)} |",
         f"|{ruler}|",
     ]

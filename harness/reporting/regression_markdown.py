@@ -30,8 +30,8 @@ def regression_markdown(report: RegressionReport, limit: int) -> str:
         for metric in backend.metrics:
             if metric.gate == "failed":
                 text = "\n".join([verdict_line(metric), *losers(backend, metric.metric)])
-                document.add(details(f"{metric.metric} failed on {backend.after}", text))
-    document.add(details("notes", "\n".join(remarks(report))))
+                document.add(details(f"{metric.metric} failed on {backend.after}", fenced(text)))
+    document.add(details("notes", fenced("\n".join(remarks(report)))))
     for table in query_tables(report):
         document.add(markdown_table(table, table.columns))
     return document.text()

@@ -82,7 +82,10 @@ def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path
     (case,) = read_junit(tmp_path / "j.xml").iter("testcase")
     assert [child.tag for child in case] == ["error"]
     assert "question 'q' expects 'wood'" in (case.findtext("error") or "")
-    comment = check_markdown(Checked.load(tmp_path / "out").report)
+    report = Checked.load(tmp_path / "out").report
+    (_, place) = check_annotations(report)
+    assert (place.title, place.message, place.line) == ("invalid: missing-ids", "question 'q' expects 'wood'", 1)
+    comment = check_markdown(report)
     assert "⚠️" in comment
     assert "question 'q' expects 'wood'" in comment
 
@@ -166,7 +169,8 @@ def test_markdown_shows_data_as_it_is(checked: Checked) -> None:
     # mentions count outside code alone
     assert "@somebody" not in re.sub(r"<code.*?</code>", "", page, flags=re.DOTALL)
     rows = [row.count("<td") for row in re.findall(r"<tr>.*?</tr>", page, flags=re.DOTALL) if "<td" in row]
-    assert set(rows[:3]) == {8}
+    assert set(rows) == {8, 6, 5}  # requirements and slices, metrics and speed, questions
+    assert "<td><code>fish (not found)</code></td>" in page
 
 
 def test_a_comment_fits_however_many_questions_fail(folder: Path, tmp_path: Path) -> None:

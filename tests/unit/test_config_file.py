@@ -206,6 +206,7 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         (("--corpus", "chunks.jsonl"), UsageError),
         (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UnknownNameError),
         (("--golden", "chunks.jsonl", "--corpus", "chunks.jsonl"), DataError),
+        (("--golden", "golden.jsonl", "--corpus", "c=absent.jsonl"), UnknownNameError),
         (("--dataset", "no-such-dataset"), UnknownNameError),
         (("--backends", "no-such-backend"), UnknownNameError),
     ],
