@@ -107,7 +107,7 @@ def _of_user(what: str, work: Callable[[], Result]) -> Result:
     """What somebody else's code returns; whatever it raises is its failure, with the last lines of the traceback."""
     try:
         return work()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = "".join(traceback.format_exception_only(error)).strip()
         fix = "an index that was made by another model says so: encode questions with the one that made it"
         raise EngineFailureError(
@@ -117,7 +117,7 @@ def _of_user(what: str, work: Callable[[], Result]) -> Result:
         ) from error
 
 
-def _frames(error: Exception) -> list[str]:
+def _frames(error: BaseException) -> list[str]:
     """The traceback's lines from the first frame that is not this module's or the import system's."""
     trace, own = error.__traceback__, (__file__, importlib.__file__)
     while trace is not None and (trace.tb_frame.f_code.co_filename in own or _importing(trace)):

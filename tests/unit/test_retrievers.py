@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -288,6 +289,8 @@ def test_what_a_callable_raises_comes_with_its_place() -> None:
     assert "encode questions with the one that made it" in str(failure.value)
     assert any("in broken" in line for line in failure.value.log)
     assert not any("in retrieve" in line for line in failure.value.log)
+    with pytest.raises(EngineFailureError, match="'f' raised: SystemExit: 4"):
+        PythonRetriever(lambda question, k: sys.exit(4), "f").retrieve("a", 1)
     with pytest.raises(EngineFailureError, match="cannot be read: it returned None"):
         PythonRetriever(lambda question, k: None, "f").retrieve("a", 1)
 
