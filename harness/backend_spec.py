@@ -196,6 +196,9 @@ def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[H
     found_before, spec = len(problems), first
     for stage in stages:
         name, colon, rest = (part.strip() for part in stage.partition(":"))
+        if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
+            problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
+            return None
         reranker = rerankers()[name]
         given = _given(name, rest, reranker.parameters, problems) if colon else {}
         if spec is None or len(problems) > found_before:

@@ -14,13 +14,13 @@ from harness.encoders.hub import snapshot
 from harness.encoders.model_files import model_files
 from harness.encoders.precomputed import find_files
 from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Role, Settings
+from harness.encoders.whole_models import CONFIG
 from harness.errors import DataError, MissingExtraError, UsageError
 
 __all__ = ["SCHEME", "declared_prompts", "encoding_key", "find_module", "model_folder"]
 
 SCHEME = 1
 """To be raised when a change of the harness changes the vectors that some model gives."""
-_CONFIG = "config_sentence_transformers.json"
 
 
 def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> dict[str, JSON]:
@@ -51,7 +51,7 @@ def declared_prompts(settings: Settings) -> Mapping[str, str]:
     """The prompts that a model's files declare, by name, some perhaps empty; nothing for a model without files."""
     if not settings.source.has_files:
         return {}
-    path = model_folder(settings) / _CONFIG
+    path = model_folder(settings) / CONFIG
     if not path.is_file():
         return {}
     try:

@@ -11,6 +11,7 @@ import numpy as np
 from harness.encoders.identity import declared_prompts, model_folder
 from harness.encoders.model import Facts, Rows
 from harness.encoders.settings import Role, Settings
+from harness.encoders.whole_models import load_whole, refuse_other_kind
 from harness.errors import DataError, EngineUnavailableError
 from harness.optional import require
 from harness.protocols import Inputs, ParameterValue
@@ -25,18 +26,25 @@ _VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 def create(settings: Settings) -> SentenceTransformerModel:
     """Load the model of a folder, a package or the hub's cache.
 
-    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for what it cannot load.
+    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for what it cannot load, for a model
+    of the other kind, and for one whose files lack weights.
     """
     library = require("sentence_transformers", extra="dense", feature=f"encoder {settings.encoder}")
     folder = model_folder(settings)
-    try:
-        model = getattr(library, _CLASSES[settings.encoder])(
+    kind = _CLASSES[settings.encoder]
+
+    def load() -> Any:  # noqa: ANN401 - two classes of an optional library
+        return getattr(library, kind)(
             str(folder),
             device=None if settings.device == "auto" else settings.device,
             trust_remote_code=settings.trust_remote_code,
             local_files_only=not settings.trust_remote_code,
             model_kwargs={"dtype": settings.dtype},
         )
+
+    try:
+        refuse_other_kind(folder, kind)
+        model = load_whole(load)
     # torch asserts that it was compiled for the device
     except (
         OSError,

@@ -199,9 +199,10 @@ class Embeddings:
         except HarnessError as error:
             if failure_of(error).type != EngineFailureError.__name__:
                 raise
+            own = "its code is yours: the traceback is in the log" if settings.source.kind == "python" else ""
             raise EncoderError(
                 f"encoding with model '{settings.source.name}' failed: {error.what}",
-                fix=error.fix or "what was encoded is kept: the next run goes on from there",
+                fix=own or error.fix or "what was encoded is kept: the next run goes on from there",
                 log=error.log,
             ) from error
 

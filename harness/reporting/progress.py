@@ -106,7 +106,7 @@ class ProgressDisplay:
         self._console, self._clock = console, clock
         self._sections: dict[str, _Section | _Log] = {}
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             _Rate(),
@@ -140,7 +140,7 @@ class ProgressDisplay:
         self._print(f"{label}: {outcome}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 class SilentDisplay:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from harness.cache import JSON
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.settings import Settings
+from harness.encoders.whole_models import load_whole
 from harness.errors import EngineUnavailableError, UsageError
 from harness.optional import require
 from harness.parameters import encoder_parameters
@@ -80,10 +81,13 @@ class LocalModel:
         """The process ends with the job."""
 
     def loaded(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
-        """What ``load`` makes of the model's folder; raises EngineUnavailableError when it cannot."""
+        """What ``load`` makes of the model's folder.
+
+        Raises EngineUnavailableError when it cannot, and for files that lack weights.
+        """
         folder = model_folder(self._settings, fetch=True)
         try:
-            return load(folder)
+            return load_whole(lambda: load(folder))
         except _CANNOT_LOAD as error:
             raise EngineUnavailableError(
                 f"reranker '{self.name}': model '{self._parameters['model']}' in '{folder}' cannot be loaded: {error}",

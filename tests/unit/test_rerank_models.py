@@ -208,3 +208,17 @@ def test_a_folder_that_is_no_such_model_is_told(tmp_path):
 
 def test_the_words_are_tokens():
     assert {"yes", "no"} <= set(WORDS.split())
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "classifier"])
+def test_a_model_whose_files_have_no_head_is_refused(models, tmp_path, name):
+    from transformers import AutoTokenizer, BertModel, PreTrainedModel
+
+    method = PreTrainedModel.__dict__["from_pretrained"]
+    BertModel.from_pretrained(models["one"]).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(models["one"]).save_pretrained(tmp_path)
+    with pytest.raises(
+        EngineUnavailableError, match=r"no weights for classifier\.bias, classifier\.weight, and random"
+    ):
+        create(name, tmp_path).load()
+    assert PreTrainedModel.__dict__["from_pretrained"] is method  # asked for what is missing, and left as it was
