@@ -11,7 +11,7 @@ import numpy as np
 from harness.encoders.identity import declared_prompts, model_folder
 from harness.encoders.model import Facts, Rows
 from harness.encoders.settings import Role, Settings
-from harness.encoders.whole_models import load_whole, refuse_other_kind
+from harness.encoders.whole_models import load_whole, refuse_more_tokens, refuse_other_kind
 from harness.errors import DataError, EngineUnavailableError
 from harness.optional import require
 from harness.protocols import Inputs, ParameterValue
@@ -61,6 +61,7 @@ def create(settings: Settings) -> SentenceTransformerModel:
             fix="it must be one that sentence-transformers saved, on a device that is there; some need remote code",
         ) from error
     if settings.max_seq_length:
+        refuse_more_tokens(model.transformers_model, settings.max_seq_length, "max_seq_length")
         model.max_seq_length = settings.max_seq_length
     return SentenceTransformerModel(settings, model)
 

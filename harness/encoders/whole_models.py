@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.errors import EngineUnavailableError
 from harness.optional import require
 
-__all__ = ["CONFIG", "load_whole", "refuse_other_kind"]
+__all__ = ["CONFIG", "load_whole", "refuse_more_tokens", "refuse_other_kind"]
 
 CONFIG = "config_sentence_transformers.json"
 _SHOWN = 3
@@ -42,6 +43,18 @@ def refuse_other_kind(folder: Path, kind: str) -> None:
     saved = str(_read(folder / CONFIG).get("model_type", "SentenceTransformer"))
     if saved != kind:
         raise ValueError(f"it is a {saved}, and no {kind}; {_INSTEAD.get(saved, 'take a model of that kind')}")
+
+
+def refuse_more_tokens(model: Any, asked: int, parameter: str) -> None:  # noqa: ANN401 - a model of Transformers, or None
+    """Raise EngineUnavailableError where ``asked`` tokens, a ``parameter``, are more than the model has places for.
+
+    Without this a long text would end the run, and short ones would not. Not every kind of model says how many it has.
+    """
+    places = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if places and asked > places:
+        raise EngineUnavailableError(
+            f"{parameter}={asked}, and the model has places for {places} tokens", fix=f"ask for {places} at most"
+        )
 
 
 def load_whole(load: Callable[[], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries

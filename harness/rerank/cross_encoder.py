@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harness.encoders.whole_models import refuse_more_tokens
 from harness.errors import EngineUnavailableError
 from harness.optional import require
 from harness.protocols import Progress
@@ -37,6 +38,7 @@ class CrossEncoder(LocalModel):
             )
 
         self._model = self.loaded(load)
+        refuse_more_tokens(self._model, length, "max_length")
         self.device = str(self._model.device)
         if self._model.num_labels != 1:
             raise EngineUnavailableError(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.cache import JSON
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.settings import Settings
-from harness.encoders.whole_models import load_whole
+from harness.encoders.whole_models import load_whole, refuse_more_tokens
 from harness.errors import EngineUnavailableError, UsageError
 from harness.optional import require
 from harness.parameters import encoder_parameters
@@ -21,7 +21,8 @@ from harness.types import Float32Array
 __all__ = ["LocalModel", "Transformer"]
 
 _SHARED = ("model", "revision", "dtype", "trust_remote_code")
-_CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError)
+_CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError, AssertionError)
+"""The last: torch asserts that it was compiled for the device."""
 _NO_LIMIT = 100_000
 """Tokenizers without a limit name a huge one."""
 _USUAL_LIMIT = 512
@@ -91,7 +92,7 @@ class LocalModel:
         except _CANNOT_LOAD as error:
             raise EngineUnavailableError(
                 f"reranker '{self.name}': model '{self._parameters['model']}' in '{folder}' cannot be loaded: {error}",
-                fix="another reranker may be for its kind; some models need trust_remote_code=true",
+                fix="another reranker may be for its kind, another device= may be there; some need remote code",
             ) from error
 
     def options(self) -> dict[str, Any]:
@@ -149,6 +150,7 @@ class Transformer(LocalModel):
         """The tokens of a pair: what was given, else the tokenizer's limit, else the model's."""
         given = int(self.parameter("max_length"))
         if given:
+            refuse_more_tokens(self.model, given, "max_length")
             return given
         if self.tokenizer.model_max_length < _NO_LIMIT:
             return int(self.tokenizer.model_max_length)

@@ -319,6 +319,13 @@ def test_a_model_of_another_kind_or_without_its_weights_is_refused(
         create_model(settings(encoder, models / model))
 
 
+@pytest.mark.parametrize(("encoder", "model"), [("dense", "plain"), ("splade", "splade"), ("splade", "free")])
+def test_more_tokens_than_a_model_has_places_for_are_refused(models: Path, encoder: str, model: str) -> None:
+    create_model(settings(encoder, models / model, max_seq_length=64))
+    with pytest.raises(EngineUnavailableError, match="max_seq_length=65, and the model has places for 64 tokens"):
+        create_model(settings(encoder, models / model, max_seq_length=65))
+
+
 def test_models_of_transformers_alone_make_both_kinds(models: Path) -> None:
     assert dense(models / "plain-bert", "documents", "a cat").shape == (1, 32)
     assert dense(models / "splade-bert", "documents", "a cat").shape == (

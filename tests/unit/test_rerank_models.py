@@ -211,6 +211,23 @@ def test_the_words_are_tokens():
 
 
 @pytest.mark.parametrize("name", ["cross-encoder", "classifier"])
+def test_more_tokens_than_the_model_has_places_for_are_refused(models, name):
+    create(name, models["one"], max_length=32).load()
+    with pytest.raises(EngineUnavailableError, match=r"max_length=33, and the model has places for 32 tokens"):
+        create(name, models["one"], max_length=33).load()
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "classifier"])
+def test_a_device_that_is_not_there_is_no_defect(models, name):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(EngineUnavailableError, match=r"cannot be loaded: .*\n.*another device="):
+        create(name, models["one"], device="cuda").load()
+
+
+@pytest.mark.parametrize("name", ["cross-encoder", "classifier"])
 def test_a_model_whose_files_have_no_head_is_refused(models, tmp_path, name):
     from transformers import AutoTokenizer, BertModel, PreTrainedModel
 
