@@ -104,6 +104,8 @@ def template(chosen: Choices) -> str:
         _line("corpus", chosen.corpus, "chunks.jsonl"),
         "# What is held against them: `harness backends` lists the names.",
         f"backends = {backends}",
+        "# What you run already can be asked too: an index, an HTTP endpoint, a function of your own.",
+        '# against = ["python:my_app.search:retrieve"]',
         "k = 5",
         'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
         "# What must hold, or the exit code is 1: of a measure, a latency, of parity, or of a slice.",

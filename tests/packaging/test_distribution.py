@@ -103,7 +103,7 @@ def test_pytest_finds_the_plugin_of_the_wheel(distributions: tuple[Path, Path], 
         "    assert pytestconfig.getoption('--golden-set') == []\n",
         encoding="utf-8",
     )
-    done = environment.run(environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    done = environment.run(environment.python, "-m", "pytest", "-q", "-W", "error", cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
