@@ -1,0 +1,47 @@
+"""The pages under `reports/` are small, hold no trace of the machine, and are those that the README shows."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = {
+    "cacm.html": "harness compare --backends qdrant,lucene,csr ",
+    "cacm-k1-b.html": "harness regress --baseline reports/baselines/cacm.json --set ",
+}
+PACKED = re.compile(r'<script type="text/plain"[^>]*>([^<]*)</script>')
+PLACE = re.compile(r"(?<![\w<.])/(?:tmp|work|home|root|Users|opt|var|usr|mnt)/|file://")
+
+
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest, repository: Path) -> Path:
+    return repository / "reports" / request.param
+
+
+def test_it_is_small_and_names_no_place_of_the_machine(page: Path) -> None:
+    content = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 600_000
+    packed = [gzip.decompress(base64.b64decode(one)).decode("utf-8", "replace") for one in PACKED.findall(content)]
+    assert len(packed) > 2
+    for text in (PACKED.sub("", content), *packed):
+        assert PLACE.search(text) is None
+    assert "uncommitted" not in content
+
+
+def test_its_command_is_the_one_that_is_documented(page: Path, repository: Path) -> None:
+    begun = PAGES[page.name]
+    assert begun in page.read_text(encoding="utf-8").replace("&#39;", "'")
+    documented = (repository / "reports" / "README.md").read_text(encoding="utf-8")
+    assert begun in documented
+    assert f"> reports/{page.name}" in documented
+
+
+def test_the_picture_of_the_readme_is_there(repository: Path) -> None:
+    picture = repository / "docs" / "pictures" / "report.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 200_000
+    assert "docs/pictures/report.png" in (repository / "README.md").read_text(encoding="utf-8")
