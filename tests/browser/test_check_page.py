@@ -126,6 +126,30 @@ def test_two_corpora_keep_their_documents_apart(place: Path, show: Show) -> None
     expect(page.locator(".document .text")).to_have_text("another apple")
 
 
+def test_a_retriever_of_ones_own_that_repeats_itself(place: Path, show: Show) -> None:
+    def same(_: str, k: int) -> list[str]:
+        return ["fruit#1", "fruit#0"][:k]
+
+    found = harness.check(
+        lines(place / "golden.jsonl", QUESTIONS),
+        corpus=[str(lines(place / "chunks.jsonl", [{"_id": name, "text": text} for name, text in TEXTS.items()]))],
+        against={"mine": same},
+        backends="csr",
+        k=3,
+        match="document",
+        delimiter="#",
+        isolation="none",
+    )
+    page = show(found.html(), "#q=first").page
+    assert page.locator(".verdicts strong").all_inner_texts()[0] == "Invalid: not everything could be judged"
+    assert page.locator(".verdicts strong").all_inner_texts()[1].startswith("mine: all 4 answers are the same")
+    assert page.locator("#select-metric option").count() == 4
+    mine = page.locator(".ranking").last
+    assert mine.locator(".doc").all_inner_texts() == ["fruit#1", "fruit#0"]
+    assert mine.locator(".score").all_inner_texts() == ["", ""]
+    assert page.locator(".ranking").first.locator(".score").first.inner_text() != ""
+
+
 def html_of(folder: Path) -> str:
     import typer
 

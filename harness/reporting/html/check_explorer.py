@@ -30,11 +30,12 @@ def explorer_of(
     if not subjects:
         return None
     suffixes = {one.label: _suffix(report, one.corpus) for one in subjects}
-    questions, metrics = subjects[0].questions, list(subjects[0].metrics)
+    questions = subjects[0].questions
+    metrics = list(next((one.metrics for one in subjects if one.metrics), {}))
     texts = [one.question for one in questions]
     ids = Ids.of(one.id for one in questions)
     told = Queries(ids, pa.chunked_array([texts], pa.string()), "") if None not in texts else None
-    ranked = [_named(runs[one.label], suffixes[one.label]) for one in subjects]
+    ranked = [_named(_scored(runs[one.label], one), suffixes[one.label]) for one in subjects]
     return Explorer(
         query_ids=ids,
         labels=[one.label for one in subjects],
@@ -52,6 +53,14 @@ def explorer_of(
 
 def _suffix(report: CheckReport, corpus: str | None) -> str:
     return f" · {corpus}" if corpus is not None and len(report.corpora) > 1 else ""
+
+
+def _scored(run: Run, subject: CheckSubject) -> Run:
+    """The run, without the scores that stand for the order of a retriever which gave ids alone: minus the place."""
+    places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
+    if subject.corpus is not None or not np.array_equal(run.scores, -places):
+        return run
+    return Run(run.query_ids, run.doc_ids, run.indptr, run.rows, np.full(run.hits, np.nan, dtype=np.float32))
 
 
 def _named(run: Run, suffix: str) -> Run:

@@ -9,7 +9,7 @@ from harness.reporting.html.page import Block, Cell, Column, Facts, Picture, Tab
 from harness.reporting.html.parts import flat_rows, made_by
 from harness.reporting.html.pictures.bars import Bar, bars
 from harness.reporting.html.pictures.costs import percentiles
-from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, RequirementResult
+from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, PreflightProblem, RequirementResult
 
 __all__ = [
     "latency_pictures",
@@ -35,7 +35,7 @@ _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
 
 def verdicts(report: CheckReport) -> list[Verdict]:
     """The verdict, then what it rests on, the most pressing first."""
-    problems = [Verdict("bad", one.message, one.fix) for one in report.preflight]
+    problems = [Verdict("bad", _problem(one), one.fix) for one in report.preflight]
     errors = [Verdict("bad", f"{one.label} failed", one.error.message) for one in report.subjects if one.error]
     return [_overall(report), *problems, *errors, *_on_requirements(report)]
 
@@ -78,14 +78,17 @@ def _why(one: RequirementResult) -> str:
     return f"{verdict_in_words(one)}{missed}{more}"
 
 
+def _problem(one: PreflightProblem) -> str:
+    return f"{one.subject}: {one.message}" if one.subject is not None else one.message
+
+
 def preflight_blocks(report: CheckReport) -> list[Block]:
     """Each problem with what to do and the first of the things it is about."""
     made: list[Block] = []
     for one in report.preflight:
-        about = one.subject or one.corpus
-        rows = [("found by", one.check), *([("about", about)] if about else []), ("what to do", one.fix)]
+        rows = [("found by", one.check), ("what to do", one.fix)]
         rows += [("" if number else "examples", example) for number, example in enumerate(one.examples)]
-        made.append(Facts(one.message, rows, open=True))
+        made.append(Facts(_problem(one), rows, open=True))
     return made
 
 

@@ -26,7 +26,7 @@ class App {
       const rank = model.firstExpected(selection.b, query);
       const words = { "-1": "–", 0: "✕ missed", 1: "✓ first" }[rank] ?? `rank ${rank}`;
       return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)),
-        el("span", { class: `value ${rank === 0 ? "difference bad" : ""}` }, words)];
+        el("span", { class: rank === 0 ? "value bad" : "value" }, words)];
     }
     if (model.metrics.length > 0) figures.push(el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4)));
     if (paired) {
