@@ -243,7 +243,7 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
     """
     import harness
 
-    found: dict[str, Checked] = {}
+    found: dict[str, tuple[object, Checked]] = {}
 
     def check(golden: object = None, **options: Any) -> Checked:  # noqa: ANN401 - those of harness.check
         settings = _settings(request.config, None) | options
@@ -255,9 +255,9 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
                 raise pytest.UsageError(f"golden_check(): no golden set is given, and {len(sets)} are configured")
             settings = _settings(request.config, sets[0]) | options
         key = repr(sorted(settings.items()))
-        if key not in found:
-            found[key] = harness.check(**settings)
-        return found[key]
+        if key not in found:  # the settings are kept with it: a callable that was freed leaves its address to another
+            found[key] = settings, harness.check(**settings)
+        return found[key][1]
 
     return check
 

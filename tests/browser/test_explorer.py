@@ -116,6 +116,17 @@ def test_links_and_history(show: Show, html: str) -> None:
     assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
 
 
+def test_back_from_the_first_query_closes_it(show: Show, html: str) -> None:
+    page = show(html).page
+    page.locator("[role=option]").first.click()
+    expect(page.locator(".detail")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".detail")).to_be_hidden()
+    assert page.locator(".browser.opened, [aria-selected=true]").count() == 0
+    page.go_forward()
+    expect(page.locator(".detail .query-id")).to_have_text("Query q4")
+
+
 def test_keys(show: Show, html: str) -> None:
     page = show(html).page
     listed = page.get_by_role("listbox", name="Queries")

@@ -181,6 +181,24 @@ def test_the_fixture_takes_the_one_set_of_the_ini_file(project: pytest.Pytester)
     run(project, "test_the_fixture_takes_the_one_set_of_the_ini_file.py").assert_outcomes(passed=1)
 
 
+def test_the_fixture_never_gives_one_callable_the_result_of_another(project: pytest.Pytester) -> None:
+    """A function that is gone leaves its address, and with it its repr, to the next one."""
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("right", [True, False, True])
+        def test_own(golden_check, right):
+            def retrieve(question, k):
+                return ["fish" if right else "fowl", question]
+
+            golden = [{"id": "a", "question": "salmon", "expected": ["fish"]}]
+            golden_check(golden, against=retrieve, require=["Hit@1>=1"]).assert_requirements()
+        """
+    )
+    run(project).assert_outcomes(passed=2, failed=1)
+
+
 def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytester) -> None:
     """In a process of its own: here everything is loaded already."""
     project.makepyfile(

@@ -61,10 +61,14 @@ class App {
     await opened;
   }
 
-  close() {
+  shut() {
     this.browser.classList.remove("opened");
     this.detail.close();
     this.list.mark(-1);
+  }
+
+  close() {
+    this.shut();
     this.writeAddress(-1, true);
     this.list.node.focus({ preventScroll: true });
   }
@@ -92,7 +96,8 @@ class App {
   follow(first) {
     const hash = location.hash.slice(1);
     if (!hash.includes("=")) {
-      if (!first && this.detail.query >= 0 && hash === "queries") this.detail.close();
+      // the page as it was before a query was opened, or the list: links to other parts leave the query open
+      if (this.detail.query >= 0 && (hash === "" || hash === "queries")) this.shut();
       return;
     }
     const parameters = new URLSearchParams(hash);
@@ -102,11 +107,7 @@ class App {
     if (query !== undefined) {
       this.show(query, false);
       if (first) document.getElementById("queries").scrollIntoView();
-    } else if (this.detail.query >= 0) {
-      this.browser.classList.remove("opened");
-      this.detail.close();
-      this.list.mark(-1);
-    }
+    } else if (this.detail.query >= 0) this.shut();
   }
 }
 

@@ -121,8 +121,6 @@ class Model {
     return slots.size === others.length && others.every((hit) => slots.has(hit.slot));
   }
 
-  hasTexts(query) { return this.documents(query).some((doc) => this.textPlace.has(doc.number)); }
-
   // Texts of a query's documents by document number; those that the page lacks are missing.
   async texts(query) {
     const found = new Map();
