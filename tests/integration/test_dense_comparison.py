@@ -132,4 +132,4 @@ def test_an_existing_index_of_other_vectors_has_no_oracle(collection: Path, tmp_
     expression = f"flat:{model(collection)};existing=true;path={tmp_path}"
     (backend,) = harness.compare([expression], collection, k=5, isolation="none").report.backends
     assert backend.parity is None
-    assert any("1 documents have other weights than the encoder gives, 'd5' first" in note for note in backend.notes)
+    assert any("1 documents have other vectors than the encoder gives, 'd5' first" in note for note in backend.notes)

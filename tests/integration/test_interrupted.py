@@ -215,7 +215,7 @@ def test_a_second_ctrl_c_waits_for_no_engine(
     assert run.process.poll() is None
     ended = run.end(signal.SIGINT)
     run.assert_interrupted(ended)
-    assert ended.seconds < 2  # an engine is given 3 seconds
+    assert ended.seconds < 3  # what an engine is given to end by itself
 
 
 def test_a_killed_harness_takes_its_workers_along(collection: str, tmp_path: Path, runs: list[Run]) -> None:

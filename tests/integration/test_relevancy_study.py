@@ -22,6 +22,11 @@ def test_the_study_runs_and_shows_every_step(repository: Path, tmp_path: Path) -
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(server.asked) == QUERIES * JUDGED
-    for title in ("Quality", "Made of other backends", "Second stages", "Differences between backends"):
+    for title in (
+        "Quality",
+        "Made of other backends",
+        "Second stages",
+        "Differences from csr:analyzer=snowball-english",
+    ):
         assert title in done.stdout
     assert "(≤ " in done.stdout
