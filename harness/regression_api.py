@@ -15,12 +15,12 @@ from harness.columns import take_rows
 from harness.errors import HarnessError
 from harness.plan import Plan
 from harness.protocols import Display
-from harness.registry import parse_backends
+from harness.registry import load_engine, parse_backends
 from harness.regression.baseline import read_side, write_baseline
 from harness.regression.changes import changed_backends
 from harness.regression.command import drop_arguments, option_arguments
 from harness.regression.compare_sides import Compared, CompareRules, compare_sides, compared_again
-from harness.regression.judgement import MARGIN, Rules
+from harness.regression.judgement import MARGIN, Rules, noise_warnings
 from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines, read_labels
 from harness.regression.pairing import Pair
 from harness.regression.schema import RegressionReport
@@ -236,6 +236,7 @@ def regress(
     command = ["harness", "regress", "--baseline", str(baseline), *option_arguments(changed, {"resume": "never"})]
     command += judging.arguments(0.0)
     found = judge(before, api.run(plan, display), how, command=command, keep_text=keep_text)
+    found = _with_noise_warnings(found, plan)
     return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
 
 
@@ -326,6 +327,19 @@ def judge(
     texts = _texts(comparison.corpus, sorted(documents)) if keep_text and comparison.corpus is not None else {}
     lines = label_lines(report, texts)
     return replace(found, comparison=comparison, corpus=comparison.corpus, to_label=lines)
+
+
+def _with_noise_warnings(found: Regression, plan: Plan) -> Regression:
+    """What was judged, with a warning where builds differ and nobody knows by how much."""
+    if found.compared is None:
+        return found
+    pairs = [Pair(one.before, one.after) for one in found.report.backends if one.status == "ok"]
+    built = {one.label: one.spec.card for one in plan.trials if not one.existing and not one.spec.components}
+    cards = {pair.after: card for pair in pairs if (card := built.get(pair.after)) is not None}
+    varying = {label for label, card in cards.items() if not load_engine(card).capabilities.deterministic}
+    warnings = noise_warnings(found.compared.before, found.compared.after, pairs, varying)
+    report = found.report.model_copy(update={"warnings": [*found.report.warnings, *warnings]})
+    return replace(found, report=report)
 
 
 def _found(compared: Compared, command: Sequence[str], *, keep_text: bool) -> Regression:

@@ -223,14 +223,16 @@ def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
     """Answers as a run: each document at its first place, at most ``k`` of them.
 
     Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
-    negative is kept.
+    negative is kept. The documents are those that were found or are expected: a retriever that finds nothing of what is
+    expected has a run of the same collection, in which all is missed.
     """
     kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
     scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
     steps = np.concatenate([np.diff(one) for one in scores]) if scores else np.empty(0, dtype=np.float32)
     if (steps > 0).any() and not (steps < 0).any():
         scores = [0.0 - one for one in scores]
-    doc_ids = Ids.of(dict.fromkeys(doc_id for hits in kept for doc_id in hits))
+    expected = [one.id for question in golden for one in question.expected]
+    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
     places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
     return Run(
         query_ids=Ids.of([question.id for question in golden]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_fa
 from harness.statistics.noise import combined
 from harness.types import Float64Array
 
-__all__ = ["MARGIN", "Rules", "judge_pairs"]
+__all__ = ["MARGIN", "Rules", "judge_pairs", "noise_warnings"]
 
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
@@ -38,6 +38,23 @@ class Rules:
     allowed: Mapping[str, float] = field(default_factory=dict)
     test: TestName = "randomisation"
     seed: int = 42
+
+
+def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair], varying: Collection[str]) -> list[str]:
+    """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds.
+
+    ``varying`` are labels of such backends, now. One that both times returned what its oracle does has no noise.
+    """
+    unknown = []
+    for pair in pairs:
+        results = before.backend(pair.before), after.backend(pair.after)
+        exact = all(one.parity is not None and one.parity.different == 0 for one in results)
+        if pair.after in varying and not exact and any(one.spread is None for one in results):
+            unknown.append(pair.after)
+    if not unknown:
+        return []
+    why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
+    return [f"no noise floor for {', '.join(unknown)}: {why}; --rebuilds 3, for the baseline too, measures it"]
 
 
 class _Question(NamedTuple):

@@ -326,3 +326,14 @@ def test_a_service_is_asked_and_its_secrets_are_nowhere(app, tmp_path, monkeypat
     stored = (tmp_path / "out" / "report.json").read_text()
     assert "hush" not in text + stored
     assert json.loads(stored)["settings"]["against"] == ["http:url=http://***@127.0.0.1:9/s?***"]
+
+
+def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too(app, tmp_path):
+    """Few questions may all be missed: then the ids are doubted, and everybody's figures are there."""
+    right = {"ripe apples": "a", "smoked salmon": "b", "long roads": "c"}
+    functions = {"wrong": lambda question, k: ["elsewhere", question], "right": lambda question, k: [right[question]]}
+    checked = harness.check(app, against=functions, k=2, out=tmp_path / "out", **QUICK)
+    assert checked.report.verdict == "passed"
+    assert checked.metrics()["Hit@2"].to_dict() == {"wrong": 0.0, "right": 1.0}
+    assert [(one.subject, one.check) for one in checked.report.warnings] == [("wrong", "missing-ids")]
+    assert harness.Checked.load(tmp_path / "out").report == checked.report

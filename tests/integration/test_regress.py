@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from engines_for_tests import BUILDS_MADE
 from small_world import write_cards, write_collection
 from typer.testing import CliRunner, Result
 
@@ -207,12 +208,21 @@ def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     assert costs["p50_ms"].ci_low is not None
 
 
-def test_rebuilds_give_the_noise_floor(small: dict[str, Path]) -> None:
+@pytest.fixture
+def poor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the builds of ``MissesMore`` are counted: each misses more than the one before."""
+    monkeypatch.setenv(BUILDS_MADE, str(tmp_path / "made"))
+    return tmp_path / "made"
+
+
+def test_rebuilds_give_the_noise_floor(small: dict[str, Path], poor: Path) -> None:
     compare(small, "poor", "rebuilt", rebuilds=3, timing=False)
+    poor.unlink()
     found = harness.regress(small["base"] / "rebuilt")
     assert found.comparison is not None
     spreads = [one.spread for side in (Comparison.load(small["base"] / "rebuilt"), found.comparison)
                for one in side.report.backends]  # fmt: skip
+    assert [one.metric for one in found.report.backends[0].metrics][:2] == ["nDCG@3", "AP"]
     for metric in found.report.backends[0].metrics:
         if metric.metric.startswith("oracle"):
             continue
@@ -220,6 +230,19 @@ def test_rebuilds_give_the_noise_floor(small: dict[str, Path]) -> None:
         assert len(variances) == 2
         assert (metric.noise_floor is None) == (sum(variances) == 0)
         assert metric.gate == "passed"
+    assert not any("noise floor" in warning for warning in found.report.warnings)
+
+
+def test_a_difference_that_may_be_of_builds_alone_is_said(small: dict[str, Path], poor: Path) -> None:
+    def warned(folder: str) -> list[str]:
+        warnings = harness.regress(small["base"] / folder).report.warnings
+        return [one for one in warnings if "--rebuilds 3, for the baseline too" in one]
+
+    compare(small, "poor", "built once", timing=False)
+    assert poor.exists()
+    assert [one.partition(":")[0] for one in warned("built once")] == ["no noise floor for poor"]
+    compare(small, "good", "exact", timing=False)
+    assert warned("exact") == []
 
 
 def test_a_backend_that_fails_is_exit_code_3(small: dict[str, Path]) -> None:
