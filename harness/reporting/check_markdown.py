@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.reporting.check_cases import preflight_text
-from harness.reporting.check_tables import check_tables, remarks, verdict_in_words
+from harness.reporting.check_tables import check_tables, counted, remarks, verdict_in_words
 from harness.reporting.markdown_parts import (
     COMMENT_BYTES,
     Document,
@@ -51,8 +51,8 @@ def _facts(report: CheckReport) -> str:
         "exact ids" if golden.delimiter is None else f"ids matched by {golden.match} before {code(golden.delimiter)}"
     )
     parts = [
-        f"{golden.questions:,} questions, {golden.expecting:,} with an expected document",
-        *(f"{code(corpus.name)}: {corpus.documents:,} documents" for corpus in report.corpora),
+        f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
+        *(f"{code(corpus.name)}: {counted(corpus.documents, 'document')}" for corpus in report.corpora),
         matched,
         f"k = {settings['k']}",
         f"ties: {settings['ties']}",

@@ -16,6 +16,7 @@ __all__ = [
     "check_header",
     "check_notes",
     "check_tables",
+    "counted",
     "expected_and_found",
     "missed_lines",
     "remarks",
@@ -35,8 +36,8 @@ def check_header(report: CheckReport) -> str:
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
         f"{report.verdict.upper()}: {golden.name}",
-        f"{_counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
-        *(f"{corpus.name}: {_counted(corpus.documents, 'document')}" for corpus in report.corpora),
+        f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
+        *(f"{corpus.name}: {counted(corpus.documents, 'document')}" for corpus in report.corpora),
         matched,
         f"k={settings['k']}",
         f"ties={settings['ties']}",
@@ -70,7 +71,7 @@ def remarks(report: CheckReport) -> list[str]:
     without = report.golden.without_expectation
     if without:
         named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
-        expects = f"{_counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
+        expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
         lines.append(f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}")
     shared: dict[str, list[str]] = {}
     for subject in report.subjects:
@@ -86,7 +87,8 @@ def _on_problem(problem: PreflightProblem, severity: str) -> list[str]:
     return [f"{severity}: {about}{problem.message}", *examples, f"  {problem.fix}"]
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """``1 question``, ``2 questions``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -109,10 +111,19 @@ def verdict_in_words(one: RequirementResult) -> str:
         text += ", and a bound of the interval decides"
     if one.flips is None:
         best = "" if one.best_possible is None else f": a perfect retriever would reach {one.best_possible:.4f}"
-        few = ", and an interval needs 2 values" if one.decided_by != "estimate" and one.n < 2 else ""
-        return f"{text}; nothing can meet it{best}{few}"
+        return f"{text}; nothing can meet it{best}{_too_few(one)}"
     unit = "sample" if one.best_possible is None else "question"
-    return f"{text}; {_counted(one.flips, unit)} would have to change for it to pass"
+    return f"{text}; {counted(one.flips, unit)} would have to change for it to pass"
+
+
+def _too_few(one: RequirementResult) -> str:
+    """Where the estimate could be met, but no bound of an interval over so few questions."""
+    if one.decided_by == "estimate":
+        return ""
+    if one.n < 2:
+        return ", and an interval needs 2 values"
+    shown = one.best_possible is not None and one.operator.startswith(">") and one.best_possible >= one.bound
+    return ", but so few questions cannot show it" if shown else ""
 
 
 def missed_lines(subject: CheckSubject, one: RequirementResult, most: int) -> list[str]:

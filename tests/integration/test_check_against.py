@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from scipy import stats
 from typer.testing import CliRunner
 
 import harness
@@ -337,3 +338,20 @@ def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too
     assert checked.metrics()["Hit@2"].to_dict() == {"wrong": 0.0, "right": 1.0}
     assert [(one.subject, one.check) for one in checked.report.warnings] == [("wrong", "missing-ids")]
     assert harness.Checked.load(tmp_path / "out").report == checked.report
+
+
+def test_a_few_questions_that_all_hit_are_no_certainty(app):
+    """The exact interval of Clopper and Pearson: a share of 0.29 shows 3 of 3 in one case of forty."""
+    right = {"ripe apples": "a", "smoked salmon": "b", "long roads": "c"}
+    options = {"require": ["Hit@2>=0.9", "Hit@2>=0.25"], "confidence": True, **QUICK}
+    checked = harness.check(app, against=lambda question, k: [right[question]], k=2, **options)
+    first, second = checked.report.requirements
+    assert (first.value, first.passed, first.flips, second.passed) == (1.0, False, None, True)
+    bounds = stats.binomtest(3, 3).proportion_ci(0.95, "exact")
+    assert (first.ci_low, first.ci_high) == pytest.approx((bounds.low, bounds.high))
+    assert "a perfect retriever would reach 1.0000, but so few questions cannot show it" in checked.render()
+    found, _ = harness.check(
+        app, against=lambda question, k: ["elsewhere", question], k=2, **options
+    ).report.requirements
+    bounds = stats.binomtest(0, 3).proportion_ci(0.95, "exact")
+    assert (found.ci_low, found.ci_high) == pytest.approx((bounds.low, bounds.high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.reporting.check_tables import verdict_in_words
+from harness.reporting.check_tables import counted, verdict_in_words
 from harness.reporting.html.page import Block, Cell, Column, Facts, Picture, Table, Tone, Verdict
 from harness.reporting.html.parts import flat_rows, made_by
 from harness.reporting.html.pictures.bars import Bar, bars
@@ -47,15 +47,11 @@ def _overall(report: CheckReport) -> Verdict:
         what = "nothing was asked" if not report.subjects else "not everything could be judged"
         return Verdict("unsure", f"Invalid: {what}", "Mend what is named below, and run it again.")
     if report.verdict == "failed":
-        return Verdict("bad", f"Failed: {failed} of {_counted(held, 'requirement')} not met")
+        return Verdict("bad", f"Failed: {failed} of {counted(held, 'requirement')} not met")
     if not held:
         return Verdict("plain", "Nothing was required", "Add --require 'Hit@5>=0.9' for a verdict.")
-    means = f"{_counted(held, 'requirement')} {'is' if held == 1 else 'are'} met"
+    means = f"{counted(held, 'requirement')} {'is' if held == 1 else 'are'} met"
     return Verdict("good", f"Passed: {means}", "; ".join(_in_short(one) for one in report.requirements[:_DRAWN]))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _in_short(one: RequirementResult) -> str:
