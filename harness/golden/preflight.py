@@ -183,13 +183,16 @@ def _unsorted(looked: Looked) -> Iterator[Finding]:
 
 
 def _itself(looked: Looked) -> Iterator[Finding]:
-    """The question among its own hits, where it does not expect it: by its text, or by its id and no other text."""
+    """The question among its own hits, where it does not expect it: by its text, or where that is unknown by its id.
+
+    An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered.
+    """
     found = []
     for question, answer in looked.answered:
         expected = {one.id for one in question.expected}
         for place, doc_id in enumerate(answer.ids):
             text = answer.texts[place] if answer.texts else None
-            same = doc_id == question.id if text is None else _plain(text) == _plain(question.question)
+            same = place == 0 and doc_id == question.id if text is None else _plain(text) == _plain(question.question)
             if same and looked.match.owner(doc_id, dict.fromkeys(expected)) is None:
                 found.append((question, answer))
                 break

@@ -56,6 +56,8 @@ A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
         # a small corpus: all lists are alike because that is all there is
         ([(one, answer("a", "b")) for one in (A, B, C)], {"documents": 2}),
         ([(one, answer("a", "b", "c")) for one in (A, B, C)], {}),
+        # questions and documents are both called by numbers
+        ([(question("1", "2"), answer("2", "1")), (question("2", "3"), answer("3", "2", "1"))], {}),
         # paraphrases of one question
         ([(question(f"p{n}", "z"), answer("x", "y", "w")) for n in range(4)], {"documents": 50}),
         # the same text three times
