@@ -150,8 +150,9 @@ class _NotFoundError(Exception):
     """Something is not as it is required; the text says what was expected, and what was found."""
 
 
-class _InvalidError(Exception):
-    """Nothing could be judged; the text says why, and what to do."""
+def _invalid(text: str) -> BaseException:
+    """Nothing could be judged. In the set-up of an item pytest shows the text alone only of its own failures."""
+    return pytest.fail.Exception(text, pytrace=False)
 
 
 class GoldenItem(pytest.Item):
@@ -181,12 +182,12 @@ class GoldenItem(pytest.Item):
         try:
             report = cast("GoldenFile", self.parent).checked().report
         except HarnessError as error:
-            raise _InvalidError(str(error)) from error
+            raise _invalid(str(error)) from None
         if problems := [one for one in report.preflight if one.subject in (None, self.label)]:
-            raise _InvalidError("\n".join(map(preflight_text, problems)))
+            raise _invalid("\n".join(map(preflight_text, problems)))
         self._case = self.case(report)
         if self._case.outcome is Outcome.ERROR:
-            raise _InvalidError(self._case.text)
+            raise _invalid(self._case.text)
 
     def runtest(self) -> None:
         """Fail or skip as the case says."""
@@ -199,7 +200,7 @@ class GoldenItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401
         """The text alone: where it was raised says nothing to anybody."""
-        if isinstance(excinfo.value, _NotFoundError | _InvalidError):
+        if isinstance(excinfo.value, _NotFoundError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -126,7 +126,7 @@ class RemoteCalls:
         EngineUnavailableError when it does not pass, for every other refusal, and when no more calls are allowed.
         """
         given_up: float | None = None
-        wait, unusable = _FIRST_WAIT_S, 0
+        wait, unusable, tries = _FIRST_WAIT_S, 0, 0
         while True:
             found = self._try(method, path, body, read)
             if not isinstance(found, _Fault):
@@ -134,10 +134,11 @@ class RemoteCalls:
             if given_up is None:
                 given_up = self._clock() + self._limits.retry_s
             unusable += found.unusable
+            tries += 1
             pause = wait if found.pause_s is None else found.pause_s
             if unusable == _TRIES or self._clock() + pause > given_up:
                 raise EngineUnavailableError(
-                    f"the endpoint '{self._url}' {self._safe(found.text)}; {self.repeated} calls were repeated",
+                    f"the endpoint '{self._url}' {self._safe(found.text)}; asked {tries} times",
                     fix=remedy if found.unusable else _OF_PASSING,
                 )
             self._sleep(pause)

@@ -12,10 +12,10 @@ from harness.errors import RejectedInputError, UnknownNameError
 from harness.protocols import ParameterValue
 from harness.types import Similarity
 
-__all__ = ["FREE_ON_REOPENING", "MODES", "ChromaSettings", "ExistingChroma", "ServerSettings"]
+__all__ = ["FREE_ON_REOPENING", "MODES", "SPACES", "ChromaSettings", "ExistingChroma", "ServerSettings"]
 
 MODES = ("embedded", "server")
-_SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
+SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 """What Chroma calls them."""
 FREE_ON_REOPENING = (
     *("ef_search", "num_threads"),
@@ -108,8 +108,8 @@ class ChromaSettings:
         Raises UnknownNameError, and RejectedInputError for a parameter that the mode cannot honour.
         """
         similarity = str(parameters["similarity"])
-        if similarity not in _SPACES:
-            raise UnknownNameError("similarity", similarity, _SPACES)
+        if similarity not in SPACES:
+            raise UnknownNameError("similarity", similarity, SPACES)
         mode = str(parameters["mode"]) or ("server" if parameters["url"] else "embedded")
         if mode not in MODES:
             raise UnknownNameError("mode", mode, MODES)
@@ -133,7 +133,7 @@ class ChromaSettings:
     @property
     def space(self) -> str:
         """What Chroma calls the similarity."""
-        return _SPACES[self.similarity]
+        return SPACES[self.similarity]
 
     @property
     def hnsw(self) -> dict[str, ParameterValue]:

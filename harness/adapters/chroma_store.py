@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from harness.adapters.chroma_settings import ChromaSettings
+from harness.adapters.chroma_settings import SPACES, ChromaSettings
 from harness.adapters.stored_metadata import records_of
 from harness.errors import RejectedInputError
 from harness.protocols import EngineInfo, ParameterValue, Storage
@@ -166,10 +166,11 @@ def require_hnsw(store: ChromaStore, settings: ChromaSettings) -> None:
     """
     held = store.configured().get("space")
     if held != settings.space:
+        named = next((name for name, space in SPACES.items() if space == held), None)
         has = f"has the space '{held}'" if held else "has no HNSW graph"
         raise RejectedInputError(
             f"the collection '{store.name}' {has}, and similarity={settings.similarity} is Chroma's '{settings.space}'",
-            fix="say similarity= accordingly: cosine, dot for ip, or l2; other indexes than HNSW cannot be searched",
+            fix=f"give similarity={named}" if named else "other indexes than HNSW cannot be searched",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ from harness.golden.golden_set import GoldenSet
 from harness.loaders.prepared import content_digest
 from harness.plan import Plan, Trial, execution_of
 from harness.protocols import Display
-from harness.registry import load_engine
+from harness.registry import find_cards, load_engine
 from harness.request import CompareRequest
 from harness.results.assess import Judge
 from harness.results.backend import backend_results
@@ -78,6 +79,7 @@ def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRe
     for name in (backend.partition(":")[0] for backend in backends):
         if name in {*fusions(), *rerankers(), "run"}:
             raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
+        _require_kind(name, tuple(find_cards("backends", request.cards)))
     if not backends:
         return AgainstPlan(tuple(retrievers), None, functions, execution)
     plan = api.plan_of_backends(replace(request, backends=backends))
@@ -86,6 +88,17 @@ def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRe
     for trial in plan.trials:
         _require_alone(trial)
     return AgainstPlan(tuple(retrievers), plan, functions, execution)
+
+
+def _require_kind(name: str, backends: Sequence[str]) -> None:
+    if name in backends:
+        return
+    near = difflib.get_close_matches(name.lower(), (*backends, "python", "http"), n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    raise UsageError(
+        f"'{name}' is neither python, nor http, nor a backend",
+        fix=f"{hint}write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
+    )
 
 
 def _require_alone(trial: Trial) -> None:

@@ -98,16 +98,23 @@ def _empty(looked: Looked) -> Iterator[Finding]:
     empty = [(question, answer) for question, answer in looked.asked if answer.failure is None and not answer.ids]
     if not empty:
         return
-    every = len(empty) == len(looked.asked)
-    yield Finding(
-        "no-hits",
-        "error" if every else "warning",
-        f"{_counted(len(empty), looked)} got no hits" + ("" if every else ", and count as 0"),
-        "look whether the index is empty, and whether questions are analysed or encoded as its documents are"
-        if every
-        else "nothing to do where no document shares a word with them; else look at why",
-        () if every else _said(empty, lambda _: None),
-    )
+    if len(empty) == len(looked.asked):
+        yield Finding(
+            "no-hits",
+            "error",
+            f"{_counted(len(empty), looked)} got no hits",
+            "look whether the index is empty, and whether questions are analysed or encoded as its documents are",
+        )
+        return
+    missed = [(question, answer) for question, answer in empty if question.expected]
+    if missed:  # to a question that nothing answers, no hits are the right answer
+        yield Finding(
+            "no-hits",
+            "warning",
+            f"{_counted(len(missed), looked)} got no hits, and count as 0",
+            "nothing to do where no document shares a word with them; else look at why",
+            _said(missed, lambda _: None),
+        )
 
 
 def _same_list(looked: Looked) -> Iterator[Finding]:
@@ -123,7 +130,7 @@ def _same_list(looked: Looked) -> Iterator[Finding]:
     yield Finding(
         "same-list",
         "error",
-        f"all {len(answered):,} answers are the same {len(ids)} hits: {_listed(ids)}",
+        f"all {len(answered):,} answers are the same {len(ids)} hit{'' if len(ids) == 1 else 's'}: {_listed(ids)}",
         "look whether the question reaches the index: a constant vector, an encoder that fails, a cached answer",
     )
 

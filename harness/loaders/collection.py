@@ -26,6 +26,8 @@ from harness.types import Corpus, Dataset
 __all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
 
 GOLDEN = "golden.jsonl"
+_FILES = (".jsonl", ".csv", ".gz")
+"""A name that ends so, and is not there, is a missing file and no unknown dataset."""
 
 _log = logging.getLogger("harness")
 
@@ -161,10 +163,12 @@ def _locate(name_or_path: str | Path, cards: Path | None, what: str = "dataset")
         card = known.get(text)
         if card is not None:
             return _Place(card.name, card.location, card, JoinRule(card.fields, card.separator))
-        if not path.exists():
+        if not path.exists() and path.suffix.lower() not in _FILES:
             raise UnknownNameError(
                 what, text, (*known, "a folder", "a .zip file", *(["a file"] if what != "dataset" else []))
             )
+    if path.suffix.lower() in _FILES and not path.exists():
+        raise UsageError(f"there is no file '{text}'", fix="look at its name, and at the current folder")
     name = path.resolve().name
     return _Place(name[:-4] if path.is_file() and name.lower().endswith(".zip") else name, path, None, JoinRule())
 

@@ -294,6 +294,8 @@ def test_clean_engines_raise_no_alarm(sample, tmp_path):
         ("qdrant-dense:model=m", "nothing says where the index is"),
         ("rrf:csr+flat", "'rrf' is no index"),
         ("run:hits.trec", "'run' is no index"),
+        ("pyton:my_app:retrieve", "did you mean 'python'"),
+        ("my_app:retrieve", "'my_app' is neither python, nor http, nor a backend"),
     ],
 )
 def test_indexes_that_cannot_be_searched_alone_are_refused(against, said):

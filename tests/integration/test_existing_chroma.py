@@ -82,7 +82,9 @@ def test_ids_come_from_the_metadata_where_a_key_is_named(tmp_path: Path) -> None
 def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     theirs, path = tmp_path / "theirs", str(tmp_path / "theirs")
     write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
-    assert "has the space 'l2', and similarity=cosine is Chroma's 'cosine'" in refused(tmp_path / "a", path=path)
+    assert refused(tmp_path / "a", path=path).endswith(
+        "has the space 'l2', and similarity=cosine is Chroma's 'cosine'\n  give similarity=l2"
+    )
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
     said = refused(tmp_path / "b", **same, collection="mine")
     assert said == f"there is no collection 'mine' in '{path}'\n  name one that is there (collection=): '{COLLECTION}'"

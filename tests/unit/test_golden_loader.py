@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.golden.golden_set import Expectation
+from harness.loaders.collection import load_corpus, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
 
 
@@ -157,6 +158,14 @@ def test_every_problem_of_a_file_is_reported_at_once(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match="nowhere"):
         load_golden(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.parametrize("name", ["golden.jsonl", "./golden.csv", "data/golden.jsonl.gz"])
+def test_a_missing_file_is_no_unknown_dataset(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for load in (load_golden_of, load_corpus):
+        with pytest.raises(UsageError, match="there is no file"):
+            load(name)
 
 
 def test_records_in_memory():

@@ -90,7 +90,7 @@ def test_what_passes_is_waited_for_as_long_as_the_server_says_else_twice_as_long
 def test_a_server_that_stays_broken_is_given_up_in_time(endpoint: EndpointStub) -> None:
     endpoint.faults = [500] * 50
     time = Time()
-    with pytest.raises(EngineUnavailableError, match="answered 500: no such thing; 3 calls were repeated"):
+    with pytest.raises(EngineUnavailableError, match="answered 500: no such thing; asked 4 times"):
         model(endpoint, time, retry_s=5.0).encode(texts("cat"), "queries")
     assert time.now <= 5.0
 
@@ -162,7 +162,7 @@ def test_waiting_for_the_rate_is_no_failure(endpoint: EndpointStub) -> None:
 @pytest.mark.parametrize("fault", ["malformed", "too few"])
 def test_what_cannot_be_used_is_asked_for_three_times(endpoint: EndpointStub, fault: str) -> None:
     endpoint.faults = [500, *[fault] * 50]
-    with pytest.raises(EngineUnavailableError, match=r"answered with what .*; 3 calls were repeated\n.*OpenAI's API"):
+    with pytest.raises(EngineUnavailableError, match=r"answered with what .*; asked 4 times\n.*OpenAI's API"):
         model(endpoint, Time(), retry_s=1e9).encode(texts("cat"), "queries")
     assert len(endpoint.bodies) == 4
 

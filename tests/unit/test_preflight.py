@@ -108,6 +108,16 @@ def test_bad_answers_are_found(given, options, expected) -> None:
     assert found(*given, **options) == [expected]
 
 
+def test_no_hits_for_what_expects_nothing_are_right() -> None:
+    nothing = GoldenQuestion("none", "who?", (), {}, 1)
+    assert found((A, answer("a")), (nothing, answer())) == []
+    (finding,) = preflight(
+        Looked(((A, answer("a")), (nothing, answer()), (B, answer())), 3, TieRule.ENGINE, Match(), None)
+    )
+    assert finding.message == "1 of 3 questions got no hits, and count as 0"
+    assert finding.examples == ("question 'qb'",)
+
+
 def test_a_finding_says_what_and_where_and_what_to_do() -> None:
     names = [question(f"q{number}", "z") for number in range(9)]
     given = [(one, Answer(failure="no\n  line 3" if place else "other dimension")) for place, one in enumerate(names)]
