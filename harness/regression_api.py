@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _THIS_RUN = "this run"
+_NO_TEXT = {True: (), False: ("--no-text",)}
 _NOT_TAKEN_OVER = {"resume", "reference", "all_pairs"}
 """Arguments of a baseline's plan that a new run leaves: it measures, and compares with another result, not within."""
 
@@ -234,7 +235,7 @@ def regress(
         check_no_grades(Path(out) / LABEL_FILE)
     changed = {"set": list(settings), "backends": _one_text(backends), "dataset": dataset, **options}
     command = ["harness", "regress", "--baseline", str(baseline), *option_arguments(changed, {"resume": "never"})]
-    command += judging.arguments(0.0)
+    command += [*judging.arguments(0.0), *_NO_TEXT[keep_text]]
     found = judge(before, api.run(plan, display), how, command=command, keep_text=keep_text)
     found = _with_noise_warnings(found, plan)
     return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
@@ -257,7 +258,7 @@ def diff(
     one, other = read_side(Path(before)), read_side(Path(after))
     judging = judging or Judging(max_drop=None)
     compared = compare_sides("diff", one, other, judging.rules(int(str(other.report.plan.resolved["seed"]))))
-    command = ["harness", "diff", str(before), str(after), *judging.arguments(None)]
+    command = ["harness", "diff", str(before), str(after), *judging.arguments(None), *_NO_TEXT[keep_text]]
     found = _found(compared, command, keep_text=keep_text)
     if out is None:
         return found

@@ -280,7 +280,9 @@ def test_no_text_leaves_texts_out_of_every_file_and_of_what_is_printed(small: di
         "--out", small["base"] / name, *(["--no-text"] if hidden else []),
     )  # fmt: skip
     assert done.exit_code in (0, 1), done.output
-    dossier = Regression.load(small["base"] / name).report.backends[0].dossier
+    report = Regression.load(small["base"] / name).report
+    assert ("--no-text" in report.command) is hidden
+    dossier = report.backends[0].dossier
     assert dossier is not None
     assert dossier.changed > 0
     assert dossier.to_label
