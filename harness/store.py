@@ -291,10 +291,10 @@ def read_stored_run(folder: Path, label: str) -> Run:
 
 
 def _write_run(folder: Path, label: str, run: Run) -> None:
-    """As a TREC file; as Parquet where an id holds white space, which separates the columns of TREC's format."""
+    """As TREC; as Parquet where an id holds TREC's separator, white space, or nothing was found: no file is empty."""
     from harness.loaders.trec_write import write_run
 
-    if holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
+    if not run.hits or holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
         write_run_columns(folder / f"{file_name(label)}{RUN_COLUMNS_SUFFIX}", run)
     else:
         write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))

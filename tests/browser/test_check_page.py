@@ -83,6 +83,16 @@ def test_verdict_filters_and_what_is_expected(show: Show, checked: Checked) -> N
     assert opened.complaints == []
 
 
+def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Show, checked: Checked) -> None:
+    answers = {"apple pie": ["fruit#1"]}
+    given = [{"id": str(n), "question": text, "expected": ["fruit#1"]} for n, text in enumerate(["apple pie", "soup"])]
+    found = harness.check(given, against={"mine": lambda question, k: answers.get(question, [])}, k=3, isolation="none")
+    page = show(found.html()).page
+    rows = page.locator("[role=option]").all_inner_texts()
+    assert [row.split("\n")[-1] for row in rows] == ["✕ no hits", "✓ first"]
+    assert page.locator(".list").bounding_box()["height"] == 2 * 54 + 2
+
+
 def test_a_stored_check_becomes_the_same_page(checked: Checked, place: Path) -> None:
     written = (place / "failed" / "report.html").read_text(encoding="utf-8")
     assert with_corpora(Checked.load(place / "failed")).html() == written == checked.html()

@@ -304,6 +304,14 @@ def test_indexes_that_cannot_be_searched_alone_are_refused(against, said):
     assert said in str(refusal.value)
 
 
+def test_a_check_without_any_hit_is_stored_and_read_again(app, tmp_path):
+    checked = harness.check(app, against={"mute": lambda question, k: []}, k=2, out=tmp_path / "mute", **QUICK)
+    assert checked.report.verdict == "invalid"
+    again = harness.Checked.load(tmp_path / "mute")
+    assert again.runs["mute"].hits == 0
+    assert again.html() == checked.html()
+
+
 def test_functions_are_named_by_a_mapping(app):
     right = {"ripe apples": "a", "smoked salmon": "b", "long roads": "c"}
     functions = {"right": lambda question, k: [right[question]], "wrong": lambda question, k: [question[:1], "a"][:k]}

@@ -61,6 +61,14 @@ def words(svg: Svg) -> str:
     return str(root.get("aria-label"))
 
 
+def test_bars_and_curves_of_nothing_but_zeros_have_the_axis_of_a_share() -> None:
+    drawn = [bars("Hit@3", [Bar("csr", 0.0, 0.0, 0.0, 0)]), curves("R", (1, 10), {"csr": [0.0, 0.0]}, {"csr": 0})]
+    for picture in drawn:
+        ticks = re.findall(r">([^<]+)</text>", str(picture))
+        assert "1" in ticks
+        assert not [one for one in ticks if "e−" in one]
+
+
 def test_words_have_the_figures() -> None:
     numbers = {"a": 0, "<b>": 7}
     assert "a: 0.5000 [0.400, 0.600]; <b>: no value" in words(

@@ -1,10 +1,10 @@
-// A list of which only the visible rows exist. One of its rows is active; arrow keys move it, Enter opens it.
+// A list of which only the visible rows exist, no higher than its `longest` content. One of its rows is active; arrow keys move it, Enter opens it.
 
 const ROW_HEIGHT = 54;
 const SPARE_ROWS = 6;
 
 class QueryList {
-  constructor(draw, open) {
+  constructor(draw, open, longest) {
     this.draw = draw;
     this.open = open;
     this.items = new Uint32Array(0);
@@ -16,6 +16,7 @@ class QueryList {
       onscroll: () => this.render(),
       onkeydown: (event) => this.key(event),
     }, this.sizer);
+    this.node.style.maxHeight = `${longest * ROW_HEIGHT + 2}px`;
     new ResizeObserver(() => this.render()).observe(this.node);
   }
 

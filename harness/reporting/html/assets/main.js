@@ -5,7 +5,7 @@ class App {
     this.model = model;
     this.selection = new Selection(model);
     this.controls = new Controls(this.selection, () => this.changed());
-    this.list = new QueryList((query) => this.row(query), (query) => this.open(query, true));
+    this.list = new QueryList((query) => this.row(query), (query) => this.open(query, true), model.queries);
     this.detail = new Detail(model, this.selection, (what, by) => this.go(what, by));
     this.browser = el("div", { class: "browser" }, this.list.node, this.detail.node);
     root.replaceChildren(this.controls.node, this.browser);
@@ -24,7 +24,8 @@ class App {
     const figures = [];
     if (model.expecting) {
       const rank = model.firstExpected(selection.b, query);
-      const words = { "-1": "–", 0: "✕ missed", 1: "✓ first" }[rank] ?? `rank ${rank}`;
+      const none = model.top(selection.b, query).length > 0 ? "✕ missed" : "✕ no hits";
+      const words = { "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
       return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)),
         el("span", { class: rank === 0 ? "value bad" : "value" }, words)];
     }

@@ -26,7 +26,7 @@ class Bar(NamedTuple):
 def bars(metric: str, rows: Sequence[Bar]) -> Svg:
     """Horizontal bars from zero, each with its label, its value and a whisker over its interval."""
     tops = [max(row.value or 0.0, row.high or 0.0) for row in rows]
-    axis = linear(0.0, max([*tops, 1e-9]), room_for(row.label for row in rows), WIDTH - _VALUES, 4)
+    axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(row.label for row in rows), WIDTH - _VALUES, 4)
     bottom = 8 + _ROW * len(rows)
     nodes = [_grid(axis, bottom), *(_bar(row, axis, 8 + _ROW * at) for at, row in enumerate(rows))]
     said = "; ".join(_words(row) for row in rows)

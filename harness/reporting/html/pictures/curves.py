@@ -20,8 +20,8 @@ def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[floa
     ``numbers`` gives each label the series that it has in all pictures.
     """
     across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
-    highest = max((value for values in rows.values() for value in values), default=1.0)
-    up = linear(0.0, max(highest, 1e-9), _HEIGHT - _BOTTOM, _TOP, 5)
+    highest = max((value for values in rows.values() for value in values), default=0.0)
+    up = linear(0.0, highest or 1.0, _HEIGHT - _BOTTOM, _TOP, 5)
     nodes = []
     for tick in up.ticks:
         nodes += [
