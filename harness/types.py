@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from harness.filtering import Filtered
 
-__all__ = ["Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
+__all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -30,6 +30,9 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 Similarity = Literal["cosine", "dot", "l2"]
 """How two dense vectors are scored: cosine, dot product, or the negative squared Euclidean distance."""
+BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
+"""What no id may be, as a regular expression that Arrow and Python read alike."""
+BAD_ID_IS = "is empty, or has outer spaces or control characters"
 
 
 @dataclass(frozen=True, eq=False)

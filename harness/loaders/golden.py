@@ -23,9 +23,10 @@ import orjson
 
 from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.loaders.jsonl import explain_malformed, shown
-from harness.loaders.problems import BAD_ID, BAD_ID_IS, Problems
+from harness.loaders.problems import Problems
 from harness.loaders.source import Source, read_lines
 from harness.strict_toml import nearest
+from harness.types import BAD_ID, BAD_ID_IS
 
 __all__ = ["golden_of_records", "load_golden", "read_golden"]
 

@@ -16,10 +16,10 @@ from harness.cache import JSON, Cache
 from harness.columns import load_table
 from harness.errors import DataError
 from harness.loaders.jsonl import RecordBatch, read_records
-from harness.loaders.problems import BAD_ID, BAD_ID_IS, Problems
+from harness.loaders.problems import Problems
 from harness.loaders.source import Source
 from harness.protocols import Progress
-from harness.types import Ids
+from harness.types import BAD_ID, BAD_ID_IS, Ids
 
 __all__ = ["JoinRule", "Texts", "content_digest", "prepare_texts"]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from harness.errors import DataError
 
-__all__ = ["BAD_ID", "BAD_ID_IS", "Problems", "counted"]
-
-BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
-"""What no id may be, as a regular expression that Arrow and Python read alike."""
-BAD_ID_IS = "is empty, or has outer spaces or control characters"
+__all__ = ["Problems", "counted"]
 
 _KEPT = 20
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Answer", "as_id", "read_answer"]
+from harness.types import BAD_ID, BAD_ID_IS
+
+__all__ = ["Answer", "read_answer"]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 _SCORES = ("score", "_score", "similarity")
@@ -62,28 +65,39 @@ def _hit(place: int, one: object) -> _Hit:
             raise ValueError(f"hit {place} is {_shown(one)}, expected an id, or a pair of id and score")
         named = _hit(place, one[0])
         return named._replace(score=_score(place, one[1]))
-    own = as_id(one)
+    own = _id(one)
     if own is not None:
-        return _Hit(own, None, None)
+        return _Hit(_printable(place, own), None, None)
     score = _first(one, _SCORES)
     document = _first(one, ("node",))  # LlamaIndex's NodeWithScore
     document = one if document is None else document
-    found = as_id(_first(document, _IDS))
+    found = _id(_first(document, _IDS))
     if found is None:
         raise ValueError(
             f"hit {place} is {_shown(one)} and has no id: give each document one, or return pairs of id and score"
         )
     text = _first(document, _TEXTS)
-    return _Hit(found, None if score is None else _score(place, score), text if isinstance(text, str) else None)
+    return _Hit(
+        _printable(place, found),
+        None if score is None else _score(place, score),
+        text if isinstance(text, str) else None,
+    )
 
 
-def as_id(value: object) -> str | None:
+def _id(value: object) -> str | None:
     """An id as a string, None for what is none."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, bool) or not isinstance(value, uuid.UUID | numbers.Integral):
         return None
     return str(value)
+
+
+def _printable(place: int, found: str) -> str:
+    """What the ids of every collection are held to: another side must not write to somebody's terminal or log."""
+    if re.search(BAD_ID, found):
+        raise ValueError(f"the id of hit {place}, {_shown(found)}, {BAD_ID_IS}")
+    return found
 
 
 def _first(one: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object

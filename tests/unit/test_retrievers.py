@@ -55,6 +55,8 @@ def test_answers_of_every_shape(returned: object, answer: Answer) -> None:
         ({"documents": []}, "it returned {'documents': []}"),
         ([None], "hit 1 is None and has no id"),
         (["a", ""], "hit 2 is '' and has no id"),
+        (["a", "\x1b[2J"], r"the id of hit 2, '\x1b[2J', is empty, or has outer spaces or control characters"),
+        ([{"id": "a\n::error::b"}], "the id of hit 1"),
         ([SimpleNamespace(id=None, page_content="t")], "has no id"),
         ([("a", 1.0, "t")], "expected an id, or a pair"),
         ([("a", float("nan"))], "the score of hit 1 is nan"),
