@@ -135,7 +135,7 @@ def _content(path: Path) -> object:
         content = orjson.loads(path.read_bytes())
     except OSError as error:
         fix = "make one: harness compare … --save-baseline reports/baselines/NAME.json"
-        raise ResultError(f"no baseline at '{path}'", fix=fix) from error
+        raise ResultError(f"no baseline and no result folder at '{path}'", fix=fix) from error
     except orjson.JSONDecodeError as error:
         raise ResultError(f"'{path}' is not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("kind") != "baseline" or not isinstance(content.get("schema"), int):

@@ -81,7 +81,7 @@ def test_a_baseline_is_a_json_file(tmp_path: Path, name: str, said: str) -> None
 
 
 def test_a_file_that_is_absent_damaged_or_newer_is_named(path: Path) -> None:
-    with pytest.raises(ResultError, match="no baseline at"):
+    with pytest.raises(ResultError, match="no baseline and no result folder at"):
         read_side(path)
     write_baseline(path, side({"csr": BEFORE}))
     whole = json.loads(path.read_bytes())

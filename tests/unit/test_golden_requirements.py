@@ -62,6 +62,11 @@ def test_what_is_not_understood_is_refused(text):
         parse_requirement(text, 5)
 
 
+def test_an_operator_the_wrong_way_round_is_shown_the_right_way():
+    with pytest.raises(UsageError, match=r"'Hit@5=>0.9' is malformed\n.*Hit@5>=0.9"):
+        parse_requirement("Hit@5=>0.9", 5)
+
+
 def test_an_unknown_measure_gets_the_nearest_name():
     with pytest.raises(UnknownNameError, match="nDCG"):
         parse_requirement("nDGC@5>=0.9", 5)
