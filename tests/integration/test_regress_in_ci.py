@@ -19,7 +19,7 @@ from harness.reporting.regression_markdown import regression_markdown
 @pytest.fixture(scope="module")
 def report() -> RegressionReport:
     """A gate that one metric of one backend fails, and another backend that is gone."""
-    found = compare_sides("regress", side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules())
+    found = compare_sides("regress", side({"csr": BEFORE}), side({"csr": AFTER}), CompareRules()).report
     (backend,) = found.backends
     first, *others = backend.metrics
     failed = first.model_copy(update={"gate": "failed", "verdict": "worse"})
@@ -63,7 +63,7 @@ def test_a_comment_is_cut_and_says_so(report: RegressionReport) -> None:
 
 def test_without_texts_none_is_written(tmp_path: Path) -> None:
     plain = [side({"csr": rankings}, texts={}) for rankings in (BEFORE, AFTER)]
-    found = compare_sides("regress", *plain, CompareRules())
+    found = compare_sides("regress", *plain, CompareRules()).report
     (backend,) = found.backends
     failed = [one.model_copy(update={"gate": "failed"}) for one in backend.metrics]
     found = found.model_copy(update={"backends": [backend.model_copy(update={"metrics": failed})]})
