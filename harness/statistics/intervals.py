@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.values import check_share, finite, mean_and_spread
+from harness.types import Float64Array
 
 __all__ = ["CONFIDENCE", "Interval", "bootstrap_interval"]
 
@@ -39,20 +39,34 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
     mean, spread = mean_and_spread(sample)
     if spread == 0.0:
         return Interval(mean, mean)
-    from scipy import stats  # a second to import, and often not needed
+    means = _means_of_resamples(sample, np.random.default_rng(seed))
+    levels = _levels(sample, means, confidence)
+    if np.isnan(levels).any():
+        return None
+    low, high = np.quantile(means, levels)
+    return Interval(float(low), float(high))
 
-    with warnings.catch_warnings():
-        # a jackknife without spread leaves BCa undefined; SciPy warns and gives NaN, which is handled below
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        result = stats.bootstrap(
-            (sample,),
-            np.mean,
-            confidence_level=confidence,
-            n_resamples=RESAMPLES,
-            method="BCa",
-            vectorized=True,
-            batch=max(1, _BATCH // len(sample)),
-            rng=np.random.default_rng(seed),
-        )
-    low, high = float(result.confidence_interval.low), float(result.confidence_interval.high)
-    return None if np.isnan(low) or np.isnan(high) else Interval(low, high)
+
+def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float64Array:
+    """float64 (2000,); drawn in batches, so that memory is bounded."""
+    size = max(1, _BATCH // len(sample))
+    sizes = (min(size, RESAMPLES - start) for start in range(0, RESAMPLES, size))
+    return np.concatenate([sample[rng.integers(0, len(sample), (rows, len(sample)))].mean(axis=1) for rows in sizes])
+
+
+def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Float64Array:
+    """The two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
+
+    What leaving out one value does to a mean is known without a loop, which is why this is not
+    ``scipy.stats.bootstrap``: that takes time and memory by the square of the queries, and half a second to import.
+    """
+    from scipy.special import ndtr, ndtri
+
+    below = np.count_nonzero(means < sample.mean()) + np.count_nonzero(means <= sample.mean())
+    influence = sample - sample.mean()
+    acceleration = np.sum(influence**3) / np.sum(influence**2) ** 1.5 / 6.0
+    bias = ndtri(below / (2 * len(means)))
+    reach = bias + np.array([1.0, -1.0]) * ndtri((1.0 - confidence) / 2.0)
+    with np.errstate(invalid="ignore"):  # all means on one side of the sample's: there is no bias to correct by
+        levels: Float64Array = ndtr(bias + reach / (1.0 - acceleration * reach))
+    return levels

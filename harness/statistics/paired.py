@@ -95,12 +95,8 @@ def _randomisation(delta: Float64Array, seed: int) -> float:
     moved = delta[delta != 0.0]
     if 2 ** len(moved) > _SIGN_FLIPS:
         return _random_flips(moved, seed)
-    if len(moved) < 2:  # both signs give the same size
-        return 1.0
-    from scipy import stats
-
-    tested = stats.permutation_test((moved,), np.sum, permutation_type="samples", n_resamples=_SIGN_FLIPS)
-    return min(1.0, float(tested.pvalue))
+    signs = 1.0 - 2.0 * np.unpackbits(np.arange(2 ** len(moved), dtype=">u2").view(np.uint8).reshape(-1, 2), axis=1)
+    return float(np.mean(_as_far(signs[:, 16 - len(moved) :] @ moved, moved)))
 
 
 def _random_flips(moved: Float64Array, seed: int) -> float:
@@ -115,9 +111,13 @@ def _random_flips(moved: Float64Array, seed: int) -> float:
     rng = np.random.default_rng(seed)
     for eight in padded.reshape(-1, 8):
         sums += ((1.0 - 2.0 * bits) @ eight)[rng.integers(256, size=_SIGN_FLIPS, dtype=np.uint8)]
-    # sums of the same numbers in another order: what differs by rounding is as far away
-    reach = abs(float(np.sum(moved))) - ROUNDING * float(np.sum(np.abs(moved)))
-    return (1 + int(np.count_nonzero(np.abs(sums) >= reach))) / (1 + _SIGN_FLIPS)
+    return (1 + int(np.count_nonzero(_as_far(sums, moved)))) / (1 + _SIGN_FLIPS)
+
+
+def _as_far(sums: Float64Array, moved: Float64Array) -> npt.NDArray[np.bool_]:
+    """Which sums are as far from 0 as that of ``moved``; what differs by the rounding of another order is as far."""
+    found: npt.NDArray[np.bool_] = np.abs(sums) >= abs(float(np.sum(moved))) - ROUNDING * float(np.sum(np.abs(moved)))
+    return found
 
 
 def _student(delta: Float64Array, seed: int) -> float:
