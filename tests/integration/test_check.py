@@ -304,7 +304,7 @@ def other_run(folder: Path) -> Path:
         ({"metrics": "NumRet"}, UsageError, "no mean"),
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
         ({"corpus": ()}, UsageError, "no corpus"),
-        ({"corpus": "./nowhere.jsonl"}, DataError, "does not exist"),
+        ({"corpus": "./nowhere.jsonl"}, UsageError, "there is no file"),
         (
             {"ties": "average", "match": "document", "delimiter": "#", "metrics": "RR@5"},
             UsageError,
