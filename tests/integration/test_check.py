@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import harness
-from harness.errors import DataError, HarnessError, ResultError, UsageError
+from harness.errors import HarnessError, ResultError, UsageError
 
 pytestmark = pytest.mark.integration
 
