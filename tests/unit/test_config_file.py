@@ -204,9 +204,9 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (("--golden", "golden.jsonl"), UsageError),
         (("--corpus", "chunks.jsonl"), UsageError),
-        (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UnknownNameError),
+        (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UsageError),
         (("--golden", "chunks.jsonl", "--corpus", "chunks.jsonl"), DataError),
-        (("--golden", "golden.jsonl", "--corpus", "c=absent.jsonl"), UnknownNameError),
+        (("--golden", "golden.jsonl", "--corpus", "c=absent.jsonl"), UsageError),
         (("--dataset", "no-such-dataset"), UnknownNameError),
         (("--backends", "no-such-backend"), UnknownNameError),
     ],
