@@ -29,6 +29,7 @@ from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.request import CompareOptions, CompareRequest
+from harness.result_folder import check_target
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
@@ -39,7 +40,6 @@ from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
 from harness.scratch import scratch_folder
-from harness.store import check_target
 from harness.types import Corpus, Dataset, Ids, Queries
 
 __all__ = [

@@ -35,10 +35,10 @@ from harness.regression.stored import (
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.regression import render_regression
 from harness.request import CompareOptions, CompareRequest
+from harness.result_folder import check_target
 from harness.results.comparison import Comparison
 from harness.results.schema import PlanRecord
 from harness.statistics import TestName
-from harness.store import check_target
 from harness.types import Corpus
 
 if TYPE_CHECKING:

@@ -149,7 +149,7 @@ def check(
     from harness.golden.check import run_check
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
-    from harness.store import check_target
+    from harness.result_folder import check_target
 
     for name in ("corpus", "against", "require", "metrics", "slice"):
         given[name] = given[name] or ()

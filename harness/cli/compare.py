@@ -124,7 +124,7 @@ def compare(
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:
-    from harness.store import check_target
+    from harness.result_folder import check_target
 
     check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if baseline is not None:

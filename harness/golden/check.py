@@ -24,6 +24,7 @@ from harness.loaders import load_corpus
 from harness.loaders.prepared import content_digest
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
+from harness.result_folder import check_target
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted
@@ -31,7 +32,6 @@ from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
 from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.subject import subject_of
-from harness.store import check_target
 from harness.types import Corpus, Dataset, Ids, Queries
 
 __all__ = ["check", "run_check", "with_corpora"]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness.errors import ResultError, UsageError
 from harness.regression.schema import SCHEMA_VERSION, RegressionReport
-from harness.store import REPORT_NAME
+from harness.result_folder import REPORT_NAME
 
 __all__ = [
     "REGRESSION_NAME",

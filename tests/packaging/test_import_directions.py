@@ -33,7 +33,7 @@ LAYERS = (
         "strict_toml",
     },
     {"filtering"},
-    {"cache_entries", "parameters", "remote", "types"},
+    {"cache_entries", "parameters", "remote", "result_folder", "types"},
     {"analysis.terms", "columns", "protocols", "ranking", "timing", "under_load"},
     {
         "cards",

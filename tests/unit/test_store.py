@@ -12,11 +12,11 @@ from sample_report import sample_report
 
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
+from harness.result_folder import check_target
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
 from harness.store import (
     ResultTables,
-    check_target,
     file_name,
     read_per_query,
     read_report,
@@ -79,7 +79,9 @@ def test_an_earlier_result_is_only_replaced_on_request(tmp_path: Path) -> None:
         write(folder)
     (folder / "runs" / "old").touch()
     (folder / "notes.txt").write_text("mine")
+    (folder / "regression.json").write_text("what the earlier result was judged by")
     write(folder, overwrite=True)
+    assert not (folder / "regression.json").exists()
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "runs" / "old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
