@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +31,7 @@ from harness.cli.compare_options import (
     TimingOption,
 )
 from harness.cli.completion import complete_backends
-from harness.cli.output import FormatOption, check_format, progress_display, write_report
+from harness.cli.output import FormatOption, check_format, named_by_time, progress_display, write_report
 
 if TYPE_CHECKING:
     from harness.golden.checked import Checked
@@ -167,7 +166,7 @@ def _finish(checked: Checked, out: Path | None, format_name: str, *, overwrite: 
     """Print and store a result, and end with its code."""
     report = checked.report
     write_report(report, format_name)
-    place = out or _REPORTS / f"check-{report.golden.name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+    place = out or named_by_time(f"check-{report.golden.name}")
     stored = checked.save(place, overwrite=overwrite, numbered=out is None)
     typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
     if report.verdict != "passed":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +48,7 @@ from harness.cli.compare_options import (
     TimingOption,
     VerifyCacheOption,
 )
-from harness.cli.output import FormatOption, check_format, describe_plan, progress_display, write_report
+from harness.cli.output import FormatOption, check_format, describe_plan, named_by_time, progress_display, write_report
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def _save_baseline(comparison: Comparison, path: Path) -> None:
 
 def _save(comparison: Comparison, out: Path | None, dataset: str, *, overwrite: bool, keep_text: bool) -> Comparison:
     if out is None:
-        return comparison.save(_folder_of_this_run(dataset), keep_text=keep_text, numbered=True)
+        return comparison.save(named_by_time(dataset), keep_text=keep_text, numbered=True)
     try:
         return comparison.save(out, overwrite=overwrite, keep_text=keep_text)
     except UsageError as error:  # the folder was free when this comparison began
@@ -169,8 +168,3 @@ def _save(comparison: Comparison, out: Path | None, dataset: str, *, overwrite: 
             f"{error.what}: somebody wrote it meanwhile",
             fix="choose another --out, and --resume missing takes what finished from the cache",
         ) from error
-
-
-def _folder_of_this_run(dataset: str) -> Path:
-    """Named after the dataset and the time in UTC."""
-    return _DEFAULT_OUT / f"{dataset}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.compare_options import NoTextOption, OutOption, OverwriteOption
-from harness.cli.output import FormatOption, folder_of_now
+from harness.cli.output import FormatOption, folder_of_now, write_report
 from harness.cli.regress_options import (
     LabelsOption,
     MarginOption,
@@ -46,14 +45,14 @@ def diff(
     """
     from harness import regression_api
     from harness.regression.stored import check_regression_target
-    from harness.reporting.regression import check_regression_format, render_regression
+    from harness.reporting.regression import check_regression_format
 
     check_regression_format(format_name)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
     place = out if out is not None else folder_of_now(f"diff-{after.stem}")
     check_regression_target(place, overwrite=overwrite)
     found = regression_api.diff(before, after, judging=how, out=place, overwrite=overwrite, keep_text=not no_text)
-    typer.echo(render_regression(found.report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    write_report(found.report, format_name)
     typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
     if found.report.gate is not None and found.report.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

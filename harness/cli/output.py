@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
 
-__all__ = ["FormatOption", "check_format", "describe_plan", "folder_of_now", "progress_display", "write_report"]
+__all__ = [
+    "FormatOption",
+    "check_format",
+    "describe_plan",
+    "folder_of_now",
+    "named_by_time",
+    "progress_display",
+    "write_report",
+]
 
 _REPORTS = Path("reports")
 
@@ -54,9 +62,14 @@ def check_format(format_name: str) -> None:
         raise UnknownNameError("format", format_name, FORMATS)
 
 
+def named_by_time(name: str) -> Path:
+    """A place below ``reports`` with the time in UTC in its name, which may be taken."""
+    return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+
+
 def folder_of_now(name: str) -> Path:
     """A folder below ``reports`` with the time in UTC in its name; ``-2`` … follows where two begin in one second."""
-    first = _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
+    first = named_by_time(name)
     number, place = 1, first
     while place.exists():
         number += 1

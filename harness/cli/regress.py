@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
@@ -11,7 +10,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
 from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption, ResumeOption
-from harness.cli.output import FormatOption, folder_of_now, progress_display
+from harness.cli.output import FormatOption, folder_of_now, progress_display, write_report
 from harness.cli.regress_options import (
     BaselineOption,
     ChangedBackendsOption,
@@ -103,9 +102,7 @@ def _given(**options: Unpack[_Options]) -> CompareOptions:
 
 
 def _show(found: Regression, format_name: str, place: Path) -> None:
-    from harness.reporting.regression import render_regression
-
-    typer.echo(render_regression(found.report, format_name, terminal=sys.stdout.isatty()), nl=False)
+    write_report(found.report, format_name)
     typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
     _exit(found)
 
