@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.cache import JSON, file_digest
+from harness.encoders.foreign_code import foreign_code
 from harness.encoders.hub import snapshot
 from harness.encoders.model_files import model_files
 from harness.encoders.precomputed import find_files
@@ -127,7 +128,12 @@ def _model(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON]:
         case _:
             folder = model_folder(settings, fetch=fetch)
             listed = "".join(f"{_digest(path)}  {name}\n" for name, path in model_files(folder))
-            return {"files_sha256": hashlib.sha256(listed.encode()).hexdigest(), "code": settings.trust_remote_code}
+            key: dict[str, JSON] = {
+                "files_sha256": hashlib.sha256(listed.encode()).hexdigest(),
+                "code": settings.trust_remote_code,
+            }
+            foreign = foreign_code(folder, fetch=fetch) if settings.trust_remote_code else {}
+            return {**key, "foreign_code": foreign} if foreign else key
 
 
 def _digest(path: Path) -> str:

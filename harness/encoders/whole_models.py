@@ -15,10 +15,11 @@ from typing import Any
 from harness.errors import EngineUnavailableError
 from harness.optional import require
 
-__all__ = ["CONFIG", "load_whole", "refuse_more_tokens", "refuse_other_kind"]
+__all__ = ["CONFIG", "load_whole", "refuse_more_tokens", "refuse_other_kind", "token_places"]
 
 CONFIG = "config_sentence_transformers.json"
 _SHOWN = 3
+_TABLE = "position_embeddings"
 _UNUSED = "pooler."
 """Of encoders, a layer whose output no module of sentence-transformers reads; many models are stored without it."""
 _INSTEAD = {
@@ -50,11 +51,24 @@ def refuse_more_tokens(model: Any, asked: int, parameter: str) -> None:  # noqa:
 
     Without this a long text would end the run, and short ones would not. Not every kind of model says how many it has.
     """
-    places = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    if places and asked > places:
+    places = token_places(model)
+    if places is not None and asked > places:
         raise EngineUnavailableError(
             f"{parameter}={asked}, and the model has places for {places} tokens", fix=f"ask for {places} at most"
         )
+
+
+def token_places(model: Any) -> int | None:  # noqa: ANN401 - a model of Transformers, or None
+    """How many tokens a model has places for; None where it does not say.
+
+    Models of RoBERTa's family count the places of tokens from behind that of padding, so they have fewer than rows.
+    """
+    rows = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if not rows:
+        return None
+    tables = (table for name, table in model.named_modules() if name.endswith(_TABLE))
+    padding = getattr(next(tables, None), "padding_idx", None)
+    return int(rows) - (0 if padding is None else int(padding) + 1)
 
 
 def load_whole(load: Callable[[], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries

@@ -42,6 +42,7 @@ from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
 from harness.scratch import scratch_folder
 from harness.stages import fusions, rerankers
 from harness.types import Corpus, Dataset, Ids, Queries, Run
+from harness.wording import counted
 
 __all__ = ["AgainstPlan", "Function", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 
@@ -179,7 +180,7 @@ def ask_retriever(
     display.done(one.label, f"{len(asked.answers):,} questions asked")
     notes = ["its documents are known by its answers alone: there is no exact reference, and nothing was indexed"]
     if asked.repeated:
-        notes.append(f"{asked.repeated} calls failed and were made again: its milliseconds include that")
+        notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
     subject = Subject(
         one.label,
         one.shown,

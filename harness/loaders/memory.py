@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.problems import counted
 from harness.types import Qrels, Run
+from harness.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd

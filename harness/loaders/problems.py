@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from harness.errors import DataError
 
-__all__ = ["Problems", "counted"]
+__all__ = ["Problems"]
 
 _KEPT = 20
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 column``, ``2 columns``: a number with a noun whose plural adds an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class Problems:

@@ -9,9 +9,10 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.loaders.problems import Problems, counted
+from harness.loaders.problems import Problems
 from harness.loaders.source import read_lines
 from harness.types import Ids, Int64Array, Qrels
+from harness.wording import counted
 
 __all__ = ["Judgments", "group_judgments", "judged_query_ids", "read_beir_qrels"]
 

@@ -14,8 +14,9 @@ from typing import BinaryIO, NamedTuple, cast
 
 from harness.cache import file_digest
 from harness.errors import DataError
-from harness.loaders.problems import Problems, counted
+from harness.loaders.problems import Problems
 from harness.strict_toml import nearest
+from harness.wording import counted
 
 __all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
 

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.problems import Problems, counted
+from harness.loaders.problems import Problems
 from harness.types import Qrels, Run
+from harness.wording import counted
 
 __all__ = ["parse_qrels_lines", "parse_run_lines"]
 

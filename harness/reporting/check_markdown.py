@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.reporting.check_cases import preflight_text
-from harness.reporting.check_tables import check_tables, counted, remarks, verdict_in_words
+from harness.reporting.check_tables import check_tables, remarks, verdict_in_words
 from harness.reporting.markdown_parts import (
     COMMENT_BYTES,
     Document,
@@ -15,6 +15,7 @@ from harness.reporting.markdown_parts import (
     markdown_table,
 )
 from harness.results.check_schema import CheckReport, QuestionResult, RequirementResult
+from harness.wording import counted
 
 __all__ = ["check_markdown"]
 

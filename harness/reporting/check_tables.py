@@ -11,12 +11,12 @@ from harness.results.check_schema import (
     QuestionResult,
     RequirementResult,
 )
+from harness.wording import counted
 
 __all__ = [
     "check_header",
     "check_notes",
     "check_tables",
-    "counted",
     "expected_and_found",
     "missed_lines",
     "remarks",
@@ -85,11 +85,6 @@ def _on_problem(problem: PreflightProblem, severity: str) -> list[str]:
     about = f"{problem.subject}: " if problem.subject is not None else ""
     examples = [f"    {line}" for example in problem.examples for line in example.splitlines()]
     return [f"{severity}: {about}{problem.message}", *examples, f"  {problem.fix}"]
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 question``, ``2 questions``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _on_requirement(one: RequirementResult, report: CheckReport) -> list[str]:

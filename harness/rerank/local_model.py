@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.cache import JSON
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.settings import Settings
-from harness.encoders.whole_models import load_whole, refuse_more_tokens
+from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
 from harness.errors import EngineUnavailableError, UsageError
 from harness.optional import require
 from harness.parameters import encoder_parameters
@@ -154,4 +154,4 @@ class Transformer(LocalModel):
             return given
         if self.tokenizer.model_max_length < _NO_LIMIT:
             return int(self.tokenizer.model_max_length)
-        return int(getattr(self.model.config, "max_position_embeddings", None) or _USUAL_LIMIT)
+        return token_places(self.model) or _USUAL_LIMIT

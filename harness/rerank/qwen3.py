@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from harness.cache import JSON
+from harness.encoders.whole_models import token_places
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
 
@@ -81,7 +82,7 @@ class Qwen3(Transformer):
         return int(self.parameter("max_length")) or min(super().limit(), _USUAL_LENGTH, self._positions())
 
     def _positions(self) -> int:
-        return int(getattr(self.model.config, "max_position_embeddings", None) or _USUAL_LENGTH)
+        return token_places(self.model) or _USUAL_LENGTH
 
     def _encoded(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]

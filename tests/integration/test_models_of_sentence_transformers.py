@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("sentence_transformers", reason="the extra [dense] is not installed")
 
-from hub_stub import COMMIT, HubStub, serving
+from hub_stub import COMMIT, HubStub, serving, use
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from tiny_models import tiny_dense, tiny_splade
 
@@ -210,17 +210,12 @@ def test_a_folder_without_a_model_a_missing_package_and_a_missing_device_say_so(
 @pytest.fixture
 def hub(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStub]:
     """The plain model on a hub of our own, with files that nobody needs; the hub's cache is empty."""
-    from huggingface_hub import constants
-
     served = tmp_path / "served"
     shutil.copytree(models / "plain", served)
     (served / "pytorch_model.bin").write_bytes(b"the same weights again")
     (served / "README.md").write_text("for people")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     with serving(HubStub("people/tiny", served)) as stub:
-        monkeypatch.setattr(constants, "ENDPOINT", stub.url)
-        template = f"{stub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        use(stub, tmp_path / "hub", monkeypatch)
         yield stub
 
 

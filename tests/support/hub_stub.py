@@ -11,14 +11,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pytest
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class HubStub:
-    """One model, ``name``, of the files in ``folder``; ``fetched`` are the names of those that were asked for."""
+    """One model, ``name``, of the files in ``folder``; ``fetched`` are the names of those that were asked for.
+
+    ``commit`` is what its main branch holds.
+    """
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.name, self.folder = name, folder
+        self.name, self.folder, self.commit = name, folder, COMMIT
         self.fetched: list[str] = []
         self.url = ""
 
@@ -31,13 +36,23 @@ class HubStub:
             return 200, {}, json.dumps(listed).encode()
         if path == f"/api/models/{self.name}" or path.startswith(f"/api/models/{self.name}/revision/"):
             siblings = [{"rfilename": name} for name in sorted(files)]
-            return 200, {}, json.dumps({"id": self.name, "sha": COMMIT, "siblings": siblings}).encode()
-        prefix = f"/{self.name}/resolve/{COMMIT}/"
+            return 200, {}, json.dumps({"id": self.name, "sha": self.commit, "siblings": siblings}).encode()
+        prefix = f"/{self.name}/resolve/{self.commit}/"
         if path.startswith(prefix) and path.removeprefix(prefix) in files:
             content = files[path.removeprefix(prefix)].read_bytes()
             etag = f'"{hashlib.sha1(content, usedforsecurity=False).hexdigest()}"'
-            return 200, {"ETag": etag, "X-Repo-Commit": COMMIT}, content
+            return 200, {"ETag": etag, "X-Repo-Commit": self.commit}, content
         return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
+
+
+def use(stub: HubStub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hub's client ask this stub, which is serving, and keep what it fetches in ``cache``."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "ENDPOINT", stub.url)
+    template = f"{stub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
 
 @contextmanager
@@ -53,7 +68,7 @@ def serving(stub: HubStub) -> Iterator[HubStub]:
             path = unquote(urlsplit(self.path).path)
             status, headers, content = stub.answer(path)
             if body and "/resolve/" in path:
-                stub.fetched.append(path.rpartition(f"{COMMIT}/")[2])
+                stub.fetched.append(path.rpartition(f"{stub.commit}/")[2])
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(content))}.items():
                 self.send_header(name, value)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
 
+from harness.encoders.whole_models import token_places
 from harness.errors import EngineUnavailableError, UsageError
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.reranker import Reranker, create_reranker
@@ -165,7 +166,7 @@ def test_a_language_model_gives_the_logits_of_one_place_and_keeps_nothing(models
 def test_a_language_model_reads_8192_tokens_at_most_unless_it_is_told(models, given, tokenizer, positions, limit):
     reranker: Any = create("qwen3", models["language"], max_length=given)
     reranker.tokenizer = SimpleNamespace(model_max_length=tokenizer)
-    reranker.model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions))
+    reranker.model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=positions), named_modules=list)
     assert reranker.limit() == limit
 
 
@@ -215,6 +216,21 @@ def test_more_tokens_than_the_model_has_places_for_are_refused(models, name):
     create(name, models["one"], max_length=32).load()
     with pytest.raises(EngineUnavailableError, match=r"max_length=33, and the model has places for 32 tokens"):
         create(name, models["one"], max_length=33).load()
+
+
+def test_places_are_counted_from_behind_the_paddings():
+    import torch
+    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+
+    small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    small |= {"intermediate_size": 8, "max_position_embeddings": 34}
+    assert token_places(BertModel(BertConfig(**small))) == 34
+    roberta = RobertaModel(RobertaConfig(**small, pad_token_id=1))
+    assert token_places(roberta) == 32
+    roberta(torch.full((1, 32), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        roberta(torch.full((1, 33), 5))
+    assert token_places(None) is None
 
 
 @pytest.mark.parametrize("name", ["cross-encoder", "classifier"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.reporting.check_tables import counted, verdict_in_words
+from harness.reporting.check_tables import verdict_in_words
 from harness.reporting.html.page import Block, Cell, Column, Facts, Picture, Table, Tone, Verdict
 from harness.reporting.html.parts import flat_rows, made_by
 from harness.reporting.html.pictures.bars import Bar, bars
 from harness.reporting.html.pictures.costs import percentiles
 from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, PreflightProblem, RequirementResult
+from harness.wording import counted
 
 __all__ = [
     "latency_pictures",
