@@ -20,6 +20,7 @@ import typer
 import typer.main
 
 from harness.cli.app import VERBS, load_verb
+from harness.errors import UsageError
 from harness.strict_toml import Table, read_document
 
 __all__ = ["FILE_NAME", "Setting", "configured", "configured_verbs", "read_settings", "settings_of"]
@@ -71,7 +72,7 @@ def configured(verb: str, function: Callable[..., None]) -> Callable[..., None]:
     The verb itself never sees it: what the file says reaches it as defaults.
     """
 
-    def read(context: typer.Context, path: Path | None) -> None:
+    def read(context: typer.Context, path: Path | None) -> Path | None:
         place = path or Path(FILE_NAME)
         if not context.resilient_parsing and (path is not None or place.is_file()):
             values = read_settings(place, verb)
@@ -79,9 +80,16 @@ def configured(verb: str, function: Callable[..., None]) -> Callable[..., None]:
             keys = [key for key, setting in settings_of(verb).items() if setting.parameter in values]
             if keys:
                 typer.echo(f"options from {place}: {', '.join(keys)}", err=True)
+        return path
+
+    signature = inspect.signature(function, eval_str=True)
+    required = [one.name for one in signature.parameters.values() if one.default is one.empty]
 
     @functools.wraps(function)
-    def without_config(config: Path | None = None, **given: Any) -> None:  # noqa: ANN401, ARG001 - passed on; read above
+    def without_config(config: Path | None = None, **given: Any) -> None:  # noqa: ANN401 - passed on; read above
+        for name in required:
+            if given[name] is None:
+                raise _nowhere(verb, name, config, function.__doc__ or "")
         function(**given)
 
     option = typer.Option(
@@ -92,14 +100,30 @@ def configured(verb: str, function: Callable[..., None]) -> Callable[..., None]:
         metavar="FILE",
         show_default=False,
     )
-    signature = inspect.signature(function, eval_str=True)
     extra = inspect.Parameter(
         "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option]
     )
     without_config.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), extra]
+        parameters=[*(_optional(one) for one in signature.parameters.values()), extra]
     )
     return without_config
+
+
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    """What the file may give, the command line need not."""
+    return parameter.replace(default=None) if parameter.default is parameter.empty else parameter
+
+
+def _nowhere(verb: str, name: str, config: Path | None, doc: str) -> UsageError:
+    """What nobody gave: where it can stand, and a whole command as the verb's help has it."""
+    place, example = config or Path(FILE_NAME), doc.partition("Example: ")[2].strip()
+    there = place.is_file()
+    return UsageError(
+        f"'{name}' is not given, and "
+        + (f"[{verb}] of {place} has none" if there else f"there is no {FILE_NAME} here"),
+        fix=f"write for example: {example}\n  or "
+        + (f"give it in {place}" if there else f"have `harness init` write a {FILE_NAME}, which later commands read"),
+    )
 
 
 def read_settings(path: Path, verb: str) -> dict[str, Any]:

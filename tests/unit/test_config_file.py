@@ -56,6 +56,26 @@ def write(text: str, place: str = FILE_NAME) -> Path:
     return path
 
 
+def test_what_nobody_gave_is_asked_for_with_a_whole_command(folder: Path) -> None:
+    text = refused("check")
+    assert "'golden' is not given, and there is no harness.toml here" in text
+    assert "harness check golden.jsonl --corpus chunks.jsonl" in text
+    assert "`harness init`" in text
+    write("[check]\nk = 3\n")
+    assert "'golden' is not given, and [check] of harness.toml has none" in refused("check")
+    write("[check]\nk = 3\n", "ci/other.toml")
+    text = refused("regress", "--config", "ci/other.toml")
+    assert "'baseline' is not given, and [regress] of ci/other.toml has none" in text
+    assert "harness regress --baseline reports/baselines/cacm.json" in text
+
+
+def refused(*arguments: str) -> str:
+    """What a command that cannot start says."""
+    done = CliRunner().invoke(_build(), arguments)
+    assert isinstance(done.exception, UsageError), done.output
+    return str(done.exception)
+
+
 def test_check_needs_no_arguments(folder: Path) -> None:
     write(CHECK)
     said = harness("check", "--out", "out", code=1)

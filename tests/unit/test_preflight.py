@@ -101,7 +101,11 @@ ITSELF = [(one, answer(f"{one.id}-1", "x", texts=["text", one.question.upper()])
         ([(A, answer("qa", "a")), (B, answer("qb", "b"))], {}, ("query-in-results", "error")),
         ([(A, answer("uuid-1")), (B, answer("b-uuid"))], {}, ("missing-ids", "warning")),
         ([(question(f"q{n}", f"d{n}"), answer(f"{n}")) for n in range(10)], {}, ("missing-ids", "error")),
-        ([(A, answer("a-1")), (B, answer("b-2"))], {"match": CHUNKS}, ("missing-ids", "warning")),
+        # ids of two kinds, however few
+        ([(A, answer("a-1")), (B, answer("b-2"))], {"match": CHUNKS}, ("missing-ids", "error")),
+        ([(A, answer("8544a3db-0b16-5b1c-a72d-7b7f47536f62"))], {}, ("missing-ids", "error")),
+        # all that expect something, and the hits of one that expects nothing
+        ([(A, answer()), (GoldenQuestion("none", "who?", (), {}, 1), answer("x"))], {}, ("no-hits", "error")),
     ],
 )  # fmt: skip
 def test_bad_answers_are_found(given, options, expected) -> None:
