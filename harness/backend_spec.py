@@ -144,9 +144,15 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
         label=f"{name}:{shown}" if shown else name,
         kind="engine",
         card=card,
-        parameters={**card.defaults, **given},
+        parameters={**card.defaults, **_unread(card, given), **given},
         given=given,
     )
+
+
+def _unread(card: BackendCard, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+    """Parameters that an existing index says itself, empty until it is opened."""
+    rules = card.existing
+    return dict.fromkeys(rules.read, "") if rules is not None and given.get(_EXISTING) else {}
 
 
 def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:

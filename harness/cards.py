@@ -52,12 +52,14 @@ class Existing:
     """Which parameters go with ``existing=true``, an index that is searched as it is.
 
     Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
-    ``building`` nothing for an existing one.
+    ``building`` nothing for an existing one. Those of ``read`` the engine reads from the index where they are not
+    given: it gets "" for them then, and its ``Attached.state`` says what they are.
     """
 
     where: tuple[str, ...]
     only: tuple[str, ...]
     building: tuple[str, ...]
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +241,18 @@ def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
 def _existing(table: Table, parameters: Mapping[str, Parameter]) -> Existing | None:
     if not table.values:
         return None
-    rules = Existing(*(table.strings(key) or () for key in ("where", "only", "building")))
+    rules = Existing(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
     switch = parameters.get("existing")
     if switch is None or switch.type != "bool" or switch.default is not False:
         table.problem("[existing] needs the parameter 'existing' of type bool, false by default: [parameters.existing]")
     if not rules.where:
         table.problem("'existing.where' names no parameter: which one says where the index is?")
-    for name in (*rules.where, *rules.only, *rules.building):
+    for name in (*rules.where, *rules.only, *rules.building, *rules.read):
         if name not in parameters:
             table.problem(f"'existing' names '{name}', which is not a parameter of this card")
+    for name in rules.read:
+        if name in parameters and parameters[name].type != "str":
+            table.problem(f"'existing.read' names '{name}', which is not of type str: it is empty until it is read")
     table.close()
     return rules
 

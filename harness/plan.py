@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TypeVar
 from harness.analysis import analyzer_names
 from harness.backend_spec import with_components
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
-from harness.errors import UnknownNameError, UsageError
+from harness.errors import EngineFailureError, UnknownNameError, UsageError
 from harness.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
 from harness.filtering import parse_filter
 from harness.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
@@ -48,6 +48,21 @@ class Trial:
     def existing(self) -> bool:
         """True for an index that was there before: its content is not in any key, so its outcome is never stored."""
         return bool(self.parameters.get("existing", False))
+
+    def read(self, state: Mapping[str, ParameterValue]) -> Trial:
+        """The same with what the ``state`` of an existing index says of parameters that it was asked for.
+
+        See :class:`harness.cards.Existing`. Raises EngineFailureError where the state lacks one.
+        """
+        rules = self.spec.card.existing if self.spec.card is not None and self.existing else None
+        asked = [name for name in (rules.read if rules is not None else ()) if self.parameters[name] == ""]
+        for name in asked:
+            if name not in state:
+                raise EngineFailureError(
+                    f"the adapter was asked for the '{name}' of the index, and does not tell it",
+                    fix="this is a defect of the adapter: Attached.state needs what existing.read of the card names",
+                )
+        return replace(self, parameters={**self.parameters, **{name: state[name] for name in asked}})
 
 
 @dataclass(frozen=True, slots=True)

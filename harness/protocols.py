@@ -258,7 +258,9 @@ class ExistingIndex(Protocol):
         """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
 
         Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
-        no ids, or the same one twice. Afterwards ``search``, ``storage`` and ``close`` work as for an index of its own.
+        no ids, or the same one twice, and for one that the parameters contradict. A parameter that the card has it
+        read (``existing.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
+        ``search``, ``storage`` and ``close`` work as for an index of its own.
         """
 
     def differs(self, content: Content, progress: Progress) -> str | None:

@@ -307,6 +307,7 @@ class _Trials:
         record = replace(record, loads=held_records)
         if build is not None:
             record = build.searched(job, job_folder, trial.label, record)
+        trial = trial.read(record.index.state)
         return Outcome(trial, run=self._run_of(record), record=record, memory=finished, vectors=vectors)
 
     def _run_of(self, record: TrialRecord) -> Run:

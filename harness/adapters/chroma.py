@@ -7,6 +7,7 @@ process, :mod:`harness.adapters.chroma_server` a server.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from harness.adapters.checks import require_announced_ids, require_dense, requir
 from harness.adapters.chroma_client import PACKAGE, close_http_client
 from harness.adapters.chroma_existing import ExistingRecords
 from harness.adapters.chroma_settings import FREE_ON_REOPENING, ChromaSettings
+from harness.adapters.chroma_space import similarity_of
 from harness.adapters.chroma_store import ChromaStore, Hits
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
@@ -133,9 +135,11 @@ class ChromaEngine:
         self, store: ChromaStore, id_key: str, progress: Progress, changed: Callable[[], str | None] | None
     ) -> Attached:
         self._store = store
+        similarity = similarity_of(store, self._settings)
+        self._settings = replace(self._settings, similarity=similarity)
         held = ExistingRecords(store, id_key, progress)
         self._held, self._ids, self._indexed, self._dimensions = held, held.ids, True, store.dimensions
-        return Attached(store.info, held.ids, store.state(), changed)
+        return Attached(store.info, held.ids, {"similarity": similarity, **store.state()}, changed)
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector; their dimensions must be the encoder's."""
@@ -191,6 +195,8 @@ class ChromaEngine:
             raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
         require_positive_k(k)
         similarity = self._settings.similarity
+        if similarity is None:
+            raise AssertionError("a collection that was attached, and no similarity of it")
         vectors = require_dense(queries, "query", cosine=similarity == "cosine", dimensions=self._dimensions)
         limit = min(k, max(1, len(self._ids)))
         rows_of = _rows if self._held is None else self._held.rows

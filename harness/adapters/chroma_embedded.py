@@ -12,7 +12,7 @@ from typing import Any, Self
 from harness.adapters.chroma_client import PACKAGE, persistent_client, require_chroma
 from harness.adapters.chroma_graph import DATABASE, read_graph
 from harness.adapters.chroma_settings import ChromaSettings, ExistingChroma
-from harness.adapters.chroma_store import ChromaStore, require_hnsw
+from harness.adapters.chroma_store import ChromaStore
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import theirs
 from harness.adapters.faults import shown
@@ -72,7 +72,7 @@ class EmbeddedStore(ChromaStore):
         """A copy below ``folder`` of somebody's folder: Chroma writes to one that it opens.
 
         Raises EngineUnavailableError for a folder that is none of Chroma's, RejectedInputError for one without such a
-        collection, and what :func:`require_hnsw` raises.
+        collection.
         """
         if not (source / DATABASE).is_file():
             raise EngineUnavailableError(
@@ -84,11 +84,6 @@ class EmbeddedStore(ChromaStore):
         copy_folder(source, copy, progress)
         with theirs(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
             store = cls._opened(copy, existing.collection, settings, source)
-        try:
-            require_hnsw(store, settings)
-        except BaseException:
-            store.close()
-            raise
         store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing folder")
         return store
 

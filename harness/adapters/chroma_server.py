@@ -19,7 +19,7 @@ from harness.adapters.chroma_client import close_http_client, http_sessions
 from harness.adapters.chroma_connect import Connection, connect, within
 from harness.adapters.chroma_faults import Retrier, translated
 from harness.adapters.chroma_settings import ChromaSettings
-from harness.adapters.chroma_store import ChromaStore, require_hnsw
+from harness.adapters.chroma_store import ChromaStore
 from harness.adapters.faults import Cause, FaultError, shown
 from harness.errors import EngineUnavailableError
 from harness.protocols import LEFT_BEHIND, EngineInfo, ParameterValue, Storage
@@ -92,9 +92,7 @@ class ServerStore(ChromaStore):
 
     @classmethod
     def attach(cls, collection: str, settings: ChromaSettings) -> ServerStore:
-        """Look at somebody's collection; raises EngineUnavailableError when there is none of that name, and what
-        :func:`require_hnsw` raises.
-        """
+        """Look at somebody's collection; raises EngineUnavailableError when there is none of that name."""
         store = cls._connected(collection, settings, owns=False)
         try:
             store.look()
@@ -141,7 +139,6 @@ class ServerStore(ChromaStore):
     def look(self) -> None:
         """Find a collection that is somebody else's, and note what it holds."""
         self.find("name one that is there: collection=")
-        require_hnsw(self, self._settings)
         self.info = replace(self.info, mode=f"{self.info.mode}, an existing collection")
         self._theirs = self._content()
 

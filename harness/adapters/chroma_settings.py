@@ -85,10 +85,13 @@ class ExistingChroma:
 
 @dataclass(frozen=True, slots=True)
 class ChromaSettings:
-    """What ``backends/chroma.toml`` declares for the engine; None leaves a setting to Chroma."""
+    """What ``backends/chroma.toml`` declares for the engine; None leaves a setting to Chroma.
+
+    ``similarity`` is None for that of an existing collection, until it is read.
+    """
 
     mode: str
-    similarity: Similarity
+    similarity: Similarity | None
     ef_construction: int
     ef_search: int
     max_neighbors: int
@@ -107,16 +110,16 @@ class ChromaSettings:
 
         Raises UnknownNameError, and RejectedInputError for a parameter that the mode cannot honour.
         """
-        similarity = str(parameters["similarity"])
-        if similarity not in SPACES:
-            raise UnknownNameError("similarity", similarity, SPACES)
+        similarity = str(parameters["similarity"]) or None
+        if similarity not in SPACES and not (similarity is None and parameters["existing"]):
+            raise UnknownNameError("similarity", similarity or "", SPACES)
         mode = str(parameters["mode"]) or ("server" if parameters["url"] else "embedded")
         if mode not in MODES:
             raise UnknownNameError("mode", mode, MODES)
         _refuse_what_the_mode_lacks(mode, parameters)
         return cls(
             mode=mode,
-            similarity=cast("Similarity", similarity),
+            similarity=cast("Similarity | None", similarity),
             ef_construction=int(parameters["ef_construction"]),
             ef_search=int(parameters["ef_search"]),
             max_neighbors=int(parameters["max_neighbors"]),
@@ -131,9 +134,9 @@ class ChromaSettings:
         )
 
     @property
-    def space(self) -> str:
+    def space(self) -> str | None:
         """What Chroma calls the similarity."""
-        return SPACES[self.similarity]
+        return SPACES[self.similarity] if self.similarity is not None else None
 
     @property
     def hnsw(self) -> dict[str, ParameterValue]:

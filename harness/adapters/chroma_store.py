@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from harness.adapters.chroma_settings import SPACES, ChromaSettings
+from harness.adapters.chroma_settings import ChromaSettings
 from harness.adapters.stored_metadata import records_of
-from harness.errors import RejectedInputError
 from harness.protocols import EngineInfo, ParameterValue, Storage
 from harness.types import Float32Array
 
-__all__ = ["ChromaStore", "Hits", "StoredVectors", "require_hnsw"]
+__all__ = ["ChromaStore", "Hits", "Nearest", "StoredVectors"]
 
 T = TypeVar("T")
 
@@ -37,6 +36,13 @@ class StoredVectors(NamedTuple):
 
     ids: list[str]
     vectors: Float32Array
+
+
+class Nearest(NamedTuple):
+    """The nearest record of a query: its vector as Chroma gives it back, float32 (d,), and Chroma's distance."""
+
+    vector: Float32Array
+    distance: float
 
 
 class ChromaStore(ABC):
@@ -149,6 +155,21 @@ class ChromaStore(ABC):
         )
         return Hits(found["ids"][0], found["distances"][0])
 
+    def sample(self, count: int) -> Float32Array:
+        """Vectors of at most ``count`` records, float32 (n, d)."""
+        with self.translated(lambda: "reading some records"):
+            page = self.call(lambda: self._collection.get(limit=count, include=["embeddings"]))
+        return np.asarray(page["embeddings"], dtype=np.float32)
+
+    def nearest(self, vector: Float32Array) -> Nearest:
+        """The nearest record of one query vector, float32 (d,); there is at least one record."""
+        asked = vector[None]
+        with self.translated(lambda: "asking for the nearest record"):
+            found = self.call(
+                lambda: self._collection.query(query_embeddings=asked, n_results=1, include=["distances", "embeddings"])
+            )
+        return Nearest(np.asarray(found["embeddings"][0][0], dtype=np.float32), float(found["distances"][0][0]))
+
     def state(self) -> Mapping[str, ParameterValue]:
         """What Chroma says of the graph's parameters, which of them it does not say again, and what is in the graph."""
         told = {name: value for name, value in self.configured().items() if value is not None}
@@ -157,21 +178,6 @@ class ChromaStore(ABC):
     def configured(self) -> Mapping[str, Any]:
         """Chroma's own account of the graph's parameters; empty where there is no HNSW graph."""
         return dict(self._collection.configuration_json.get("hnsw") or {})
-
-
-def require_hnsw(store: ChromaStore, settings: ChromaSettings) -> None:
-    """Refuse a collection without an HNSW graph, or with another space: its distances would mean something else.
-
-    Raises RejectedInputError.
-    """
-    held = store.configured().get("space")
-    if held != settings.space:
-        named = next((name for name, space in SPACES.items() if space == held), None)
-        has = f"has the space '{held}'" if held else "has no HNSW graph"
-        raise RejectedInputError(
-            f"the collection '{store.name}' {has}, and similarity={settings.similarity} is Chroma's '{settings.space}'",
-            fix=f"give similarity={named}" if named else "other indexes than HNSW cannot be searched",
-        )
 
 
 def _name(value: object) -> str | None:

@@ -48,7 +48,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
-        self._function = _FUNCTIONS[self._similarity]
+        self._function = _FUNCTIONS.get(self._similarity, "")  # of an existing index, read in require_field
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
@@ -135,11 +135,13 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             raise RejectedInputError(
                 f"the field '{self.field}' holds vectors of {found.encoding}", fix="name one of float32 numbers: field="
             )
-        if (self._similarity, found.function) not in _KEPT:
-            fitting = sorted({one for one, function in _KEPT if function == found.function})
+        fitting = [one for one, function in _KEPT if function == found.function]  # of DOT_PRODUCT, cosine first
+        if self._similarity == "":
+            self._similarity = fitting[0]
+        if self._similarity not in fitting:
             raise RejectedInputError(
                 f"the field '{self.field}' is compared by {found.function}, which is not similarity={self._similarity}",
-                fix=f"say similarity={' or similarity='.join(fitting)}",
+                fix=f"say similarity={' or similarity='.join(fitting)}, or leave it out",
             )
         graphs = any("hnsw" in one.lower() for one in found.formats)
         if graphs != self.graphs:
@@ -150,6 +152,10 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             )
         self._function = found.function
         self._quantised = next((one for one in sorted(found.formats) if "quantized" in one.lower()), None)
+
+    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401, ARG002 - Java
+        """Of an existing index the similarity, which is read from it."""
+        return {} if self._held is None else {"similarity": self._similarity}
 
     def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
         """Every stored vector."""
@@ -211,7 +217,7 @@ class LuceneHnswEngine(_VectorsEngine):
 
     def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
         """How many vectors the segments' graphs hold, by the graphs themselves."""
-        return {"vectors_in_graph": sum(self._graphs(bridge, reader))}
+        return {**super().state(bridge, reader), "vectors_in_graph": sum(self._graphs(bridge, reader))}
 
     def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401 - Java objects
         """Note the dimensions, and the sizes of the graphs."""

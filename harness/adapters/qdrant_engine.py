@@ -123,10 +123,12 @@ class PointsEngine:
         if existing is None:
             raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
         store, changed = open_existing(existing, folder, self._settings, progress)
-        self._store = store
+        self._store, self._settings = store, store.settings
         held = ExistingPoints(store, existing.id_key, progress)
         self._held, self._ids, self._indexed = held, held.ids, True
-        return Attached(store.info, held.ids, store.state(), changed)
+        dense = self._settings.dense
+        read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
+        return Attached(store.info, held.ids, {**read, **store.state()}, changed)
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, and the idf; the columns of sparse ones must be the encoder's."""

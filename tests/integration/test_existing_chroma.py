@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     theirs, path = tmp_path / "theirs", str(tmp_path / "theirs")
     write_folder(theirs, GIVEN, space="l2", metadata=lambda one: {"docno": one, "part": 1, "ratio": 0.5})
     assert refused(tmp_path / "a", path=path).endswith(
-        "has the space 'l2', and similarity=cosine is Chroma's 'cosine'\n  give similarity=l2"
+        "is searched by Chroma's 'l2', and similarity=cosine is 'cosine'\n  give similarity=l2, or leave it out"
     )
     same: dict[str, ParameterValue] = {"path": path, "similarity": "l2"}
     said = refused(tmp_path / "b", **same, collection="mine")
@@ -97,6 +98,34 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
         wide = Content(known.rows, known.documents, Inputs(ASKED.ids, dense=random_unit_vectors(3, 5, 17)))
         with pytest.raises(RejectedInputError, match="vectors of 16 dimensions, the encoder gives 17"):
             engine.differs(wide, RecordingProgress())
+
+
+@pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
+@pytest.mark.parametrize("length", [0.01, 1 / 3, 1 / np.sqrt(2), 1, 700])
+def test_the_similarity_of_a_collection_is_found_out(space: str, length: float, tmp_path: Path) -> None:
+    vectors = random_unit_vectors(4, 20, 16) * np.float32(length)
+    vectors[3] = [0.01, *[0] * 15]
+    given = Inputs(Ids.of(f"d{row}" for row in range(20)), dense=vectors)
+    write_folder(tmp_path / "theirs", given, space=space)
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity="") as (_, found):
+        assert found.state["similarity"] == {"ip": "dot"}.get(space, space)
+
+
+def test_chroma_says_l2_of_an_old_folder_and_searches_by_cosine(tmp_path: Path) -> None:
+    """Chroma 0.5 kept ``hnsw:space`` with the segment. Chroma 1.5 searches by it, and tells its own default."""
+    write_folder(tmp_path / "theirs", GIVEN, space="l2")
+    with closing(sqlite3.connect(tmp_path / "theirs" / "chroma.sqlite3")) as database, database:
+        ((segment,),) = database.execute("SELECT id FROM segments WHERE scope = 'VECTOR'")
+        row = (segment, "hnsw:space", "cosine")
+        database.execute("INSERT INTO segment_metadata (segment_id, key, str_value) VALUES (?, ?, ?)", row)
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity="") as (engine, found):
+        assert (found.state["similarity"], found.state["space"]) == ("cosine", "l2")
+        hits = engine.search(ASKED, 1, perf_counter_ns)
+    normal = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    np.testing.assert_allclose(hits.scores, (ASKED.dense @ normal.T).max(axis=1), rtol=1e-5)
+    assert "is searched by Chroma's 'cosine'" in refused(
+        tmp_path / "l2", path=str(tmp_path / "theirs"), similarity="l2"
+    )
 
 
 @pytest.fixture

@@ -210,8 +210,9 @@ def test_every_stored_vector_is_compared(function: str, similarity: str, kind: s
         add_vectors(made, Inputs(Ids.of(["gone"]), dense=stored[:1]), function=function, doc_values=kind)
         made.commit()
         delete(made, "key", "gone")
-    given = {"field": "embedding", "id_field": "docid", "similarity": similarity}
+    given = {"field": "embedding", "id_field": "docid", "similarity": ""}
     with attached("lucene-hnsw", tmp_path, **given) as (engine, found):
+        assert found.state["similarity"] == similarity
         assert list(found.ids) == IDS[part]
         assert engine.differs(content(found, scaled), RecordingProgress()) is None
         other = scaled.copy()

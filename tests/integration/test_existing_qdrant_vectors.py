@@ -122,8 +122,9 @@ def test_a_graph_is_held_against_the_exact_oracle(dataset: Path, tmp_path: Path)
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
 def test_every_stored_vector_is_compared(similarity: str, tmp_path: Path) -> None:
     write_shard(tmp_path / "shard", GIVEN, similarity=similarity)
-    given = {"path": str(tmp_path / "shard"), "similarity": similarity}
+    given = {"path": str(tmp_path / "shard"), "similarity": ""}
     with attached(tmp_path / "work", **given) as (engine, found):
+        assert found.state["similarity"] == similarity
         assert engine.differs(content(found), RecordingProgress()) is None
         other = VECTORS.copy()
         other[7, 3] *= np.float32(1 + 1e-6)  # eight float32 steps
@@ -181,7 +182,7 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     path = {"path": str(shard)}
     said = refused(tmp_path / "a", **path)
     assert "the dense vector 'meaning' of the shard in" in said
-    assert "has the distance Dot, which is not similarity=cosine\n  say similarity=dot" in said
+    assert "has the distance Dot, which is not similarity=cosine\n  say similarity=dot, or leave it out" in said
     assert "has no dense vector 'words'\n  it has: 'meaning'" in refused(tmp_path / "b", **path, vector="words")
     said = refused(tmp_path / "c", **path, backend="qdrant-hybrid", similarity="dot", sparse_vector="titles")
     assert "has no sparse vector 'titles'" in said
@@ -192,7 +193,9 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     qdrant_edge.EdgeShard.create(str(tmp_path / "two"), qdrant_edge.EdgeConfig(vectors=names)).close()
     said = refused(tmp_path / "f", path=str(tmp_path / "two"))
     assert "has 2 dense vectors: 'x', 'y'\n  say which one to search: vector=" in said
-    assert "the harness knows Cosine, Dot, Euclid" in refused(tmp_path / "g", path=str(tmp_path / "two"), vector="x")
+    assert "which the harness does not know\n  it knows Cosine, Dot, Euclid" in refused(
+        tmp_path / "g", path=str(tmp_path / "two"), vector="x"
+    )
 
 
 @pytest.fixture
@@ -209,10 +212,11 @@ def test_a_collection_is_only_read(stub: Stub, dataset: Path) -> None:
     way = f"url={stub.url};transport=rest"
     plain, dense, hybrid = compared(
         dataset,
-        f"qdrant-dense:{way};collection=plain;similarity=l2",
+        f"qdrant-dense:{way};collection=plain",
         f"qdrant-dense:{way};collection=both;vector=meaning",
         f"qdrant-hybrid:{way};collection=both;analyzer=whitespace;fusion=dbsf;candidates=80",
     )
+    assert [one.parameters["similarity"] for one in (plain, dense, hybrid)] == ["l2", "cosine", "cosine"]
     for backend in (plain, dense, hybrid):
         assert backend.parity.queries == QUERIES, backend.notes
         assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cards import read_backend_card
-from harness.errors import CardError, UsageError
+from harness.errors import CardError, EngineFailureError, UsageError
 from harness.plan import make_plan
 from harness.registry import find_cards, parse_backends
 from harness.request import CompareRequest
@@ -26,6 +26,7 @@ EXISTING = """
 where = ["path", "collection"]
 only = ["id_field"]
 building = ["segments"]
+read = ["similarity"]
 """
 PARAMETERS = """
 [parameters.existing]
@@ -34,8 +35,8 @@ default = false
 scope = "engine"
 help = "search what is there"
 """ + "".join(
-    f'\n[parameters.{name}]\ntype = "str"\ndefault = ""\nscope = "engine"\nhelp = "a text"\n'
-    for name in ("path", "collection", "id_field", "segments")
+    f'\n[parameters.{name}]\ntype = "str"\ndefault = "{default}"\nscope = "engine"\nhelp = "a text"\n'
+    for name, default in {"path": "", "collection": "", "id_field": "", "segments": "", "similarity": "cosine"}.items()
 )
 
 
@@ -60,6 +61,20 @@ def test_a_plan_knows_which_trials_search_existing_indexes(cards: Path, tmp_path
         CompareRequest(f"toy,toy:existing=true;path={tmp_path},plain", cards=cards), lucene_available=False
     )
     assert [trial.existing for trial in plan.trials] == [False, True, False]
+
+
+def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path) -> None:
+    """Unless it is given; engines are asked by an empty text."""
+    given = f"toy:existing=true;path={tmp_path}"
+    request = CompareRequest(f"toy,{given},{given};similarity=dot", cards=cards)
+    built, read, said = make_plan(request, lucene_available=False).trials
+    assert [one.parameters["similarity"] for one in (built, read, said)] == ["cosine", "", "dot"]
+    state = {"similarity": "l2", "segments": 3}
+    found = [one.read(state).parameters["similarity"] for one in (built, read, said)]
+    assert found == ["cosine", "l2", "dot"]
+    assert said.read({}).parameters["similarity"] == "dot"
+    with pytest.raises(EngineFailureError, match="was asked for the 'similarity' of the index, and does not tell it"):
+        read.read({})
 
 
 @pytest.mark.parametrize(
@@ -99,6 +114,8 @@ def test_home_is_expanded(cards: Path, tmp_path: Path, monkeypatch: pytest.Monke
     [
         ('where = ["path", "collection"]', "where = []", "'existing.where' names no parameter"),
         ('"id_field"]', '"id_feild"]', "'existing' names 'id_feild', which is not a parameter"),
+        ('["similarity"]', '["existing"]', "'existing.read' names 'existing', which is not of type str"),
+        ('["similarity"]', '["likeness"]', "'existing' names 'likeness', which is not a parameter"),
         ("building", "bilding", "unknown key 'existing.bilding'"),
         ('type = "bool"\ndefault = false', 'type = "bool"\ndefault = true', "false by default"),
         ("[parameters.existing]", "[parameters.used]", "needs the parameter 'existing' of type bool"),
