@@ -1,7 +1,8 @@
 """A benchmarking and regression harness for retrieval backends, held against an exact reference.
 
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
-baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return;
+baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return and
+``harness.Judging`` how they judge;
 ``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers.
 Nothing heavy is imported before one of them is used.
 """
@@ -18,20 +19,35 @@ if TYPE_CHECKING:
     from harness.evaluation import evaluate
     from harness.golden.check import check
     from harness.golden.checked import Checked
-    from harness.regression_api import Regression, diff, regress
+    from harness.regression.diff import diff
+    from harness.regression.judging import Judging
+    from harness.regression.regress import regress
+    from harness.regression.result import Regression
     from harness.results.comparison import Comparison
 
-__all__ = ["Checked", "Comparison", "Regression", "__version__", "check", "compare", "diff", "evaluate", "regress"]
+__all__ = [
+    "Checked",
+    "Comparison",
+    "Judging",
+    "Regression",
+    "__version__",
+    "check",
+    "compare",
+    "diff",
+    "evaluate",
+    "regress",
+]
 
 _HOMES = {
     "Checked": "harness.golden.checked",
     "Comparison": "harness.results.comparison",
-    "Regression": "harness.regression_api",
+    "Judging": "harness.regression.judging",
+    "Regression": "harness.regression.result",
     "check": "harness.golden.check",
     "compare": "harness.api",
-    "diff": "harness.regression_api",
+    "diff": "harness.regression.diff",
     "evaluate": "harness.evaluation",
-    "regress": "harness.regression_api",
+    "regress": "harness.regression.regress",
 }
 
 

@@ -28,7 +28,7 @@ from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dat
 from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
-from harness.request import CompareOptions, CompareRequest
+from harness.request import CompareOptions, CompareRequest, Output
 from harness.result_folder import check_target
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
@@ -77,12 +77,13 @@ def compare(
     plan = plan_for(request)
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
-    comparison = run(plan, display)
+    output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
+    comparison = run(plan, display, output)
     return comparison if out is None else comparison.save(out, overwrite=overwrite, keep_text=keep_text)
 
 
-def run(plan: Plan, display: Display | None = None) -> Comparison:
-    """Carry out a plan that :func:`plan_for` made; see :func:`compare`."""
+def run(plan: Plan, display: Display | None = None, output: Output | None = None) -> Comparison:
+    """Carry out a plan that :func:`plan_for` made; see :func:`compare`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
     cache = Cache()
     with cache.intact():
@@ -90,8 +91,9 @@ def run(plan: Plan, display: Display | None = None) -> Comparison:
         shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
         dataset = _sample(whole, plan.request)
         assessed = run_on(plan, dataset, cache, shown, lambda _: dataset.qrels)
+    command = [*plan.command(), *(output or Output()).arguments()]
     return Comparison(
-        report=_report(plan, dataset, assessed, len(whole.queries)),
+        report=_report(plan, dataset, assessed, len(whole.queries), command),
         values=per_query_table(assessed),
         agreement=parity_table(assessed),
         latencies=latency_table(assessed, dataset, plan),
@@ -259,7 +261,9 @@ def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge) -> Ass
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
-def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int) -> schema.Report:
+def _report(
+    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int, command: list[str]
+) -> schema.Report:
     reference = reference_label(plan, assessed)
     results = backend_results(assessed, dataset, plan)
     resolved = {
@@ -275,7 +279,7 @@ def _report(plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="compare",
-        command=plan.command(),
+        command=command,
         harness=schema.HarnessInfo(**asdict(harness_state())),
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),

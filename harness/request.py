@@ -13,7 +13,7 @@ from harness.load_options import ARRIVALS, ClientKind
 from harness.metrics import QuerySet
 from harness.ranking import TieRule
 
-__all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Resume"]
+__all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Output", "Resume"]
 
 DEFAULT_MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
 
@@ -80,6 +80,34 @@ class CompareRequest:
     def filters(self) -> tuple[str, ...]:
         """Every condition of the filter, ``field=value``."""
         return (self.filter,) if isinstance(self.filter, str) else tuple(self.filter)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a result goes and how it is shown: what its command says beside what is done."""
+
+    out: Path | None = None
+    overwrite: bool = False
+    keep_text: bool = True
+    format_name: str = "table"
+    save_baseline: Path | None = None
+
+    def arguments(self) -> list[str]:
+        """The command line's arguments for this; none for what is so anyway."""
+        given = {"--out": self.out, "--save-baseline": self.save_baseline}
+        words = [word for option, path in given.items() if path is not None for word in (option, str(path))]
+        words += ["--overwrite"] if self.overwrite else []
+        words += ["--format", self.format_name] if self.format_name != "table" else []
+        return words if self.keep_text else [*words, "--no-text"]
+
+    def keywords(self) -> dict[str, object]:
+        """The same as arguments of a call in Python, which prints what it likes."""
+        given = {
+            "out": self.out,
+            "overwrite": self.overwrite or None,
+            "keep_text": False if not self.keep_text else None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class CompareOptions(TypedDict, total=False):

@@ -47,13 +47,14 @@ class Building:
 
 
 @contextmanager
-def result_folder(place: Path, *, overwrite: bool, numbered: bool) -> Iterator[Building]:
+def result_folder(place: Path, *, overwrite: bool, numbered: bool, marker: str = REPORT_NAME) -> Iterator[Building]:
     """A folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
 
-    Raises UsageError as :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
+    ``marker`` is the file by which an earlier one that may be replaced is known. Raises UsageError as
+    :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
     """
     if not numbered:
-        check_target(place, overwrite=overwrite)
+        check_target(place, overwrite=overwrite, marker=marker)
     with _readable_failure(place), _beside(place) as scratch:
         building = Building(scratch / _NEW, place)
         building.folder.mkdir()
@@ -61,11 +62,14 @@ def result_folder(place: Path, *, overwrite: bool, numbered: bool) -> Iterator[B
         if numbered:
             building.place = _place_numbered(building.folder, place)
         else:
-            _place(building.folder, place, scratch / _OLD, overwrite=overwrite)
+            _place(building.folder, place, scratch / _OLD, overwrite=overwrite, marker=marker)
 
 
-def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a result cannot be written, or would replace something that the user has."""
+def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) -> None:
+    """Refuse a place where a result cannot be written, or would replace something that the user has.
+
+    Only an earlier result with the same ``marker`` may be replaced.
+    """
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ResultError(
@@ -75,7 +79,9 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     held = _names(folder)
     if not held and not folder.is_file():
         return
-    if REPORT_NAME not in held:
+    if marker != REPORT_NAME and REPORT_NAME in held:
+        raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
+    if marker not in held:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
@@ -123,14 +129,14 @@ def _beside(folder: Path) -> Iterator[Path]:
         yield scratch
 
 
-def _place(building: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
+def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, marker: str) -> None:
     """Rename the finished result to its place, first taking away the earlier one that it may replace.
 
     Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
     then everything is looked at again.
     """
     for attempt in count(1):
-        check_target(folder, overwrite=overwrite)
+        check_target(folder, overwrite=overwrite, marker=marker)
         if overwrite:
             _take_away(folder, old / str(attempt) / folder.name, building)
         if _rename(building, folder):

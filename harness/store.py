@@ -14,19 +14,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from harness.errors import ResultError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.result_folder import LATENCIES, PARITY, PER_QUERY, QRELS, QUERIES, REPORT_NAME, Building, result_folder
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
+from harness.stored_json import StoredJson, read_stored_json, validated
 from harness.types import Ids, Qrels, Queries, Run
 
 __all__ = [
@@ -142,43 +141,18 @@ def read_any_report(folder: Path) -> Report | CheckReport:
     return _validated(content, CheckReport) if content.kind == "check" else _validated(content, Report)
 
 
-class _Content(NamedTuple):
-    """What a ``report.json`` holds, before anything of it is believed."""
-
-    path: Path
-    kind: str
-    values: dict[str, Any]
+def _content(folder: Path) -> StoredJson:
+    missing = ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote")
+    return read_stored_json(folder / REPORT_NAME if folder.is_dir() else folder, "a report", missing=missing)
 
 
-def _content(folder: Path) -> _Content:
-    path = folder / REPORT_NAME if folder.is_dir() else folder
-    try:
-        content = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise ResultError(f"no result at '{folder}'", fix="give the folder that harness wrote") from error
-    except orjson.JSONDecodeError as error:
-        raise ResultError(f"'{path}' is not JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
-        raise ResultError(f"'{path}' is not a report of harness: it names no schema")
-    return _Content(path, str(content.get("kind")), content)
-
-
-def _validated(content: _Content, model: type[Stored]) -> Stored:
-    path, kinds = content.path, get_args(model.model_fields["kind"].annotation)
+def _validated(content: StoredJson, model: type[Stored]) -> Stored:
+    kinds = get_args(model.model_fields["kind"].annotation)
     if content.kind in _NEWEST and content.kind not in kinds:
-        raise ResultError(f"'{path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`")
-    version, newest = content.values["schema"], _NEWEST[kinds[0]]
-    if version > newest:
         raise ResultError(
-            f"'{path}' has schema {version}, this harness reads up to {newest}",
-            fix="pip install --upgrade retrieval-harness",
+            f"'{content.path}' was written by `harness {content.kind}`", fix=f"give one of `harness {kinds[0]}`"
         )
-    try:
-        return model.model_validate(content.values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ResultError(f"'{path}' is damaged: {where}: {first['msg']}") from error
+    return validated(content.refuse_newer(_NEWEST[kinds[0]]), model)
 
 
 def read_per_query(folder: Path) -> pa.Table:

@@ -148,6 +148,7 @@ def check(
     from harness.golden.check import run_check
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
+    from harness.request import Output
     from harness.result_folder import check_target
 
     for name in ("corpus", "against", "require", "metrics", "slice"):
@@ -157,7 +158,7 @@ def check(
     plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
     check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
     with progress_display() as display:
-        checked = run_check(plan, display)
+        checked = run_check(plan, display, Output(out, overwrite=overwrite, format_name=format_name))
     write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)
     _finish(checked, out, format_name, overwrite=overwrite)
 

@@ -53,6 +53,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.plan import Plan
+    from harness.request import Output
     from harness.results.comparison import Comparison
 
 __all__ = ["compare"]
@@ -107,7 +108,7 @@ def compare(
     """
     given = locals()
     from harness import api
-    from harness.request import CompareRequest
+    from harness.request import CompareRequest, Output
 
     given["sweep"], given["filter"] = sweep or (), filter or ()
     request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
@@ -119,7 +120,7 @@ def compare(
             known = api.preview(plan, display)
         typer.echo(describe_plan(plan, known, format_name), nl=False)
     else:
-        _run(plan, format_name, out, save_baseline, overwrite=overwrite, keep_text=not no_text)
+        _run(plan, Output(out, overwrite, not no_text, format_name, save_baseline))
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:
@@ -132,24 +133,22 @@ def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) 
         check_baseline_target(baseline)
 
 
-def _run(
-    plan: Plan, format_name: str, out: Path | None, baseline: Path | None, *, overwrite: bool, keep_text: bool
-) -> None:
+def _run(plan: Plan, output: Output) -> None:
     from harness import api
 
     with progress_display() as display:
-        comparison = api.run(plan, display)
-    write_report(comparison.report, format_name)
-    stored = _save(comparison, out, plan.dataset_name, overwrite=overwrite, keep_text=keep_text)
+        comparison = api.run(plan, display, output)
+    write_report(comparison.report, output.format_name)
+    stored = _save(comparison, output, plan.dataset_name)
     typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
-    if baseline is not None:
-        _save_baseline(comparison, baseline)
+    if output.save_baseline is not None:
+        _save_baseline(comparison, output.save_baseline)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:
-    from harness.regression_api import save_baseline
+    from harness.regression.baseline import save_baseline
 
     if comparison.failed:
         typer.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
@@ -158,11 +157,12 @@ def _save_baseline(comparison: Comparison, path: Path) -> None:
         typer.echo(f"baseline: {path}", err=True)
 
 
-def _save(comparison: Comparison, out: Path | None, dataset: str, *, overwrite: bool, keep_text: bool) -> Comparison:
+def _save(comparison: Comparison, output: Output, dataset: str) -> Comparison:
+    out = output.out
     if out is None:
-        return comparison.save(named_by_time(dataset), keep_text=keep_text, numbered=True)
+        return comparison.save(named_by_time(dataset), keep_text=output.keep_text, numbered=True)
     try:
-        return comparison.save(out, overwrite=overwrite, keep_text=keep_text)
+        return comparison.save(out, overwrite=output.overwrite, keep_text=output.keep_text)
     except UsageError as error:  # the folder was free when this comparison began
         raise UsageError(
             f"{error.what}: somebody wrote it meanwhile",

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import ExitCode
-from harness.cli.compare_options import NoTextOption, OutOption, OverwriteOption
-from harness.cli.output import FormatOption, folder_of_now, write_report
+from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
+from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption
+from harness.cli.output import FormatOption, named_by_time, write_report
 from harness.cli.regress_options import (
     LabelsOption,
     MarginOption,
@@ -24,7 +25,7 @@ __all__ = ["diff"]
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(help="A result folder, or a baseline file.")],
+    before: Annotated[Path, typer.Argument(help="A result folder of compare or check, or a baseline file.")],
     after: Annotated[Path, typer.Argument(help="The same, of later.")],
     max_drop: MaxDropOption = None,
     margin: MarginOption = 0.01,
@@ -35,6 +36,9 @@ def diff(
     out: OutOption = None,
     overwrite: OverwriteOption = False,
     format_name: FormatOption = "table",
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
+    cards: CardsOption = None,
     no_text: NoTextOption = False,
 ) -> None:
     """Compare two stored results query by query, and say which resolved settings changed. Nothing runs.
@@ -43,16 +47,19 @@ def diff(
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
-    from harness import regression_api
-    from harness.regression.stored import check_regression_target
+    from harness.regression.diff import run_diff
     from harness.reporting.regression import check_regression_format
+    from harness.request import Output
 
     check_regression_format(format_name)
+    check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
-    place = out if out is not None else folder_of_now(f"diff-{after.stem}")
-    check_regression_target(place, overwrite=overwrite)
-    found = regression_api.diff(before, after, judging=how, out=place, overwrite=overwrite, keep_text=not no_text)
+    output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
+    found = run_diff(before, after, how, output, cards=cards)
+    write_regression_for_ci(found.report, junit, summary)
     write_report(found.report, format_name)
-    typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
+    place = out or named_by_time(f"diff-{after.stem}")
+    stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
+    typer.echo(f"report: {stored.folder}/regression.json, and report.html for a browser", err=True)
     if found.report.gate is not None and found.report.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

@@ -25,7 +25,6 @@ __all__ = [
     "FormatOption",
     "check_format",
     "describe_plan",
-    "folder_of_now",
     "named_by_time",
     "progress_display",
     "write_report",
@@ -65,16 +64,6 @@ def check_format(format_name: str) -> None:
 def named_by_time(name: str) -> Path:
     """A place below ``reports`` with the time in UTC in its name, which may be taken."""
     return _REPORTS / f"{name}-{dt.datetime.now(dt.UTC):%Y%m%d-%H%M%S}"
-
-
-def folder_of_now(name: str) -> Path:
-    """A folder below ``reports`` with the time in UTC in its name; ``-2`` … follows where two begin in one second."""
-    first = named_by_time(name)
-    number, place = 1, first
-    while place.exists():
-        number += 1
-        place = first.with_name(f"{first.name}-{number}")
-    return place
 
 
 def describe_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:

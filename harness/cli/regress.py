@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
-from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption, ResumeOption
-from harness.cli.output import FormatOption, folder_of_now, progress_display, write_report
+from harness.cli.compare_options import (
+    CardsOption,
+    DeadlineOption,
+    MaxCallsOption,
+    MemoryLimitOption,
+    NoTextOption,
+    OutOption,
+    OverwriteOption,
+    ResumeOption,
+)
+from harness.cli.output import FormatOption, named_by_time, progress_display, write_report
 from harness.cli.regress_options import (
     BaselineOption,
     ChangedBackendsOption,
     ChangedDatasetOption,
+    IsolationAgainOption,
+    JobsAgainOption,
     LabelsOption,
     MarginOption,
     MaxDropOption,
@@ -24,23 +34,16 @@ from harness.cli.regress_options import (
     RepeatAgainOption,
     SetOption,
     TestOption,
+    ThreadsAgainOption,
     TimingAgainOption,
     judging,
 )
 
 if TYPE_CHECKING:
-    from harness.regression_api import Regression
+    from harness.regression.result import Regression
     from harness.request import CompareOptions
 
 __all__ = ["regress"]
-
-
-class _Options(TypedDict):
-    rebuilds: int | None
-    repeat: int | None
-    timing: bool | None
-    resume: str
-    cards: Path | None
 
 
 def regress(
@@ -51,6 +54,12 @@ def regress(
     rebuilds: RebuildsAgainOption = None,
     repeat: RepeatAgainOption = None,
     timing: TimingAgainOption = None,
+    threads: ThreadsAgainOption = None,
+    jobs: JobsAgainOption = None,
+    isolation: IsolationAgainOption = None,
+    deadline_s: DeadlineOption = None,
+    memory_limit: MemoryLimitOption = None,
+    max_calls: MaxCallsOption = None,
     max_drop: MaxDropOption = None,
     margin: MarginOption = 0.01,
     test: TestOption = "randomisation",
@@ -72,38 +81,25 @@ def regress(
 
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
-    from harness import regression_api
+    given = locals()
+    from harness.regression.plan_again import OPTIONS, Again
+    from harness.regression.regress import run_regress
     from harness.reporting.regression import check_regression_format
+    from harness.request import Output
 
     check_regression_format(format_name)
     check_ci_files(junit, summary)
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
-    place = out if out is not None else folder_of_now(f"regress-{baseline.stem}")
+    output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
+    changed = {name: given[name] for name in sorted(OPTIONS) if given[name] is not None}
+    again = Again(baseline, backends, settings or (), dataset, cast("CompareOptions", changed))
     with progress_display() as display:
-        found = regression_api.regress(
-            baseline,
-            backends=backends,
-            settings=settings or (),
-            dataset=dataset,
-            judging=how,
-            out=place,
-            overwrite=overwrite,
-            keep_text=not no_text,
-            display=display,
-            **_given(rebuilds=rebuilds, repeat=repeat, timing=timing, resume=resume, cards=cards),
-        )
+        found = run_regress(again, how, output, display)
     write_regression_for_ci(found.report, junit, summary)
-    _show(found, format_name, place)
-
-
-def _given(**options: Unpack[_Options]) -> CompareOptions:
-    """The options that were given; the plan's own stay otherwise."""
-    return cast("CompareOptions", {name: value for name, value in options.items() if value is not None})
-
-
-def _show(found: Regression, format_name: str, place: Path) -> None:
     write_report(found.report, format_name)
-    typer.echo(f"report: {place}/regression.json, and report.html for a browser", err=True)
+    place = out or named_by_time(f"regress-{baseline.stem}")
+    stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
+    typer.echo(f"report: {stored.folder}/regression.json, and report.html for a browser", err=True)
     _exit(found)
 
 

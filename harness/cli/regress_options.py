@@ -12,12 +12,14 @@ from harness.cli.completion import complete_backends, complete_dataset
 from harness.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from harness.regression_api import Judging
+    from harness.regression.judging import Judging
 
 __all__ = [
     "BaselineOption",
     "ChangedBackendsOption",
     "ChangedDatasetOption",
+    "IsolationAgainOption",
+    "JobsAgainOption",
     "LabelsOption",
     "MarginOption",
     "MaxDropOption",
@@ -27,6 +29,7 @@ __all__ = [
     "RepeatAgainOption",
     "SetOption",
     "TestOption",
+    "ThreadsAgainOption",
     "TimingAgainOption",
     "judging",
 ]
@@ -58,6 +61,13 @@ RepeatAgainOption = Annotated[int | None, Option(help="Timed passes over all que
 TimingAgainOption = Annotated[
     bool | None,
     Option("--timing/--no-timing", help="Warm up and time, or only search each query once.", show_default=False),
+]
+ThreadsAgainOption = Annotated[
+    int | None, Option(help="Threads of the exact reference, as a backend and as the oracle.")
+]
+JobsAgainOption = Annotated[int | None, Option(help="Backends that run side by side; more than one needs --no-timing.")]
+IsolationAgainOption = Annotated[
+    str | None, Option(help="process: each backend in a worker of its own. none: in the harness's process.")
 ]
 MaxDropOption = Annotated[
     list[str] | None,
@@ -94,11 +104,11 @@ def judging(
     pairs: Sequence[str] | None,
     gate: bool,
 ) -> Judging:
-    """The options as :class:`harness.regression_api.Judging`; without ``max_drop`` there is a gate only with ``gate``.
+    """The options as :class:`harness.Judging`; without ``max_drop`` there is a gate only with ``gate``.
 
     Raises UsageError and UnknownNameError for malformed ones.
     """
-    from harness.regression_api import Judging
+    from harness.regression.judging import Judging
     from harness.statistics import PAIRED_TESTS
 
     if test not in PAIRED_TESTS:

@@ -69,8 +69,8 @@ def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     from harness import api
     from harness.golden.check import with_corpora
     from harness.golden.checked import Checked
+    from harness.regression.result import Regression, with_rankings
     from harness.regression.schema import RegressionReport
-    from harness.regression_api import Regression, with_rankings
     from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
 

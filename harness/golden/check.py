@@ -24,6 +24,7 @@ from harness.loaders import load_corpus
 from harness.loaders.prepared import content_digest
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
+from harness.request import Output
 from harness.result_folder import check_target
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
@@ -55,12 +56,13 @@ def check(
     plan = plan_check(CheckRequest(golden=golden, **options))
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
-    checked = run_check(plan, display)
+    output = Output(Path(out) if out is not None else None, overwrite=overwrite)
+    checked = run_check(plan, display, output)
     return checked if out is None else checked.save(out, overwrite=overwrite)
 
 
-def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
-    """Carry out a plan that :func:`plan_check` made; see :func:`check`."""
+def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
+    """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
     cache, subjects = Cache(), list[Examined]()
     with cache.intact():
@@ -77,7 +79,8 @@ def run_check(plan: CheckPlan, display: Display | None = None) -> Checked:
                 subjects += _subjects(plan, Dataset(name, corpus, queries, None), expected[name], cache, shown)
             subjects += _against(plan, queries, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
-    return Checked(redacted(_report(plan, corpora, subjects, problems)), runs=runs, corpora=corpora)
+    report = _report(plan, corpora, subjects, problems, [*plan.command(), *(output or Output()).arguments()])
+    return Checked(redacted(report), runs=runs, corpora=corpora)
 
 
 def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
@@ -154,6 +157,7 @@ def _report(
     corpora: Mapping[str, Corpus],
     subjects: Sequence[Examined],
     problems: Sequence[schema.PreflightProblem],
+    command: list[str],
 ) -> schema.CheckReport:
     golden, rules = plan.golden, plan.rules
     results = [check_subject(one.subject, golden, one.expected, rules) for one in subjects]
@@ -165,7 +169,7 @@ def _report(
         schema=schema.CHECK_SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="check",
-        command=plan.command(),
+        command=command,
         harness=HarnessInfo(**asdict(harness_state())),
         machine=MachineInfo(**asdict(machine())),
         packages=package_versions(),

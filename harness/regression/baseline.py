@@ -10,17 +10,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import orjson
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from harness.errors import ResultError, UsageError
-from harness.regression.side import Side, stored_side
+from harness.regression.side import Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
+from harness.stored_json import StoredJson, read_stored_json, validated
 from harness.types import Ids, Run
+
+if TYPE_CHECKING:
+    from harness.results.comparison import Comparison
 
 __all__ = [
     "DEPTH",
@@ -28,7 +32,7 @@ __all__ = [
     "Baseline",
     "check_baseline_target",
     "read_baseline",
-    "read_side",
+    "save_baseline",
     "write_baseline",
 ]
 
@@ -94,14 +98,14 @@ def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
         raise ResultError(f"the baseline '{path}' cannot be written: {error.strerror or error}") from error
 
 
+def save_baseline(comparison: Comparison, path: str | Path) -> None:
+    """Write a comparison as a baseline; raises as :func:`write_baseline`."""
+    write_baseline(Path(path), side_of_comparison(comparison))
+
+
 def read_baseline(path: Path) -> Side:
     """A baseline as a side; raises ResultError where it is missing, damaged, none, or of a newer schema."""
-    try:
-        baseline = Baseline.model_validate(_content(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ResultError(f"'{path}' is damaged: {where}: {first['msg']}") from error
+    baseline = validated(_content(path), Baseline)
     figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.backends}
     first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.backends}
     for line in baseline.rankings:
@@ -121,31 +125,13 @@ def read_baseline(path: Path) -> Side:
     )
 
 
-def read_side(path: Path) -> Side:
-    """A result folder, its ``report.json``, or a baseline file; raises ResultError where it is none of them."""
-    if path.is_dir():
-        return stored_side(path)
-    if path.name == "report.json":
-        return stored_side(path.parent)
-    return read_baseline(path)
-
-
-def _content(path: Path) -> object:
-    try:
-        content = orjson.loads(path.read_bytes())
-    except OSError as error:
-        fix = "make one: harness compare … --save-baseline reports/baselines/NAME.json"
-        raise ResultError(f"no baseline and no result folder at '{path}'", fix=fix) from error
-    except orjson.JSONDecodeError as error:
-        raise ResultError(f"'{path}' is not JSON: {error}") from error
-    if not isinstance(content, dict) or content.get("kind") != "baseline" or not isinstance(content.get("schema"), int):
+def _content(path: Path) -> StoredJson:
+    fix = "make one: harness compare … --save-baseline reports/baselines/NAME.json"
+    missing = ResultError(f"no baseline and no result folder at '{path}'", fix=fix)
+    content = read_stored_json(path, "a baseline", missing=missing)
+    if content.kind != "baseline":
         raise ResultError(f"'{path}' is not a baseline of harness", fix="name one that --save-baseline wrote")
-    if content["schema"] > SCHEMA_VERSION:
-        raise ResultError(
-            f"'{path}' has schema {content['schema']}, this harness reads up to {SCHEMA_VERSION}",
-            fix="pip install --upgrade retrieval-harness",
-        )
-    return content
+    return content.refuse_newer(SCHEMA_VERSION)
 
 
 def _lines(side: Side, depth: int) -> Iterator[bytes]:

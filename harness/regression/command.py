@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-__all__ = ["drop_arguments", "option_arguments"]
+__all__ = ["drop_arguments", "option_arguments", "python_call"]
 
 
 def option_arguments(options: Mapping[str, object], defaults: Mapping[str, object]) -> list[str]:
@@ -14,7 +15,7 @@ def option_arguments(options: Mapping[str, object], defaults: Mapping[str, objec
     """
     written: list[str] = []
     for name, value in options.items():
-        flag = name.replace("_", "-")
+        flag = _FLAGS.get(name, name).replace("_", "-")
         if value is None or value == defaults.get(name):
             continue
         if isinstance(value, bool):
@@ -23,6 +24,21 @@ def option_arguments(options: Mapping[str, object], defaults: Mapping[str, objec
         for one in value if isinstance(value, list | tuple) else [value]:
             written += [f"--{flag}", str(one)]
     return written
+
+
+_FLAGS = {"deadline_s": "deadline"}
+"""Names of fields whose option is called otherwise."""
+
+
+def python_call(function: str, before: Sequence[object], given: Mapping[str, object]) -> list[str]:
+    """The command of a call of ``harness`` that no command line says; arguments that are None are left out."""
+    said = [f"{name}={_written(value)}" for name, value in given.items() if value is not None]
+    called = f"harness.{function}({', '.join([*map(_written, before), *said])})"
+    return ["python", "-c", f"import harness; print({called})"]
+
+
+def _written(value: object) -> str:
+    return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
 def drop_arguments(max_drop: float | Mapping[str, float] | None, default: float | None) -> Sequence[str]:

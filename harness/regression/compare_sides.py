@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.errors import UsageError
-from harness.regression.common import Common, common_queries
+from harness.errors import ResultError, UsageError
+from harness.regression.common_queries import Common, common_queries
 from harness.regression.costs import cost_changes
 from harness.regression.dossier import make_dossier
-from harness.regression.judgement import Rules, judge_pairs
 from harness.regression.labels import Labels, with_labels
-from harness.regression.pairing import Pair, pair_backends
-from harness.regression.rescoring import relabelled
+from harness.regression.pairing import Pair, pair_backends, unlike_warnings
+from harness.regression.rescoring import grades_of, relabelled, to_qrels
 from harness.regression.schema import (
     SCHEMA_VERSION,
     BackendChange,
@@ -23,8 +22,9 @@ from harness.regression.schema import (
     RegressionReport,
     SideInfo,
 )
-from harness.regression.settings import changed_settings
+from harness.regression.setting_changes import changed_settings
 from harness.regression.side import OVERLAP, Side
+from harness.regression.verdicts import Rules, judge_pairs, noise_warnings
 from harness.types import Qrels
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
@@ -60,28 +60,36 @@ class Compared:
 
 
 def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, how: CompareRules) -> Compared:
-    """Compare two sides; raises ResultError when they have no query or no backend in common."""
+    """Compare two sides; raises ResultError when they have no query or no backend in common, or are of two verbs."""
+    if before.kind != after.kind:
+        raise ResultError(
+            f"'{before.source}' is a result of `harness {before.kind}`, and '{after.source}' of `harness {after.kind}`",
+            fix="compare two of the same command",
+        )
     pairing = pair_backends(before.report.backends, after.report.backends, how.pairs)
     common = common_queries(before, after, labels=len(how.labels) if how.labels is not None else 0)
     qrels = _judgments(before, after, common)
-    settings = changed_settings(before, after, pairing.pairs)
-    warnings = [*common.warnings]
+    pairs = list(pairing.pairs)
+    settings = changed_settings(before, after, pairs)
+    warnings = [*common.warnings, *unlike_warnings(pairing.pairs)]
     if pairing.only_before:
         warnings.append(f"not compared, because the later result lacks it: {', '.join(pairing.only_before)}")
     if how.labels is not None:
         before, after, qrels, lost = _with_labels(before, after, qrels, how.labels)
         warnings += lost
-    good = [pair for pair in pairing.pairs if _error(before, after, pair) is None]
+    good = [pair for pair in pairs if _error(before, after, pair) is None]
     ordered = [query for query in _order(before, after) if query in common.queries]
     judged = judge_pairs(before, after, good, ordered, how.rules)
+    warnings += noise_warnings(before, after, good)
     backends = []
-    for pair in pairing.pairs:
+    for pair, paired_by in pairing.pairs.items():
         error = _error(before, after, pair)
         ok = error is None
         backends.append(
             BackendChange(
                 before=pair.before,
                 after=pair.after,
+                paired_by=paired_by,
                 status="ok" if ok else "failed",
                 error=error,
                 metrics=judged[pair] if ok else [],
@@ -142,7 +150,15 @@ def _order(before: Side, after: Side) -> Mapping[str, None]:
 
 
 def _judgments(before: Side, after: Side, common: Common) -> Qrels | None:
-    """The later judgments, or the earlier ones where those are at hand and the same."""
+    """The later judgments, or the earlier ones where those are at hand and the same.
+
+    Of checks that match chunks, both: each side knows those that it found.
+    """
+    if before.qrels is not None and after.qrels is not None and not (before.rescorable and after.rescorable):
+        found = grades_of(before.qrels)
+        for query, grades in grades_of(after.qrels).items():
+            found[query] = {**found.get(query, {}), **grades}
+        return to_qrels(found)
     if after.qrels is not None:
         return after.qrels
     return before.qrels if common.relation.judgments == "same" else None
@@ -152,6 +168,11 @@ def _with_labels(before: Side, after: Side, qrels: Qrels | None, labels: Labels)
     if qrels is None:
         raise UsageError(
             "--labels add to judgments, and neither side holds any", fix="compare a result folder with judgments"
+        )
+    if not (before.rescorable and after.rescorable):
+        raise UsageError(
+            "--labels with a check that matches chunks (--match): its hits cannot be scored again by documents",
+            fix="add the labels to the golden set, and check again",
         )
     more = with_labels(qrels, labels)
     sides, warnings = [], []

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.regression.pairing import Pair
 from harness.regression.schema import CostChange
-from harness.regression.settings import machine_changes
+from harness.regression.setting_changes import machine_changes
 from harness.regression.side import Side
 from harness.results.schema import BackendResult
 from harness.types import Float64Array, Int64Array

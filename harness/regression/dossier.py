@@ -57,7 +57,7 @@ def make_dossier(
     ``depth`` documents of each ranking are looked at, or as many as a baseline kept. Judged, and relevant, mean for
     that very query. Without ``qrels`` there are rankings and moves alone.
     """
-    depth = min([depth, *(side.depth for side in (before, after) if side.depth is not None)])
+    depth = min(depth, before.deepest, after.deepest)
     figures = before.figures[pair.before], after.figures[pair.after]
     grades = grades_of(qrels, queries) if qrels is not None else {}
     rankings = _Rankings(before.first(pair.before, depth), after.first(pair.after, depth), grades, depth)

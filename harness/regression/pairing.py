@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from harness.errors import ResultError
 from harness.results.schema import BackendResult
 
-__all__ = ["Pair", "Pairing", "pair_backends"]
+__all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "unlike_warnings"]
+
+PairedBy = Literal["given", "label", "name", "position"]
+"""By what two backends were paired, from what the user said to what is only a guess."""
 
 
 class Pair(NamedTuple):
@@ -19,9 +22,9 @@ class Pair(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """The pairs in the order of the later result, and the labels that have no counterpart."""
+    """The pairs in the order of the later result, by what each was paired, and the labels without a counterpart."""
 
-    pairs: tuple[Pair, ...]
+    pairs: dict[Pair, PairedBy]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
 
@@ -36,34 +39,44 @@ def pair_backends(
     paired.
     """
     left, right = {one.label: one for one in before}, {one.label: one for one in after}
-    chosen: list[Pair] = []
+    chosen: dict[Pair, PairedBy] = {}
 
-    def take(one: str, other: str) -> None:
+    def take(one: str, other: str, how: PairedBy) -> None:
         del left[one], right[other]
-        chosen.append(Pair(one, other))
+        chosen[Pair(one, other)] = how
 
     for pair in given:
         _require(pair.before, left)
         _require(pair.after, right)
-        take(*pair)
+        take(*pair, "given")
     for label in [label for label in right if label in left]:
-        take(label, label)
+        take(label, label, "label")
     for name in dict.fromkeys(one.name for one in right.values()):
         ours = [label for label, one in left.items() if one.name == name]
         theirs = [label for label, one in right.items() if one.name == name]
         if len(ours) == len(theirs):
             for one, other in zip(ours, theirs, strict=True):
-                take(one, other)
+                take(one, other, "name")
     if len(left) == len(right):
         for one, other in zip(list(left), list(right), strict=True):
-            take(one, other)
+            take(one, other, "position")
     if not chosen:
         raise ResultError(
             f"no backend of {', '.join(left) or 'nothing'} has a counterpart among {', '.join(right) or 'nothing'}",
             fix="compare results of the same backends",
         )
     place = {one.label: number for number, one in enumerate(after)}
-    return Pairing(tuple(sorted(chosen, key=lambda pair: place[pair.after])), tuple(left), tuple(right))
+    ordered = sorted(chosen, key=lambda pair: place[pair.after])
+    return Pairing({pair: chosen[pair] for pair in ordered}, tuple(left), tuple(right))
+
+
+def unlike_warnings(pairs: Mapping[Pair, PairedBy]) -> list[str]:
+    """That backends stand against each other of which nothing says that they belong together."""
+    guessed = [f"{pair.before} before, {pair.after} now" for pair, how in pairs.items() if how == "position"]
+    if not guessed:
+        return []
+    why = "neither label nor name pairs them, only their place; --pair 'BEFORE->AFTER' says which belong together"
+    return [f"UNLIKE BACKENDS ARE COMPARED ({'; '.join(guessed)}): {why}"]
 
 
 def _require(label: str, known: dict[str, BackendResult]) -> None:

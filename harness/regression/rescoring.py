@@ -13,6 +13,7 @@ from harness.loaders.qrels import Judgments, group_judgments
 from harness.metrics import Measure, QuerySet, score
 from harness.ranking import TieRule
 from harness.regression.side import OVERLAP, Side
+from harness.results.check_subject import column_of
 from harness.types import Ids, Qrels, Run
 
 __all__ = ["Grades", "can_score", "grades_of", "relabelled", "scorable", "score_again", "to_qrels"]
@@ -41,33 +42,44 @@ def to_qrels(grades: Grades) -> Qrels:
 
 def can_score(side: Side, measure: Measure) -> bool:
     """Whether a side holds enough to score again: all hits, or as many as the measure looks at, in their order."""
-    if side.depth is None:
-        return True
+    if side.depth is None or not side.rescorable:
+        return side.rescorable
     return isinstance(measure.cutoff, int) and measure.cutoff <= side.depth and side.ties is not TieRule.AVERAGE
 
 
-def scorable(sides: Sequence[Side], measures: Sequence[Measure]) -> list[Measure]:
-    """The measures that every side can be scored by again."""
-    return [measure for measure in measures if all(can_score(side, measure) for side in sides)]
+def scorable(sides: Sequence[Side], measures: Mapping[str, Measure]) -> dict[str, Measure]:
+    """The measures, by their names, that every side can be scored by again."""
+    return {name: measure for name, measure in measures.items() if all(can_score(side, measure) for side in sides)}
 
 
 def score_again(
     side: Side,
     run: Run,
     qrels: Qrels,
-    measures: Sequence[Measure],
+    measures: Mapping[str, Measure],
     *,
     queries: QuerySet = QuerySet.JUDGED,
 ) -> dict[str, dict[str, float]]:
-    """Measure to query to value, of ``run`` (hits of ``side``, or of some of its queries) under ``qrels``."""
+    """Name of a measure to query to value, of ``run`` (hits of ``side``, or of some of its queries) by ``qrels``."""
     relevance = int(str(side.report.plan.resolved["relevance"]))
     ties = TieRule.ENGINE if side.depth is not None else side.ties
-    scores = score(run, qrels, measures, ties=ties, queries=queries, relevance=relevance)
+    scores = score(
+        run, _of_same_collection(qrels, run), list(measures.values()), ties=ties, queries=queries, relevance=relevance
+    )
     ids = scores.query_ids.to_list()
-    return {
-        str(measure): dict(zip(ids, scores.values[:, column].tolist(), strict=True))
-        for column, measure in enumerate(scores.measures)
-    }
+    columns = {name: column_of(scores, measure, relevance) for name, measure in measures.items()}
+    return {name: dict(zip(ids, scores.values[:, at].tolist(), strict=True)) for name, at in columns.items()}
+
+
+def _of_same_collection(qrels: Qrels, run: Run) -> Qrels:
+    """The same judgments for a run that may hold no judged document: a few queries of a result may well do so.
+
+    Scoring refuses a run that shares no document with the judgments, as one of another collection. One of the run's is
+    named here, and judged for no query.
+    """
+    if not run.hits or bool((qrels.doc_ids.rows_of(run.doc_ids) >= 0).any()):
+        return qrels
+    return replace(qrels, doc_ids=Ids.of([*qrels.doc_ids, run.doc_ids[0]]))
 
 
 def relabelled(side: Side, qrels: Qrels) -> tuple[Side, list[str]]:
@@ -75,8 +87,8 @@ def relabelled(side: Side, qrels: Qrels) -> tuple[Side, list[str]]:
 
     These are left out; overlaps with the oracle stay as they are, because no judgment enters them.
     """
-    wanted = [measure for measure in side.measures if can_score(side, measure)]
-    lost = [str(measure) for measure in side.measures if measure not in wanted]
+    wanted = scorable([side], side.measures)
+    lost = [name for name in side.measures if name not in wanted]
     rule = QuerySet(str(side.report.plan.resolved["queries"]))
     figures: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for label, found in side.figures.items():

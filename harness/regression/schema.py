@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from harness.regression.pairing import PairedBy
 from harness.results.schema import DatasetInfo, HarnessInfo, MachineInfo
 from harness.results.schema_costs import Count, Json, Record
 
@@ -202,6 +203,11 @@ class BackendChange(Record):
 
     before: str = Field(description="label")
     after: str
+    paired_by: PairedBy | None = Field(
+        default=None,
+        description="`given` (--pair), `label`, `name`, or `position`: nothing but their place says that they belong "
+        "together, and a warning says so; null in reports of earlier versions",
+    )
     status: Literal["ok", "failed"]
     error: str | None = Field(description="which side failed, and why")
     metrics: list[MetricJudgement]

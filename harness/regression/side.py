@@ -6,27 +6,33 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness import ranking
-from harness.metrics import Measure, parse_measures
+from harness.metrics import Measure, parse_measure
 from harness.ranking import TieRule
 from harness.results.schema import BackendResult, Report
 from harness.store import (
     read_agreement,
     read_latencies,
     read_per_query,
-    read_report,
     read_stored_qrels,
     read_stored_queries,
     read_stored_run,
 )
 from harness.types import Int64Array, Qrels, Run
 
-__all__ = ["OVERLAP", "Side", "Tables", "side_of", "stored_side", "text_digest"]
+if TYPE_CHECKING:
+    from harness.results.comparison import Comparison
+
+__all__ = ["OVERLAP", "THIS_RUN", "Side", "side_of_comparison", "stored_side", "text_digest"]
+
+THIS_RUN = "this run"
+"""Where a side comes from that is stored nowhere yet."""
 
 OVERLAP = "oracle overlap@"
 """The share of the exact first hits that an engine returned, as a figure beside the metrics; a depth follows."""
@@ -40,7 +46,8 @@ class Side:
     ``figures`` maps a backend's label to its per-query figures: a metric (or the overlap with the oracle) to the value
     of each query. ``hits`` gives a backend's hits, None where there are none; ``depth`` is how many of them at most are
     there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
-    pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text.
+    pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text. ``kind`` is the
+    verb that made the result. Without ``rescorable`` its hits cannot be scored again by its ``qrels``.
     """
 
     source: str
@@ -52,6 +59,14 @@ class Side:
     texts: Mapping[str, str] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     qrels: Qrels | None = None
+    kind: Literal["compare", "check"] = "compare"
+    rescorable: bool = True
+
+    @property
+    def deepest(self) -> int:
+        """How many documents of a ranking there can be: those that were asked for, and that are kept."""
+        asked = int(str(self.report.plan.resolved["k"]))
+        return asked if self.depth is None else min(asked, self.depth)
 
     @property
     def ties(self) -> TieRule:
@@ -59,10 +74,10 @@ class Side:
         return TieRule(str(self.report.plan.resolved["ties"]))
 
     @property
-    def measures(self) -> list[Measure]:
-        """The measures of the plan, in their order."""
-        names = self.report.plan.resolved["metrics"]
-        return parse_measures(list(map(str, names)) if isinstance(names, list) else str(names))
+    def measures(self) -> dict[str, Measure]:
+        """The measures that queries have values of, by the names that their figures go by, in the plan's order."""
+        names = dict.fromkeys(name for figures in self.figures.values() for name in figures)
+        return {name: parse_measure(name) for name in names if not name.startswith(OVERLAP)}
 
     @property
     def labels(self) -> list[str]:
@@ -89,24 +104,24 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tables:
-    """The per-query tables of a result, as ``Comparison`` holds them."""
+class _Tables:
+    """The per-query tables of a comparison."""
 
     values: pa.Table
     agreement: pa.Table
     latencies: pa.Table | None
 
 
-def side_of(
+def _side_of(
     source: str,
     report: Report,
-    tables: Tables,
+    tables: _Tables,
     hits: Callable[[str], Run | None],
     *,
     texts: Mapping[str, str],
     qrels: Qrels | None,
 ) -> Side:
-    """A result with all its hits as a side; ``texts`` are those of its queries, empty where they were not kept."""
+    """A comparison with all its hits as a side; ``texts`` are those of its queries, empty where they were not kept."""
     labels = [backend.label for backend in report.backends if backend.status == "ok"]
     depths = {backend.label: _depths(backend) for backend in report.backends}
     return Side(
@@ -124,14 +139,13 @@ def side_of(
     )
 
 
-def stored_side(folder: Path) -> Side:
-    """A result folder as a side; raises ResultError where it is missing, damaged, or of a newer schema."""
-    report = read_report(folder)
+def stored_side(folder: Path, report: Report) -> Side:
+    """A comparison's result folder, whose ``report`` was read, as a side; raises ResultError where it is damaged."""
     failed = {backend.label for backend in report.backends if backend.status == "failed"}
-    return side_of(
+    return _side_of(
         str(folder),
         report,
-        Tables(read_per_query(folder), read_agreement(folder), read_latencies(folder)),
+        _Tables(read_per_query(folder), read_agreement(folder), read_latencies(folder)),
         lambda label: None if label in failed else read_stored_run(folder, label),
         texts=read_stored_queries(folder),
         qrels=read_stored_qrels(folder),
@@ -174,3 +188,17 @@ def _samples(table: pa.Table, label: str) -> dict[str, list[int]]:
     for query, sample in zip(mine["query_id"].to_pylist(), total.tolist(), strict=True):
         samples.setdefault(query, []).append(sample)
     return samples
+
+
+def side_of_comparison(comparison: Comparison) -> Side:
+    """A comparison that just ran as a side."""
+    queries = comparison.queries
+    texts = dict(zip(queries.ids, queries.texts.to_pylist(), strict=True)) if queries is not None else {}
+    return _side_of(
+        THIS_RUN,
+        comparison.report,
+        _Tables(comparison.values, comparison.agreement, comparison.latencies),
+        comparison.runs.get,
+        texts=texts,
+        qrels=comparison.qrels,
+    )

@@ -49,11 +49,12 @@ class Supposed:
         """The unjudged documents that matter, the largest swing first; each is supposed to be relevant by itself."""
         known = [query for query in queries if query in self.grades]
         asked = [(query, document) for query in known for document in self.unjudged(query)]
-        measures = sorted(self._measures(), key=lambda measure: str(measure) != self.metric)[:1]
+        measures = self._measures()
         if not asked or not measures:
             return []
         alone = {f"{number}": (query, [document]) for number, (query, document) in enumerate(asked)}
-        name = str(measures[0])
+        name = self.metric if self.metric in measures else next(iter(measures))
+        measures = {name: measures[name]}
         then = [found[name] for found in self._scored(alone, measures)]
         now = [found[name] for found in self._scored({query: (query, ()) for query in known}, measures)]
         found = []
@@ -62,11 +63,11 @@ class Supposed:
             found.append(Swing(query, document, if_relevant - (now[1][query] - now[0][query])))
         return sorted((one for one in found if abs(one.size) > _ROUNDING), key=lambda one: -abs(one.size))
 
-    def _measures(self) -> list[Measure]:
+    def _measures(self) -> dict[str, Measure]:
         return scorable((self.before, self.after), self.after.measures)
 
     def _scored(
-        self, supposed: Mapping[str, tuple[str, Sequence[str]]], measures: Sequence[Measure]
+        self, supposed: Mapping[str, tuple[str, Sequence[str]]], measures: Mapping[str, Measure]
     ) -> tuple[_Figure, _Figure]:
         """``supposed`` maps a name to a query and the documents that are taken to be relevant to it."""
         if not supposed or not measures:
@@ -78,7 +79,7 @@ class Supposed:
                 for name, (query, documents) in supposed.items()
             }
         )
-        cutoffs = [measure.cutoff for measure in measures if isinstance(measure.cutoff, int)]
+        cutoffs = [measure.cutoff for measure in measures.values() if isinstance(measure.cutoff, int)]
         depth = max(cutoffs) if len(cutoffs) == len(measures) else None
         scored = []
         for side, label in ((self.before, self.pair.before), (self.after, self.pair.after)):

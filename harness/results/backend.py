@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
+from harness.backend_spec import BackendSpec
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
@@ -16,6 +17,7 @@ from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
 from harness.plan import Plan
 from harness.protocols import EngineInfo, SearchResult
+from harness.registry import load_engine
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.differences import metric_losses
@@ -67,6 +69,7 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Backe
         metrics=_metrics(one.scores, seed),
         parity=_parity(one, seed),
         spread=spread_stats(one),
+        deterministic=_deterministic(trial.spec),
         notes=[
             *_notes(one, dataset),
             *(load_notes(record, plan.load) if record is not None else []),
@@ -74,6 +77,16 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Backe
             *rebuild_notes(outcome, plan),
         ],
     )
+
+
+def _deterministic(spec: BackendSpec) -> bool | None:
+    """Whether every build gives the same rankings, of all that a backend is made of; None where nothing is built."""
+    if spec.components:
+        parts = [_deterministic(one) for one in spec.components]
+        return False if False in parts else next((one for one in parts if one is not None), None)
+    if spec.card is None or spec.parameters.get("existing", False):
+        return None
+    return load_engine(spec.card).capabilities.deterministic
 
 
 def _engine(info: EngineInfo) -> schema.EngineDescription:

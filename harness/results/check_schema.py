@@ -110,6 +110,9 @@ class CheckSubject(Record):
     metrics: dict[str, CheckMetric]
     slices: list[SliceResult]
     questions: list[QuestionResult]
+    deterministic: bool | None = Field(
+        default=None, description="false where every build gives other rankings; null where nothing was built"
+    )
     notes: list[str]
 
 

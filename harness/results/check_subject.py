@@ -62,6 +62,7 @@ def check_subject(subject: Subject, golden: GoldenSet, expected: Expected, rules
         metrics=_metrics(scores, every, rules) if scores is not None and every is not None else {},
         slices=_slices(scores, golden, rules) if scores is not None else [],
         questions=_questions(subject, golden, expected, rules),
+        deterministic=subject.deterministic,
         notes=list(subject.notes),
     )
 

@@ -287,6 +287,9 @@ class BackendResult(Record):
     metrics: dict[str, MetricValue]
     parity: ParityStats | None
     spread: SpreadStats | None = Field(default=None, description="null unless several builds were made (`--rebuilds`)")
+    deterministic: bool | None = Field(
+        default=None, description="false where every build gives other rankings; null where nothing was built"
+    )
     notes: list[str] = Field(description="what a reader must know before comparing this backend with another")
 
 

@@ -40,6 +40,7 @@ class Subject:
     search_ns: Int64Array | None = None
     parity: ParityStats | None = None
     exact: npt.NDArray[np.bool_] | None = None
+    deterministic: bool | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -63,5 +64,6 @@ def subject_of(one: Assessed, result: BackendResult, corpus: str, label: str, *,
         search_ns=search_ns,
         parity=result.parity,
         exact=parity.per_query.level >= Level.TIE_EQUIVALENT if parity is not None else None,
+        deterministic=result.deterministic,
         notes=tuple(result.notes),
     )

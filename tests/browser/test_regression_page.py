@@ -14,9 +14,9 @@ from sample_report import sample_report
 
 from harness.regression.baseline import read_baseline, write_baseline
 from harness.regression.compare_sides import CompareRules, compare_sides
-from harness.regression.judgement import Rules
+from harness.regression.result import Regression
 from harness.regression.side import Side
-from harness.regression_api import Regression
+from harness.regression.verdicts import Rules
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest

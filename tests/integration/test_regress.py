@@ -15,7 +15,8 @@ import harness
 from harness.cli.app import _build
 from harness.errors import ResultError, UsageError
 from harness.regression.baseline import read_baseline
-from harness.regression_api import Judging, Regression
+from harness.regression.judging import Judging
+from harness.regression.result import Regression
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.integration
@@ -88,6 +89,8 @@ def test_its_command_judges_the_same_again(worse: Result, baseline: Path, folder
         str(baseline),
         "--set",
         "csr:k1=3;b=0.95",
+        "--out",
+        str(folder / "after"),
     ]
 
 
@@ -159,7 +162,7 @@ def test_diff_leaves_a_page_and_never_a_result_behind(worse: Result, folder: Pat
     page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
     assert "Compared, without a gate" in page
     assert run("report", tmp_path / "diff", "--format", "html").stdout == page
-    assert "already holds a report" in str(run("diff", *given).exception)
+    assert "already holds a result" in str(run("diff", *given).exception)
     assert run("diff", *given, "--overwrite", "--no-text").exit_code == 0
     assert "Texts were left out" in (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
     onto_a_result = run("diff", *given[:2], "--out", folder / "after", "--overwrite")
@@ -189,6 +192,23 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def compare(small: dict[str, Path], backends: str, name: str, **options: object) -> Comparison:
     given = {"k": 3, "isolation": "none", "metrics": "nDCG@3,AP", "cards": small["cards"], **options}
     return harness.compare(backends, small["data"], out=small["base"] / name, **given)  # type: ignore[arg-type]
+
+
+def test_the_command_of_a_comparison_says_where_it_went_and_what_it_left_out(small: dict[str, Path]) -> None:
+    place, baseline = small["base"] / "told", small["base"] / "told.json"
+    given = [
+        "compare", "--backends", "good", "--dataset", small["data"], "--k", "3", "--isolation", "none", "--no-timing",
+        "--cards", small["cards"], "--out", place, "--overwrite", "--format", "json", "--save-baseline", baseline,
+        "--no-text",
+    ]  # fmt: skip
+    assert run(*given).exit_code == 0
+    command = Comparison.load(place).report.command
+    kept = ["--out", str(place), "--save-baseline", str(baseline), "--overwrite", "--format", "json", "--no-text"]
+    assert command[-len(kept) :] == kept
+    assert run(*command[1:]).exit_code == 0
+    assert Comparison.load(place).report.command == command
+    hidden = compare(small, "good", "told in python", timing=False, keep_text=False)
+    assert hidden.report.command[-3:] == ["--out", str(small["base"] / "told in python"), "--no-text"]
 
 
 def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
@@ -236,7 +256,7 @@ def test_rebuilds_give_the_noise_floor(small: dict[str, Path], poor: Path) -> No
 def test_a_difference_that_may_be_of_builds_alone_is_said(small: dict[str, Path], poor: Path) -> None:
     def warned(folder: str) -> list[str]:
         warnings = harness.regress(small["base"] / folder).report.warnings
-        return [one for one in warnings if "--rebuilds 3, for the baseline too" in one]
+        return [one for one in warnings if "--rebuilds 3, for both results" in one]
 
     compare(small, "poor", "built once", timing=False)
     assert poor.exists()

@@ -9,7 +9,8 @@ import pytest
 from regression_sides import AFTER, BEFORE, backend, side
 
 from harness.errors import ResultError, UsageError
-from harness.regression.baseline import check_baseline_target, read_baseline, read_side, write_baseline
+from harness.regression.baseline import check_baseline_target, read_baseline, write_baseline
+from harness.regression.read import read_side
 
 
 @pytest.fixture

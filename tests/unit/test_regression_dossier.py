@@ -193,3 +193,12 @@ def test_the_dossier_is_ordered_by_the_metric_that_failed() -> None:
     other = side({"csr": {query: ["x", "y", "r"] for query in wide}}, grades=wide, texts=texts, metrics="RR,P@2")
     assert dossier_of(first, first).metric == "nDCG@2"
     assert dossier_of(one, other).metric == "RR"
+
+
+def test_queries_whose_rankings_hold_no_judged_document_are_told_all_the_same() -> None:
+    before, after = {**BEFORE, "q2": ["y", "z"]}, {**BEFORE, "q2": ["w", "v"]}
+    report = compare_sides("diff", side({"csr": before}), side({"csr": after}), CompareRules()).report
+    dossier = report.backends[0].dossier
+    assert dossier is not None
+    assert [one.query for one in dossier.queries] == ["q2"]
+    assert {one.document for one in dossier.to_label} == {"y", "z", "w", "v"}

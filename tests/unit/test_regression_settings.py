@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from regression_sides import BEFORE, TEXTS, backend, side, with_dataset
+from regression_sides import AFTER, BEFORE, TEXTS, backend, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
 from harness.registry import parse_backends
-from harness.regression.changes import changed_backends
-from harness.regression.common import common_queries
+from harness.regression.common_queries import common_queries
+from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.pairing import Pair, pair_backends
-from harness.regression.settings import changed_settings, machine_changes
+from harness.regression.set_option import changed_backends
+from harness.regression.setting_changes import changed_settings, machine_changes
+from harness.reporting.html.regression_tables import verdicts
+from harness.reporting.regression import render_regression
 from harness.results.schema import ContentDigests, EngineDescription
 
 
@@ -38,9 +41,23 @@ def test_backends_are_paired_by_label_then_name_then_position(
 def test_a_given_pair_comes_first_and_must_be_there() -> None:
     before, after = [backend("csr"), backend("lucene")], [backend("csr"), backend("qdrant")]
     found = pair_backends(before, after, [Pair("lucene", "csr")])
-    assert found.pairs == (Pair("lucene", "csr"), Pair("csr", "qdrant"))
+    assert found.pairs == {Pair("lucene", "csr"): "given", Pair("csr", "qdrant"): "position"}
     with pytest.raises(ResultError, match="no backend 'flat'"):
         pair_backends(before, after, [Pair("flat", "csr")])
+
+
+def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
+    before, after = side({"csr": BEFORE, "lucene": BEFORE}), side({"csr": BEFORE, "qdrant": AFTER}, source="after")
+    report = compare_sides("diff", before, after, CompareRules()).report
+    assert [one.paired_by for one in report.backends] == ["label", "position"]
+    (warning,) = (one for one in report.warnings if "UNLIKE" in one)
+    assert warning.startswith("UNLIKE BACKENDS ARE COMPARED (lucene before, qdrant now): ")
+    assert f"warning: {warning}" in render_regression(report, "table")
+    assert any(warning == one.headline for one in verdicts(report))
+    asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
+    said = compare_sides("diff", before, after, asked).report
+    assert said.backends[1].paired_by == "given"
+    assert not any("UNLIKE" in one for one in said.warnings)
 
 
 def test_results_without_a_common_backend_are_refused() -> None:

@@ -14,14 +14,15 @@ from sample_report import sample_report
 from harness.errors import UnknownNameError
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.costs import cost_changes
-from harness.regression.judgement import Rules, judge_pairs
 from harness.regression.pairing import Pair
 from harness.regression.schema import CostChange, MetricJudgement
 from harness.regression.side import Side
-from harness.results.schema import SpreadStats, SpreadValue
+from harness.regression.verdicts import Rules, judge_pairs
+from harness.results.schema import SpreadStats, SpreadValue, StageStats
 from harness.statistics import compare_pairs, judge
 
 CSR = Pair("csr", "csr")
+FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)
 
 
 def judged(before: Any, after: Any, rules: Rules, **changes: Any) -> list[MetricJudgement]:
@@ -106,6 +107,33 @@ def test_the_spread_of_builds_excuses_a_difference() -> None:
     assert noisy.reason.startswith("builds with the same settings differ as much")
     # two independent builds: the variances add up, and so do the degrees of freedom of equal ones
     assert noisy.noise_floor == pytest.approx(2.1318467863266495 * np.hypot(0.03, 0.03))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"deterministic": False}, {"deterministic": False}, "no noise floor for chroma: every build gives other"),
+        ({}, {"deterministic": False}, "no noise floor for chroma: every build gives other"),
+        ({"deterministic": False, "stages": FUSED}, {"stages": FUSED}, "no noise floor for chroma: it is made of"),
+        ({"deterministic": True}, {"deterministic": True}, ""),
+        ({}, {}, ""),
+    ],
+    ids=["both", "the later one", "a fusion", "neither", "results of earlier versions"],
+)
+@pytest.mark.parametrize("kind", ["regress", "diff"])
+def test_a_difference_that_may_be_of_builds_alone_is_said(
+    kind: Any, before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    one, other = (side({"chroma": BEFORE}, backends=[backend("chroma", **facts)]) for facts in (before, after))
+    warnings = compare_sides(kind, one, other, CompareRules()).report.warnings
+    assert [warning[: len(said)] for warning in warnings] == ([said] if said else [])
+
+
+def test_a_check_is_told_how_to_measure_the_noise() -> None:
+    facts = {"deterministic": False}
+    one = replace(side({"chroma": BEFORE}, backends=[backend("chroma", **facts)]), kind="check")
+    (warning,) = compare_sides("diff", one, one, CompareRules()).report.warnings
+    assert warning.endswith("harness compare --rebuilds 3 measures it")
 
 
 def test_the_overlap_with_the_oracle_is_judged_where_a_side_is_not_exact() -> None:

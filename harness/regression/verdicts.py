@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,21 +40,32 @@ class Rules:
     seed: int = 42
 
 
-def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair], varying: Collection[str]) -> list[str]:
-    """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds.
-
-    ``varying`` are labels of such backends, now. One that both times returned what its oracle does has no noise.
-    """
-    unknown = []
+def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str]:
+    """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
+    once: list[str] = []
+    combined: list[str] = []
     for pair in pairs:
         results = before.backend(pair.before), after.backend(pair.after)
-        exact = all(one.parity is not None and one.parity.different == 0 for one in results)
-        if pair.after in varying and not exact and any(one.spread is None for one in results):
-            unknown.append(pair.after)
-    if not unknown:
-        return []
-    why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
-    return [f"no noise floor for {', '.join(unknown)}: {why}; --rebuilds 3, for the baseline too, measures it"]
+        if _may_be_noise(*results):
+            (combined if any(one.stages is not None for one in results) else once).append(pair.after)
+    found = []
+    if once:
+        by = "harness compare --rebuilds 3" if after.kind == "check" else "--rebuilds 3, for both results,"
+        why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
+        found.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
+    if combined:
+        why = "it is made of engines whose every build gives other rankings, so a difference may be noise"
+        found.append(
+            f"no noise floor for {', '.join(combined)}: {why}; --rebuilds 3 measures these engines by themselves"
+        )
+    return found
+
+
+def _may_be_noise(before: BackendResult, after: BackendResult) -> bool:
+    """One that both times returned what its oracle does has no noise."""
+    both = before, after
+    exact = all(one.parity is not None and one.parity.different == 0 for one in both)
+    return not exact and any(one.deterministic is False for one in both) and any(one.spread is None for one in both)
 
 
 class _Question(NamedTuple):

@@ -51,8 +51,11 @@ def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
 
 
 def _asked(side: Side) -> dict[str, None]:
-    """Every query that the side knows, in order."""
+    """Every query that the side knows, in order; without texts, also those that were answered and not evaluated."""
     queries = dict.fromkeys(side.digests)
+    if not queries:
+        runs = [run for label in side.labels if (run := side.hits(label)) is not None]
+        queries |= {query: None for run in runs for query in run.query_ids}
     for figures in side.figures.values():
         for values in figures.values():
             queries |= dict.fromkeys(values)

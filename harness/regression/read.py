@@ -1,0 +1,26 @@
+"""A side from wherever the user says that it is: a result folder of any verb, or a baseline file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.regression.baseline import read_baseline
+from harness.regression.check_side import check_side
+from harness.regression.side import Side, stored_side
+from harness.result_folder import REPORT_NAME
+from harness.results.check_schema import CheckReport
+from harness.store import read_any_report
+
+__all__ = ["read_side"]
+
+
+def read_side(path: Path) -> Side:
+    """A result folder of ``compare`` or ``check``, its ``report.json``, or a baseline file.
+
+    Raises ResultError where it is none of them, damaged, or of a newer schema.
+    """
+    folder = path.parent if path.name == REPORT_NAME else path
+    if not folder.is_dir():
+        return read_baseline(folder)
+    report = read_any_report(folder)
+    return check_side(folder, report) if isinstance(report, CheckReport) else stored_side(folder, report)

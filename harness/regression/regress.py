@@ -1,0 +1,80 @@
+"""``harness.regress``: run the plan of a baseline again, and judge whether it got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from harness import api
+from harness.columns import take_rows
+from harness.protocols import Display
+from harness.regression.compare_sides import compare_sides
+from harness.regression.judging import Judging
+from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines
+from harness.regression.plan_again import Again
+from harness.regression.read import read_side
+from harness.regression.result import Regression
+from harness.regression.side import side_of_comparison
+from harness.regression.stored import without_texts
+from harness.request import CompareOptions, Output
+from harness.result_folder import check_target
+from harness.types import Corpus
+
+__all__ = ["regress", "run_regress"]
+
+
+def regress(
+    baseline: str | Path,
+    *,
+    backends: str | Sequence[str] | None = None,
+    settings: Sequence[str] = (),
+    dataset: str | Path | None = None,
+    judging: Judging | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    keep_text: bool = True,
+    display: Display | None = None,
+    **options: Unpack[CompareOptions],
+) -> Regression:
+    """Run the plan of a baseline again, with the changes asked for, and judge whether it got worse.
+
+    ``baseline`` is a file that ``--save-baseline`` wrote, or a result folder. ``backends`` takes the place of the
+    plan's; ``settings`` are changes of them, each as ``"lucene:k1=3;b=0.95"``; ``dataset`` is another state or place of
+    the data, ``options`` replace other arguments of the plan. What a change of engine is, the environment decides. With
+    ``out`` the new result and ``regression.json`` are stored there. Raises as :func:`harness.compare`, and ResultError
+    for a baseline that cannot be read, or has no query or backend in common with the new result.
+    """
+    output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
+    again = Again(Path(baseline), backends, settings, dataset, options)
+    found = run_regress(again, judging or Judging(), output, display)
+    return found if out is None else found.save(out, overwrite=overwrite, keep_text=keep_text)
+
+
+def run_regress(again: Again, judging: Judging, output: Output, display: Display | None = None) -> Regression:
+    """As :func:`regress`, and nothing is stored: ``output`` says where the caller will."""
+    before = read_side(again.baseline)
+    plan = again.plan(before)
+    how = judging.rules(plan.request.seed)
+    if output.out is not None:
+        check_target(output.out, overwrite=output.overwrite)
+        check_no_grades(output.out / LABEL_FILE)
+    comparison = api.run(plan, display)
+    compared = compare_sides("regress", before, side_of_comparison(comparison), how)
+    report = compared.report.model_copy(update={"command": again.command(judging, output)})
+    report = report if output.keep_text else without_texts(report)
+    documents = {one.document for change in report.backends if change.dossier for one in change.dossier.to_label}
+    corpus = comparison.corpus
+    texts = _texts(corpus, sorted(documents)) if output.keep_text and corpus is not None else {}
+    return Regression(report, comparison, label_lines(report, texts), compared, corpus)
+
+
+def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:
+    """Texts of some documents by id; those that the corpus lacks are left out."""
+    rows = corpus.ids.rows_of(pa.array(documents, pa.string()))
+    known = np.flatnonzero(rows >= 0)
+    texts = take_rows(corpus.texts, rows[known]).to_pylist()
+    return dict(zip((documents[place] for place in known.tolist()), texts, strict=True))

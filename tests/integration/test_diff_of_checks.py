@@ -1,0 +1,142 @@
+"""`harness diff` of two results of `harness check`: yesterday's golden set against today's, question by question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import harness
+from harness.cli.app import _build
+from harness.errors import ResultError, UsageError
+from harness.regression.result import Regression
+
+pytestmark = pytest.mark.integration
+
+TEXTS = {"fruit#0": "apples", "fruit#1": "pears", "fish#0": "trout", "fish#1": "salmon", "tree#0": "oak"}
+BEFORE = {"apples?": ["fruit#0", "tree#0"], "salmon?": ["fish#1", "fish#0"], "oak?": ["tree#0"], "wheel?": ["tree#0"]}
+AFTER = {**BEFORE, "apples?": ["tree#0", "fruit#1"], "oak?": ["fish#0", "tree#0"]}
+CHUNKS = {"apples?": "fruit#0", "salmon?": "fish#1", "oak?": "tree#0"}
+DOCUMENTS = {"apples?": "fruit", "salmon?": "fish", "oak?": "tree"}
+
+
+def retriever(answers: Mapping[str, Sequence[str]]) -> Callable[[str, int], list[str]]:
+    return lambda question, k: list(answers[question])[:k]
+
+
+def check(folder: Path, answers: Mapping[str, Sequence[str]], expected: Mapping[str, str], **options: Any) -> None:
+    """A check of what answers the questions by heart, beside exact search, stored in ``folder``."""
+    golden = [
+        {"id": f"q{number}", "question": question, "expected": [expected[question]] if question in expected else []}
+        for number, question in enumerate(answers)
+    ]
+    corpus = folder.parent / "chunks.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in TEXTS.items()))
+    harness.check(
+        golden, against={"mine": retriever(answers)}, corpus=corpus, backends="csr", k=2, timing=False,
+        isolation="none", out=folder, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("checks")
+    check(base / "before", BEFORE, CHUNKS)
+    check(base / "after", AFTER, CHUNKS)
+    return base
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(_build(), [str(argument) for argument in arguments])
+
+
+def test_winners_and_losers_are_those_of_the_questions(folder: Path) -> None:
+    found = harness.diff(folder / "before", folder / "after")
+    backends = {one.after: one for one in found.report.backends}
+    assert {one.verdict for one in backends["csr"].metrics} == {"same"}
+    mine = {one.metric: one for one in backends["mine"].metrics}
+    assert list(mine) == ["Hit@2", "MRR@2", "Recall@2", "nDCG@2"]
+    assert (mine["Hit@2"].queries, mine["Hit@2"].losses, mine["Hit@2"].difference) == (3, 1, pytest.approx(-1 / 3))
+    assert mine["MRR@2"].difference == pytest.approx((0 - 1 + 0.5 - 1) / 3)
+    assert (found.report.data.documents, found.report.data.judgments, found.report.data.common_queries) == (
+        "same", "same", 4,
+    )  # fmt: skip
+    assert found.report.warnings == []
+    dossier = backends["mine"].dossier
+    assert dossier is not None
+    assert (dossier.metric, dossier.depth, dossier.changed) == ("Hit@2", 2, 2)
+    worst = dossier.queries[0]
+    assert (worst.query, worst.text, worst.entered, worst.left) == ("q0", "apples?", ["fruit#1"], ["fruit#0"])
+    assert {one.document: one.grade for one in worst.documents} == {"tree#0": None, "fruit#1": None, "fruit#0": 1}
+
+
+def test_the_command_line_gates_by_the_names_that_the_check_shows(folder: Path, tmp_path: Path) -> None:
+    given = "diff", folder / "before", folder / "after", "--out", tmp_path / "diff"
+    done = run(*given, "--max-drop", "MRR@2=0.5", "--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("PASSED: nothing is worse")
+    assert "MRR@2" in (tmp_path / "junit.xml").read_text()
+    assert (tmp_path / "s.md").read_text().startswith("<!-- harness diff: ")
+    page = (tmp_path / "diff" / "report.html").read_text(encoding="utf-8")
+    assert "q0" in page
+    assert run("report", tmp_path / "diff", "--format", "html").stdout == page
+    assert Regression.load(tmp_path / "diff").report.command[:2] == ["harness", "diff"]
+
+
+def test_labels_are_expectations_that_came_later(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").write_text('{"query_id": "q0", "doc_id": "fruit#1", "grade": 1}\n')
+    plain, labelled = (
+        harness.diff(folder / "before", folder / "after", judging=harness.Judging(max_drop=None, labels=labels))
+        for labels in (None, tmp_path / "labels.jsonl")
+    )
+    values = [found.verdicts().set_index(["backend", "metric"]).loc[("mine", "Hit@2")] for found in (plain, labelled)]
+    assert [row["after"] for row in values] == [pytest.approx(2 / 3), 1.0]
+    assert {one.document for change in plain.report.backends if change.dossier for one in change.dossier.to_label} >= {
+        "fruit#1"
+    }
+
+
+def test_chunks_of_expected_documents_have_the_grades_of_both_sides(tmp_path: Path) -> None:
+    check(tmp_path / "before", BEFORE, DOCUMENTS, match="document", delimiter="#")
+    check(tmp_path / "after", AFTER, DOCUMENTS, match="document", delimiter="#")
+    found = harness.diff(tmp_path / "before", tmp_path / "after")
+    dossier = {one.after: one.dossier for one in found.report.backends}["mine"]
+    assert dossier is not None
+    (moved,) = (one for one in dossier.queries if one.query == "q0")
+    assert {one.document: one.grade for one in moved.documents} == {"tree#0": None, "fruit#1": 1, "fruit#0": 1}
+    assert {value.metric: (value.before, value.after) for value in moved.values}["MRR@2"] == (1.0, 0.5)
+    assert all(value.after_if_relevant is None for value in moved.values)
+    assert dossier.to_label == []
+    (tmp_path / "labels.jsonl").write_text('{"query_id": "q0", "doc_id": "tree#0", "grade": 1}\n')
+    with pytest.raises(UsageError, match="cannot be scored again"):
+        harness.diff(tmp_path / "before", tmp_path / "after", judging=harness.Judging(labels=tmp_path / "labels.jsonl"))
+
+
+def test_without_texts_questions_are_matched_by_their_ids(folder: Path, tmp_path: Path) -> None:
+    check(tmp_path / "after", AFTER, CHUNKS, keep_text=False)
+    report = harness.diff(folder / "before", tmp_path / "after", out=tmp_path / "diff").report
+    assert report.data.common_queries == 4
+    assert "matched by their ids alone" in report.warnings[-1]
+
+
+def test_another_golden_set_and_other_documents_are_said(folder: Path, tmp_path: Path) -> None:
+    check(tmp_path / "after", AFTER, {**CHUNKS, "oak?": "fish#0"})
+    report = harness.diff(folder / "before", tmp_path / "after").report
+    assert (report.data.documents, report.data.queries, report.data.judgments) == ("same", "same", "different")
+    assert report.warnings[0].startswith("THE JUDGMENTS ARE NOT THE SAME (3 before, 3 now)")
+
+
+def test_what_cannot_be_compared_says_what_to_do(folder: Path, tmp_path: Path) -> None:
+    check(tmp_path / "invalid", BEFORE, {**CHUNKS, "oak?": "nowhere"})
+    with pytest.raises(ResultError, match=r"nothing was scored by the check in .*: 1 expected id is not in"):
+        harness.diff(folder / "before", tmp_path / "invalid")
+    with pytest.raises(UsageError, match="is the result of a check") as no_plan:
+        harness.regress(folder / "before")
+    assert "harness diff BEFORE AFTER" in str(no_plan.value)
+    harness.compare("csr", "cacm", k=5, timing=False, isolation="none", out=tmp_path / "compared")
+    with pytest.raises(ResultError, match=r"is a result of `harness check`, and .* of `harness compare`"):
+        harness.diff(folder / "before", tmp_path / "compared")
