@@ -230,7 +230,10 @@ def _given(
         key, equals, text = part.partition("=")
         key = key.strip()
         if not equals or not key:
-            shown = "a part" if "@" in part else f"'{part}'"  # it may be a URL whose 'url=' was forgotten
+            word, *more = part.split() or [""]
+            shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
+            if "@" in part:  # it may be a URL whose 'url=' was forgotten
+                shown = "a part"
             problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
         elif key == _EXISTING and key not in parameters:
             problems.append(UsageError(f"backend '{name}' cannot search an existing index: its adapter does not do it"))

@@ -31,6 +31,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from harness.plain_url import without_secrets
+
 __all__ = [
     "BackendError",
     "CacheError",
@@ -75,9 +77,12 @@ class HarnessError(Exception):
 
 
 class UsageError(HarnessError):
-    """An argument is wrong."""
+    """An argument is wrong. What it repeats of the argument is without what could be secret."""
 
     exit_code = 2
+
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        super().__init__(without_secrets(what), fix=fix)
 
 
 class UnknownNameError(UsageError):
@@ -126,6 +131,7 @@ class DataError(HarnessError):
         others: Sequence[DataError] = (),
     ) -> None:
         """``count`` is the number of problems when ``problems`` holds only the first of them."""
+        source = without_secrets(source)  # it may be a URL that was taken for a path
         self.source, self.problems, self.others = source, tuple(problems), tuple(others)
         self.count = len(self.problems) if count is None else count
         shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PLAIN_FORM", "is_plain_url", "without_secrets"]
+__all__ = ["HIDDEN", "PLAIN_FORM", "is_plain_url", "without_secrets"]
 
 PLAIN_FORM = "http(s)://HOST[:PORT][/PATH]"
+HIDDEN = "***"
+"""What stands for something that could be secret."""
 _PLAIN = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@;\\]*)?", re.IGNORECASE)
 _URL = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<user>[^\s'\"<>?#]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?",
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]*:/{1,2})(?P<user>[^\s'\"<>?#]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?",
     re.IGNORECASE,
 )
-_HIDDEN = "***"
+"""With one slash, too: what a URL becomes that was taken for a path."""
+_OWN = re.compile(r"[\w.-]+=\{(?:question|k)\}")
+"""A part of a query that holds no more than a placeholder of ``http:url=…``."""
+_DONE = re.compile(rf"\?(?:{_OWN.pattern}&)*(?:{_OWN.pattern}|\*\*\*)(?=;|$)")
+"""A query of which nothing is left to hide, up to the options of the endpoint that follow it."""
+_NAMED = re.compile(
+    r"(?P<name>(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)[\"']?\s*=\s*)"
+    r"(?:\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
+    r"|(?P<header>\bBearer\s+)\S+",
+    re.IGNORECASE,
+)
+"""What is called a secret, wherever it stands. ``key_env=`` and ``api_key_header=`` are none: they hold names."""
 
 
 def is_plain_url(text: str) -> bool:
@@ -21,13 +34,24 @@ def is_plain_url(text: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with ``***`` for the user information, the query and the fragment of every URL in it."""
+    """``text`` with ``***`` for what could be secret; doing it again changes nothing.
 
-    def plain(found: re.Match[str]) -> str:
-        if not found["user"] and "/" not in found["place"] and "@" in (found["rest"] or ""):
-            return f"{found['scheme']}{_HIDDEN}"  # a password that holds a ? or #
-        user = f"{_HIDDEN}@" if found["user"] else ""
-        rest = f"{found['rest'][0]}{_HIDDEN}" if found["rest"] else ""
+    That is the user information, the query and the fragment of every URL, and the value of whatever is called a key, a
+    token, a secret or a password. Of a query, parts like ``q={question}`` stay.
+    """
+    hidden = _URL.sub(_plain, text)
+    return _NAMED.sub(lambda found: f"{found['name'] or found['header']}{HIDDEN}", hidden)
+
+
+def _plain(found: re.Match[str]) -> str:
+    rest, user = found["rest"] or "", f"{HIDDEN}@" if found["user"] else ""
+    if not found["user"] and "/" not in found["place"] and "@" in rest:
+        return f"{found['scheme']}{HIDDEN}"  # a password that holds a ? or #
+    done = _DONE.match(rest)
+    if done is not None:
         return f"{found['scheme']}{user}{found['place']}{rest}"
-
-    return _URL.sub(plain, text)
+    if rest.startswith("?"):
+        parts = rest[1:].split("&")
+        own = [part for part in parts if _OWN.fullmatch(part)]
+        rest = "?" + "&".join([*own, *([HIDDEN] if len(own) < len(parts) else [])])
+    return f"{found['scheme']}{user}{found['place']}{rest[0] + HIDDEN if rest.startswith('#') else rest}"

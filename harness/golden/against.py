@@ -26,6 +26,7 @@ from harness.execution.jobs import AskJob, write_job
 from harness.execution_options import ExecutionOptions
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.prepared import content_digest
+from harness.plain_url import HIDDEN
 from harness.plan import Plan, Trial, execution_of
 from harness.protocols import Display
 from harness.registry import find_cards, load_engine
@@ -181,6 +182,11 @@ def ask_retriever(
     notes = ["its documents are known by its answers alone: there is no exact reference, and nothing was indexed"]
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
+    if HIDDEN in one.shown:
+        notes.append(
+            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
+            "in again before you repeat it; a key can come from the environment, key_env="
+        )
     subject = Subject(
         one.label,
         one.shown,

@@ -182,6 +182,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | None]:
         return request.golden, None
     if not isinstance(request.golden, str | Path):
         return golden_of_records(request.golden), None
+    _refuse_url(str(request.golden), "the golden set")
     golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
     return golden, request.golden if of_dataset else None
 
@@ -197,12 +198,18 @@ def _places(request: CheckRequest, own: str | Path | None) -> dict[str, str | Pa
     places: dict[str, str | Path] = {}
     for one in given or [own or ""]:
         name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
+        _refuse_url(str(one), "the corpus")
         if not equals:
             name, place = Path(one).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".zip"), one
         if name in places:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
         places[name] = place
     return places
+
+
+def _refuse_url(place: str, what: str) -> None:
+    if "://" in place:
+        raise UsageError(f"{what} '{place}' is a URL", fix="download it first, and name the file")
 
 
 def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Measure]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.errors import UsageError
-from harness.plain_url import without_secrets
+from harness.plain_url import HIDDEN, without_secrets
 from harness.retrievers.http_endpoint import HTTP_OPTIONS, HttpSettings
 
 __all__ = ["Against", "is_name", "parse_against"]
@@ -71,10 +71,13 @@ def _parse(text: str, max_calls: int) -> Against:
             )
         return Against("python", name or shown, _with(name, shown), target=rest)
     if kind == "http":
+        if rest.startswith("//"):
+            fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
+            raise UsageError(f"'{shown}' is a URL, and does not say where the ids are in its answers", fix=fix)
         options = _options(rest)
         settings = HttpSettings.of(options, max_calls=max_calls)
-        plain = f"http:{without_secrets(settings.base + settings.target)}"
-        listed = [f"{key}={'…' if key == 'body' else without_secrets(value)}" for key, value in options.items()]
+        listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
+        plain = f"http:{settings.base}{settings.target.partition('?')[0]}"
         return Against("http", name or plain, _with(name, f"http:{';'.join(listed)}"), http=settings)
     backend = expression if _EXISTING in re.split(r"[:;]", expression) else f"{kind}:{_EXISTING};{rest}"
     return Against("index", name or shown, _with(name, shown), backend=backend)

@@ -333,7 +333,10 @@ def test_a_service_is_asked_and_its_secrets_are_nowhere(app, tmp_path, monkeypat
     assert "cannot be reached" in text
     stored = (tmp_path / "out" / "report.json").read_text()
     assert "hush" not in text + stored
-    assert json.loads(stored)["settings"]["against"] == ["http:url=http://***@127.0.0.1:9/s?***"]
+    assert json.loads(stored)["settings"]["against"] == [
+        "http:url=http://***@127.0.0.1:9/s?q={question}&***;ids=r[*];key_env=MY_KEY;retry_s=0"
+    ]
+    assert "*** in its command stands for what could be secret" in text
 
 
 def test_one_that_finds_nothing_of_what_is_expected_is_scored_and_the_others_too(app, tmp_path):

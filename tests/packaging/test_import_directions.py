@@ -19,7 +19,8 @@ pytestmark = pytest.mark.packaging
 # import one another. A unit is a module or a sub-package of `harness`; a module inside a sub-package that is named here
 # is a unit of its own. A new unit has to be given its place.
 LAYERS = (
-    {"_version", "errors", "wording"},
+    {"_version", "plain_url", "wording"},
+    {"errors"},
     {
         "cache",
         "compose",
@@ -28,7 +29,6 @@ LAYERS = (
         "execution_options",
         "jit",
         "optional",
-        "plain_url",
         "scratch",
         "stored_json",
         "strict_toml",

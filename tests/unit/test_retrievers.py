@@ -123,8 +123,8 @@ def test_expressions_are_named_and_redacted() -> None:
     )  # fmt: skip
     assert (python.label, python.target) == ("python:my_app.search:retrieve", "my_app.search:retrieve")
     assert (named.label, named.shown) == ("mine", "mine=python:my_app:App.find")
-    assert http.label == "http:http://host/s?***"
-    assert http.shown == "http:url=http://***@host/s?***;ids=hits[*].id;body=…"
+    assert http.label == "http:http://host/s"
+    assert http.shown == "http:url=http://***@host/s?q={question}&***;ids=hits[*].id;body=***"
     assert "hush" not in http.label + http.shown
     assert index.backend == "chroma:existing=true;path=db;collection=docs;model=m"
     (given,) = parse_against(["chroma:existing=true;path=db"])
@@ -156,6 +156,26 @@ def test_malformed_expressions(expression: str, said: str) -> None:
     with pytest.raises(UsageError) as refusal:
         parse_against([expression])
     assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "http://me:hush@h/s?q={question}&key=hush",
+        "http:urll=http://me:hush@h/s?q={question}&key=hush;ids=a",
+        "http:url=http://h/s?q={question};api_key=hush;ids=a",
+        "http:url=http://h/s?q={question}&key=hush;ids=a;ids=a",
+        'http:url=http://h/s;ids=a;body={"q": "{question}", "key": "hush"',
+        "api_key=hush",
+        "python:my_app:retrieve?token=hush",
+        "python:my_app:retrieve:password=hush",
+        "mine=http:token=hush",
+    ],
+)
+def test_what_is_refused_is_not_repeated_with_its_secrets(expression: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        parse_against([expression])
+    assert "hush" not in str(refusal.value)
 
 
 def test_two_of_one_name_are_refused() -> None:
