@@ -337,6 +337,6 @@ def test_the_command_of_a_report_runs_the_same_check_again(small, tmp_path):
     assert verb == "check"
     command(*arguments, "--out", str(tmp_path / "again"), exit_code=0)
     again = harness.Checked.load(tmp_path / "again").report
-    assert again.command == checked.report.command
+    assert again.command == [*checked.report.command, "--out", str(tmp_path / "again")]
     assert again.subjects == checked.report.subjects
     assert again.requirements == checked.report.requirements
