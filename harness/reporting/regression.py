@@ -7,11 +7,11 @@ import io
 from collections.abc import Callable, Iterator
 
 from harness.errors import UnknownNameError
-from harness.regression.schema import RegressionReport
+from harness.regression.schema import BackendChange, RegressionReport
 from harness.reporting.markdown_parts import COMMENT_BYTES
 from harness.reporting.regression_markdown import regression_markdown
 from harness.reporting.regression_queries import query_tables
-from harness.reporting.regression_tables import headline, regression_tables, remarks
+from harness.reporting.regression_tables import first_of_all, headline, regression_tables, remarks
 from harness.reporting.render import flat, terminal_text
 
 __all__ = ["REGRESSION_FORMATS", "check_regression_format", "render_regression"]
@@ -25,7 +25,8 @@ def render_regression(report: RegressionReport, format_name: str, *, terminal: b
     check_regression_format(format_name)
     if format_name == "table":
         tables = [*regression_tables(report), *query_tables(report)]
-        return terminal_text(headline(report), tables, remarks(report), terminal=terminal)
+        head = "\n".join([headline(report), *first_of_all(report)])
+        return terminal_text(head, tables, remarks(report), terminal=terminal)
     return _RENDERERS[format_name](report)
 
 
@@ -51,24 +52,30 @@ def _csv(report: RegressionReport) -> str:
 
 def _rows(report: RegressionReport) -> Iterator[tuple[object, ...]]:
     yield "-", "gate", "gate", report.gate
+    for number, warning in enumerate(report.warnings, 1):
+        yield "-", "warning", str(number), warning
     for name, value in flat(report.data.model_dump()).items():
         yield "-", "data", name, value
     for change in report.settings:
         for when in ("before", "after"):
             yield change.backend or "-", f"setting.{change.section}", f"{change.setting}.{when}", getattr(change, when)
     for backend in report.backends:
-        yield backend.after, "backend", "status", backend.status
-        yield backend.after, "backend", "before", backend.before
-        for metric in backend.metrics:
-            for name, value in metric.model_dump(exclude={"metric"}).items():
-                yield backend.after, "metric", f"{metric.metric}.{name}", value
-        for cost in backend.costs:
-            for name, value in cost.model_dump(exclude={"cost"}).items():
-                yield backend.after, "cost", f"{cost.cost}.{name}", value
-        for query in backend.dossier.queries if backend.dossier is not None else ():
-            for one in query.values:
-                for name, value in one.model_dump(exclude={"metric"}).items():
-                    yield backend.after, f"query.{query.query}", f"{one.metric}.{name}", value
+        yield from _rows_of(backend)
+
+
+def _rows_of(backend: BackendChange) -> Iterator[tuple[object, ...]]:
+    for name in ("status", "before", "paired_by", "error"):
+        yield backend.after, "backend", name, getattr(backend, name)
+    for metric in backend.metrics:
+        for name, value in metric.model_dump(exclude={"metric"}).items():
+            yield backend.after, "metric", f"{metric.metric}.{name}", value
+    for cost in backend.costs:
+        for name, value in cost.model_dump(exclude={"cost"}).items():
+            yield backend.after, "cost", f"{cost.cost}.{name}", value
+    for query in backend.dossier.queries if backend.dossier is not None else ():
+        for one in query.values:
+            for name, value in one.model_dump(exclude={"metric"}).items():
+                yield backend.after, f"query.{query.query}", f"{one.metric}.{name}", value
 
 
 def _json(report: RegressionReport) -> str:

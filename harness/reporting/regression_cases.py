@@ -21,6 +21,7 @@ def regression_suites(report: RegressionReport) -> list[Suite]:
         "after": report.after.source,
         "dataset": report.after.dataset.name,
         "queries": str(report.data.common_queries),
+        **{f"warning {number}": said for number, said in enumerate(report.warnings, 1)},
     }
     return [Suite(one.after, list(_cases(one)), report.created, facts) for one in report.backends]
 

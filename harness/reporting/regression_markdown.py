@@ -6,7 +6,7 @@ from harness.regression.schema import RegressionReport
 from harness.reporting.markdown_parts import Document, code, comment_marker, details, fenced, markdown_table
 from harness.reporting.regression_cases import losers, verdict_line
 from harness.reporting.regression_queries import query_tables
-from harness.reporting.regression_tables import regression_tables, remarks
+from harness.reporting.regression_tables import first_of_all, regression_tables, remarks
 
 __all__ = ["regression_markdown"]
 
@@ -21,9 +21,9 @@ def regression_markdown(report: RegressionReport, limit: int) -> str:
     document.add(f"### {_SIGNS[report.gate]} harness {report.kind}: {code(dataset)} {report.gate or 'compared'}")
     sides = f"{code(report.before.source)} → {code(report.after.source)}"
     document.add(f"{sides} · {report.data.common_queries:,} common queries · harness {report.after.harness.version}")
-    for backend in report.backends:
-        if backend.error is not None:
-            document.add(fenced(f"{backend.after}: {backend.error}"))
+    said = first_of_all(report)
+    if said:
+        document.add(fenced("\n".join(said)))
     for table in regression_tables(report):
         document.add(markdown_table(table, _DATA))
     for backend in report.backends:

@@ -10,6 +10,7 @@ from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, size
 
 __all__ = [
     "cost_table",
+    "first_of_all",
     "headline",
     "power_table",
     "probability",
@@ -56,6 +57,12 @@ def headline(report: RegressionReport) -> str:
     return f"{said} · {counts or 'no metrics'} · {report.before.source} → {report.after.source} · {data}"
 
 
+def first_of_all(report: RegressionReport) -> list[str]:
+    """What a reader must know before any figure: warnings, and which backends failed."""
+    warnings = [f"warning: {warning}" for warning in report.warnings]
+    return [*warnings, *(f"{one.after}: {one.error}" for one in report.backends if one.error is not None)]
+
+
 def regression_tables(report: RegressionReport) -> list[Table]:
     """What changed in the settings, the verdicts, and the costs; only tables with rows."""
     made = [setting_table(report), _verdicts(report), power_table(report), cost_table(report)]
@@ -63,9 +70,8 @@ def regression_tables(report: RegressionReport) -> list[Table]:
 
 
 def remarks(report: RegressionReport) -> list[str]:
-    """Warnings first, then failures, and what the words and marks mean; only those that occur."""
-    lines = [f"warning: {warning}" for warning in report.warnings]
-    lines += [f"{backend.after}: {backend.error}" for backend in report.backends if backend.error is not None]
+    """What the words and marks mean; only those that occur."""
+    lines: list[str] = []
     reasons = {cost.reason: None for backend in report.backends for cost in backend.costs if cost.reason is not None}
     lines += [f"x: not comparable: {reason}" for reason in reasons]
     if not report.settings:

@@ -16,6 +16,7 @@ from harness.regression.set_option import changed_backends
 from harness.regression.setting_changes import changed_settings, machine_changes
 from harness.reporting.html.regression_tables import verdicts
 from harness.reporting.regression import render_regression
+from harness.reporting.regression_cases import regression_suites
 from harness.results.schema import ContentDigests, EngineDescription
 
 
@@ -52,7 +53,10 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     assert [one.paired_by for one in report.backends] == ["label", "position"]
     (warning,) = (one for one in report.warnings if "UNLIKE" in one)
     assert warning.startswith("UNLIKE BACKENDS ARE COMPARED (lucene before, qdrant now): ")
-    assert f"warning: {warning}" in render_regression(report, "table")
+    assert render_regression(report, "table").splitlines()[1] == f"warning: {warning}"
+    assert f"warning: {warning}" in render_regression(report, "markdown").partition("<details>")[0]
+    assert "-,warning,1," in render_regression(report, "csv")
+    assert "lucene before, qdrant now" in str(regression_suites(report)[0].properties)
     assert any(warning == one.headline for one in verdicts(report))
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
     said = compare_sides("diff", before, after, asked).report

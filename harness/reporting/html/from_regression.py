@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from harness.regression.compare_sides import Compared
 from harness.regression.schema import RegressionReport
@@ -53,8 +54,9 @@ def regression_page(
         Section("told", "Queries that changed most", told),
     ]
     power, named = power_table(report), ", ".join(one.after for one in report.backends)
+    sure: list[Block] = [replace(page_table(power), title="What each verdict rests on")] if power.rows else []
     appendix = [
-        Section("sure", "How sure", [page_table(power)] if power.rows else []),
+        Section("sure", "How sure", sure),
         Section("label", "What to label next", label_tables(report)),
         Section("notes", "What the words and figures mean", [Notes(remarks(report))]),
         Section("provenance", "Provenance", provenance(report)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from harness.regression.compare_sides import Compared
 from harness.regression.schema import (
@@ -132,7 +133,11 @@ def _interval(low: float | None, high: float | None, digits: int = 4) -> str:
 def setting_blocks(report: RegressionReport) -> list[Block]:
     """Every resolved setting that differs."""
     table = setting_table(report)
-    return [page_table(table)] if table.rows else [Notes(["no resolved setting differs"])]
+    return (
+        [replace(page_table(table), title="Resolved settings")]
+        if table.rows
+        else [Notes(["no resolved setting differs"])]
+    )
 
 
 def verdict_table(report: RegressionReport) -> list[Block]:
@@ -210,7 +215,8 @@ def cost_blocks(report: RegressionReport) -> list[Block]:
     """Costs on both sides; ``x`` where they cannot be compared, with the reason below."""
     table = cost_table(report)
     reasons = dict.fromkeys(cost.reason for one in report.backends for cost in one.costs if cost.reason is not None)
-    return [page_table(table, [f"x: not comparable: {reason}" for reason in reasons])] if table.rows else []
+    lines = [f"x: not comparable: {reason}" for reason in reasons]
+    return [replace(page_table(table, lines), title="Time, memory and size")] if table.rows else []
 
 
 def label_tables(report: RegressionReport) -> list[Block]:
