@@ -113,7 +113,9 @@ def _model(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON]:
     source = settings.source
     match source.kind:
         case "precomputed":
-            return {"files": {path.name: _digest(path) for path in find_files(Path(source.name), role)}}
+            needed = role == "queries"  # documents may be none: encoding them tells
+            files = find_files(Path(source.name), role, needed=needed)
+            return {"files": {path.name: _digest(path) for path in files}}
         case "random":
             return {"random": settings.seed}
         case "python":

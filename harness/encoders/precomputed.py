@@ -53,10 +53,14 @@ class Precomputed:
         return {}
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
-        """The rows of the ids of ``texts``; raises DataError naming the ids that have none."""
-        if role not in self._read:
-            self._read[role] = _read(self._folder, role, sparse=self._encoder == "splade")
-        stored = self._read[role]
+        """The rows of the ids of ``texts``; raises DataError naming the ids that have none.
+
+        Of no texts (an index that is searched without a collection has no documents) those of queries, none of them.
+        """
+        of = role if len(texts) else "queries"
+        if of not in self._read:
+            self._read[of] = _read(self._folder, of, sparse=self._encoder == "splade")
+        stored = self._read[of]
         rows = np.array([stored.rows.get(name, -1) for name in texts.ids.to_list()], dtype=np.int32)
         missing = texts.ids.take(np.flatnonzero(rows < 0))
         if missing:
@@ -67,9 +71,14 @@ class Precomputed:
         return np.ascontiguousarray(stored.vectors[rows], dtype=np.float32)
 
 
-def find_files(folder: Path, role: Role) -> list[Path]:
-    """The file of vectors of ``role`` and, where they lie apart, that of its ids. Raises DataError for none or two."""
+def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
+    """The file of vectors of ``role`` and, where they lie apart, that of its ids.
+
+    Raises DataError for two, and for none unless they are not ``needed``.
+    """
     found = [path for suffix in _SUFFIXES if (path := folder / f"{role}{suffix}").is_file()]
+    if not found and not needed:
+        return []
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise DataError(str(folder), [f"one file of vectors of {role} is needed, there is {names}"], fix=_LAYOUT)

@@ -121,6 +121,26 @@ def test_what_a_collection_lacks_is_invalid(tutorial, tmp_path):
     assert "did not pass preflight: missing-ids" in (report.requirements[0].reason or "")
 
 
+def test_vectors_of_questions_are_all_that_an_index_needs(tmp_path):
+    """The collection has its own: a folder of precomputed ones needs none of documents."""
+    chromadb = pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    vectors = np.eye(3, 8, dtype=np.float32)
+    with chromadb.PersistentClient(path=str(tmp_path / "db")) as client:
+        client.create_collection("docs", embedding_function=None).add(ids=["a", "b", "c"], embeddings=vectors)
+    (tmp_path / "made").mkdir()
+    np.save(tmp_path / "made" / "queries.npy", vectors[[1, 0]])
+    (tmp_path / "made" / "queries.ids.txt").write_text("y\nx\n")
+    golden = [{"id": "x", "question": "what?", "expected": ["a"]}, {"id": "y", "question": "who?", "expected": ["b"]}]
+    index = f"chroma:path={tmp_path / 'db'};collection=docs;model=precomputed:{tmp_path / 'made'}"
+    checked = harness.check(golden, against=index, k=2, **QUICK)
+    assert checked.metrics()["MRR@2"].tolist() == [1.0]
+    assert checked.report.subjects[0].parameters["similarity"] == "l2"
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"_id": "a", "text": "A"}\n{"_id": "b", "text": "B"}\n')
+    refused = harness.check(golden, corpus=corpus, backends=f"flat:model=precomputed:{tmp_path / 'made'}", k=2, **QUICK)
+    assert "one file of vectors of documents is needed" in refused.report.subjects[0].error.message
+
+
 @pytest.fixture
 def app(tmp_path, monkeypatch):
     """A module in the current folder, and three questions about what it finds."""
