@@ -158,6 +158,32 @@ def test_an_impact_index_of_anserini_is_searched_by_the_models_vocabulary(anseri
     assert backend.index.existing.in_collection == DOCUMENTS
 
 
+def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, dataset: Path, tmp_path: Path) -> None:
+    """Only the questions are encoded; each expects what exact search has first."""
+    for kind in ("dense", "sparse"):
+        (tmp_path / kind).mkdir()
+        for path in (dataset / kind).glob("queries.*"):
+            (tmp_path / kind / path.name).write_bytes(path.read_bytes())
+    best = {"dense": np.argmax(ASKED @ VECTORS.T, axis=1), "sparse": np.argmax(QUERY_WEIGHTS @ IMPACTS.T, axis=1)}
+    indexes = {
+        f"lucene-flat:path={anserini}/flat": "dense",
+        f"lucene-hnsw:path={anserini}/hnsw;ef_search=200": "dense",
+        f"lucene-impact:path={anserini}/impact;vocabulary={anserini / 'vocab.txt'}": "sparse",
+    }
+    for index, kind in indexes.items():
+        golden = [
+            {"id": name, "question": f"about {name}", "expected": [IDS[row]]}
+            for name, row in zip(QUERY_IDS, best[kind], strict=True)
+        ]
+        against = f"{index};model=precomputed:{tmp_path / kind}"
+        checked = harness.check(golden, against=against, k=5, isolation="none", timing=False, require="MRR@5>=1")
+        assert checked.passed, checked
+        assert checked.report.subjects[0].engine.mode == "embedded, an existing index"
+        golden[0]["expected"] = ["nowhere"]
+        checked = harness.check(golden, against=against, k=5, isolation="none", timing=False)
+        assert (checked.report.verdict, checked.report.subjects[0].metrics) == ("invalid", {})
+
+
 def test_other_impacts_leave_no_oracle(anserini: Path) -> None:
     given = {"vocabulary": str(anserini / "vocab.txt"), "impact_scale": 1.0}
     with attached("lucene-impact", anserini / "impact", **given) as (engine, found):

@@ -226,6 +226,38 @@ def test_a_collection_is_only_read(stub: Stub, dataset: Path) -> None:
     assert set(stub.calls) <= READING
 
 
+def test_a_golden_set_is_held_against_a_collection_and_a_shard(stub: Stub, tmp_path: Path) -> None:
+    """Without the documents: their vectors are there, and the distance too. Exact search says what is expected."""
+    write_collection(stub.url, "mine", GIVEN, similarity="l2")
+    write_shard(tmp_path / "shard", GIVEN, similarity="dot")
+    made = tmp_path / "made"
+    made.mkdir()
+    np.save(made / "queries.npy", ASKED)
+    (made / "queries.ids.txt").write_text("".join(f"{one}\n" for one in QUERY_IDS))
+    best = {
+        "l2": np.square(VECTORS[None] - ASKED[:, None]).sum(axis=2).argmin(axis=1),
+        "dot": (ASKED @ VECTORS.T).argmax(axis=1),
+    }
+    ways = {
+        "l2": f"url={stub.url};transport=rest;collection=mine;exact=true",
+        "dot": f"path={tmp_path / 'shard'};exact=true",
+    }
+    stub.calls.clear()
+    for similarity, way in ways.items():
+        golden = [
+            {"id": name, "question": f"about {name}", "expected": [GIVEN.ids[int(row)]]}
+            for name, row in zip(QUERY_IDS, best[similarity], strict=True)
+        ]
+        against = f"qdrant-dense:{way};id_key=docno;model=precomputed:{made}"
+        options = {"k": 5, "isolation": "none", "timing": False}
+        checked = harness.check(golden, against=against, require="MRR@5>=1", **options)
+        assert checked.passed, checked
+        assert checked.report.subjects[0].parameters["similarity"] == similarity
+        golden[0]["expected"] = ["nowhere"]
+        assert harness.check(golden, against=against, **options).report.verdict == "invalid"
+    assert set(stub.calls) <= READING
+
+
 def test_a_hybrid_searches_both_vectors_of_a_shard(dataset: Path, tmp_path: Path) -> None:
     write_shard(tmp_path / "shard", BOTH, graph=True)
     expression = f"qdrant-hybrid:path={tmp_path / 'shard'};analyzer=whitespace;candidates=80;fusion=dbsf"
