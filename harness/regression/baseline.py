@@ -17,7 +17,7 @@ import orjson
 from pydantic import ConfigDict, Field
 
 from harness.errors import ResultError, UsageError
-from harness.regression.side import Side, side_of_comparison
+from harness.regression.side import OVERLAP, Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
 from harness.stored_json import StoredJson, read_stored_json, validated
@@ -114,6 +114,8 @@ def read_baseline(path: Path) -> Side:
         for name, value in line.values.items():
             figures[line.backend].setdefault(name, {})[line.query] = value
         first_documents[line.backend][line.query] = line.first
+    for label, found in figures.items():
+        _refuse_holes(path, label, found)
     return Side(
         source=str(path),
         report=baseline.report,
@@ -123,6 +125,14 @@ def read_baseline(path: Path) -> Side:
         latencies=baseline.latencies,
         digests=baseline.queries,
     )
+
+
+def _refuse_holes(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Every metric is of the same queries: a baseline that says otherwise was cut or edited."""
+    counts = {name: len(values) for name, values in figures.items() if not name.startswith(OVERLAP)}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+        raise ResultError(f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {said}")
 
 
 def _content(path: Path) -> StoredJson:

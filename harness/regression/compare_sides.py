@@ -74,6 +74,8 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     warnings = [*common.warnings, *unlike_warnings(pairing.pairs)]
     if pairing.only_before:
         warnings.append(f"not compared, because the later result lacks it: {', '.join(pairing.only_before)}")
+    if pairing.only_after:
+        warnings.append(f"not compared, because the earlier result lacks it: {', '.join(pairing.only_after)}")
     if how.labels is not None:
         before, after, qrels, lost = _with_labels(before, after, qrels, how.labels)
         warnings += lost

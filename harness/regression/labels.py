@@ -19,6 +19,7 @@ __all__ = ["LABEL_FILE", "Labels", "check_no_grades", "label_lines", "read_label
 
 LABEL_FILE = "to-label.jsonl"
 _GRADE = 2**31
+_FIX = "name a filled-in to-label.jsonl"
 Labels = Mapping[tuple[str, str], int]
 """Query and document to grade."""
 
@@ -64,7 +65,8 @@ def label_lines(report: RegressionReport, texts: Mapping[str, str]) -> bytes:
 def read_labels(path: Path) -> Labels:
     """The lines of ``path`` that have a grade; lines with null are not labelled yet.
 
-    Raises DataError for a file without any grade, malformed lines, and a document that is labelled twice differently.
+    Raises UsageError where there is no such file, DataError for a file without any grade, malformed lines, and a
+    document that is labelled twice differently.
     """
     problems = Problems(str(path))
     found: dict[tuple[str, str], int] = {}
@@ -102,7 +104,7 @@ def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, _Line]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(str(path), [error.strerror or str(error)], fix="name a file of labels") from error
+        raise UsageError(f"no labels can be read at '{path}': {error.strerror or error}", fix=_FIX) from error
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue

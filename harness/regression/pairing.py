@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from harness.errors import ResultError
+from harness.errors import ResultError, UsageError
 from harness.results.schema import BackendResult
 
-__all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "unlike_warnings"]
+__all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "refuse_missing", "unlike_warnings"]
 
 PairedBy = Literal["given", "label", "name", "position"]
 """By what two backends were paired, from what the user said to what is only a guess."""
@@ -35,8 +35,8 @@ def pair_backends(
     """Pair by ``given`` first, then by the same label, then by the same name, then what is left by position.
 
     Backends of one name are paired in their order when there are as many on both sides; so are those that are left
-    at last, whatever they are called. Raises ResultError when ``given`` names a label that is not there, or nothing is
-    paired.
+    at last, whatever they are called. Raises UsageError when ``given`` names a label that is not there, ResultError
+    when nothing is paired.
     """
     left, right = {one.label: one for one in before}, {one.label: one for one in after}
     chosen: dict[Pair, PairedBy] = {}
@@ -46,8 +46,8 @@ def pair_backends(
         chosen[Pair(one, other)] = how
 
     for pair in given:
-        _require(pair.before, left)
-        _require(pair.after, right)
+        refuse_missing(pair.before, left)
+        refuse_missing(pair.after, right)
         take(*pair, "given")
     for label in [label for label in right if label in left]:
         take(label, label, "label")
@@ -79,6 +79,7 @@ def unlike_warnings(pairs: Mapping[Pair, PairedBy]) -> list[str]:
     return [f"UNLIKE BACKENDS ARE COMPARED ({'; '.join(guessed)}): {why}"]
 
 
-def _require(label: str, known: dict[str, BackendResult]) -> None:
+def refuse_missing(label: str, known: Collection[str]) -> None:
+    """Raise UsageError for a label in a given pair that no backend has."""
     if label not in known:
-        raise ResultError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(known)}")
+        raise UsageError(f"there is no backend '{label}' to pair", fix=f"there are: {', '.join(known)}")

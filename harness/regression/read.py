@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.errors import ResultError
 from harness.regression.baseline import read_baseline
 from harness.regression.check_side import check_side
 from harness.regression.side import Side, stored_side
+from harness.regression.stored import REGRESSION_NAME
 from harness.result_folder import REPORT_NAME
 from harness.results.check_schema import CheckReport
 from harness.store import read_any_report
@@ -22,5 +24,10 @@ def read_side(path: Path) -> Side:
     folder = path.parent if path.name == REPORT_NAME else path
     if not folder.is_dir():
         return read_baseline(folder)
+    if (folder / REGRESSION_NAME).exists() and not (folder / REPORT_NAME).exists():
+        raise ResultError(
+            f"'{folder}' holds what `harness diff` found, and no result of its own",
+            fix="name one of the two results that it compared",
+        )
     report = read_any_report(folder)
     return check_side(folder, report) if isinstance(report, CheckReport) else stored_side(folder, report)

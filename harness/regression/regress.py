@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from harness import api
 from harness.columns import take_rows
+from harness.plan import Plan
 from harness.protocols import Display
-from harness.regression.compare_sides import compare_sides
+from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.judging import Judging
 from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines
+from harness.regression.pairing import refuse_missing
 from harness.regression.plan_again import Again
 from harness.regression.read import read_side
 from harness.regression.result import Regression
-from harness.regression.side import side_of_comparison
+from harness.regression.side import Side, side_of_comparison
 from harness.regression.stored import without_texts
 from harness.request import CompareOptions, Output
 from harness.result_folder import check_target
@@ -62,6 +64,7 @@ def run_regress(again: Again, judging: Judging, output: Output, display: Display
     if output.out is not None:
         check_target(output.out, overwrite=output.overwrite)
         check_no_grades(output.out / LABEL_FILE)
+    _refuse_unknown(before, plan, how)
     comparison = api.run(plan, display)
     compared = compare_sides("regress", before, side_of_comparison(comparison), how)
     report = compared.report.model_copy(update={"command": again.command(judging, output)})
@@ -70,6 +73,14 @@ def run_regress(again: Again, judging: Judging, output: Output, display: Display
     corpus = comparison.corpus
     texts = _texts(corpus, sorted(documents)) if output.keep_text and corpus is not None else {}
     return Regression(report, comparison, label_lines(report, texts), compared, corpus)
+
+
+def _refuse_unknown(before: Side, plan: Plan, how: CompareRules) -> None:
+    """What names nothing is refused now, not after an hour of work."""
+    how.rules.refuse_unknown({name for figures in before.figures.values() for name in figures})
+    for pair in how.pairs:
+        refuse_missing(pair.before, [backend.label for backend in before.report.backends])
+        refuse_missing(pair.after, [trial.label for trial in plan.trials])
 
 
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,12 @@ class Rules:
     allowed: Mapping[str, float] = field(default_factory=dict)
     test: TestName = "randomisation"
     seed: int = 42
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise UnknownNameError where a drop is allowed of a metric that is not among the known ones."""
+        for name in self.allowed:
+            if name not in known:
+                raise UnknownNameError("metric of both results", name, known)
 
 
 def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str]:
@@ -91,9 +97,7 @@ def judge_pairs(
     queries = list(common)
     asked = [question for pair in pairs for question in _questions(before, after, pair, queries, rules)]
     known = {question.figure for question in asked}
-    for name in rules.allowed:
-        if name not in known:
-            raise UnknownNameError("metric of both results", name, known)
+    rules.refuse_unknown(known)
     found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
     changes = [Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise) for one in asked]
     family = judge_family(changes, seed=rules.seed, test=rules.test)

@@ -235,6 +235,50 @@ def poor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "made"
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-drop", "bogus=1"], "unknown metric of both results 'bogus'"),
+        (["--pair", "nobody->good"], "there is no backend 'nobody' to pair"),
+        (["--pair", "good->nobody"], "there is no backend 'nobody' to pair"),
+        (["--labels", "nowhere.jsonl"], "no labels can be read at 'nowhere.jsonl'"),
+    ],
+)
+def test_what_names_nothing_is_refused_before_anything_runs(
+    small: dict[str, Path], options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (small["base"] / "plain").exists():
+        compare(small, "good", "plain", timing=False)
+    monkeypatch.setattr("harness.api.run", lambda *_: pytest.fail("it ran"))
+    done = run("regress", "--baseline", small["base"] / "plain", *options)
+    assert isinstance(done.exception, UsageError)
+    assert said in str(done.exception)
+
+
+def test_two_that_begin_in_one_second_have_folders_of_their_own(
+    small: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.cli.diff.named_by_time", lambda name: Path("reports") / name)
+    monkeypatch.setattr("harness.cli.regress.named_by_time", lambda name: Path("reports") / name)
+    compare(small, "good", "twice", timing=False)
+    place = small["base"] / "twice"
+    for arguments in [("regress", "--baseline", place), ("diff", place, place)] * 2:
+        assert run(*arguments).exit_code == 0
+    folders = {path.name for path in (tmp_path / "reports").iterdir()}
+    assert folders == {"regress-twice", "regress-twice-2", "diff-twice", "diff-twice-2"}
+    for name in folders:
+        assert Regression.load(tmp_path / "reports" / name).report.kind == name.partition("-")[0]
+
+
+def test_a_folder_of_diff_is_no_result(small: dict[str, Path], tmp_path: Path) -> None:
+    compare(small, "good", "to differ", timing=False)
+    harness.diff(small["base"] / "to differ", small["base"] / "to differ", out=tmp_path / "diff")
+    with pytest.raises(ResultError, match="no result of its own") as raised:
+        harness.diff(tmp_path / "diff", small["base"] / "to differ")
+    assert "name one of the two results" in str(raised.value)
+
+
 def test_rebuilds_give_the_noise_floor(small: dict[str, Path], poor: Path) -> None:
     compare(small, "poor", "rebuilt", rebuilds=3, timing=False)
     poor.unlink()

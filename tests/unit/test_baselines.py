@@ -90,6 +90,10 @@ def test_a_file_that_is_absent_damaged_or_newer_is_named(path: Path) -> None:
         ({"schema": 99}, "has schema 99"),
         ({"kind": "compare"}, "is not a baseline"),
         ({"depth": -1}, "is damaged: depth"),
+        (
+            {"rankings": [{**whole["rankings"][0], "values": {"AP": 1.0}}, *whole["rankings"][1:]]},
+            "unequally many queries: 3 of AP, 2 of nDCG@2",
+        ),
         ({"rankings": [{"backend": "other", "query": "q", "values": {}, "first": []}]}, "no backend 'other'"),
     ):
         path.write_text(json.dumps({**whole, **change}))

@@ -174,7 +174,7 @@ def test_faulty_labels_are_named_by_their_line(tmp_path: Path, lines: list[str],
     path.write_text("\n".join(lines))
     with pytest.raises(DataError, match=said):
         read_labels(path)
-    with pytest.raises(DataError, match="No such file"):
+    with pytest.raises(UsageError, match="No such file"):
         read_labels(tmp_path / "absent.jsonl")
 
 

@@ -43,7 +43,7 @@ def test_a_given_pair_comes_first_and_must_be_there() -> None:
     before, after = [backend("csr"), backend("lucene")], [backend("csr"), backend("qdrant")]
     found = pair_backends(before, after, [Pair("lucene", "csr")])
     assert found.pairs == {Pair("lucene", "csr"): "given", Pair("csr", "qdrant"): "position"}
-    with pytest.raises(ResultError, match="no backend 'flat'"):
+    with pytest.raises(UsageError, match="no backend 'flat'"):
         pair_backends(before, after, [Pair("flat", "csr")])
 
 
