@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
+from harness.reporting.depths import CUT_SHORT, cut_short, legend_of_depths
 from harness.reporting.differences import differences, legend_of_differences
 from harness.reporting.frontier import frontier_notes, frontier_tables, legend_of_frontier
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
@@ -89,6 +90,7 @@ def legend(report: Report) -> list[str]:
     lines = []
     if any(_INTERVAL in table.columns for table in tables(report)[:1]):
         lines.append(f"{_INTERVAL}: of the measure before it, BCa bootstrap over queries; report.json has the others'")
+    lines += legend_of_depths(report)
     if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")
     if any(_ceiling(backend) for backend in report.backends):
@@ -107,7 +109,15 @@ def _quality(report: Report) -> Table:
     names, evaluated = _metric_names(report), _evaluated(report)
     first = [backend.metrics[name] for backend in report.backends for name in names[:1] if backend.metrics]
     interval = [_INTERVAL] if any(value.ci_low is not None for value in first) else []
-    columns = ("backend", *names[:1], *interval, *names[1:], "answered", *(["evaluated"] if len(evaluated) > 1 else []))
+    shown_names = [f"{name}{CUT_SHORT}" if cut_short(report, name) else name for name in names]
+    columns = (
+        "backend",
+        *shown_names[:1],
+        *interval,
+        *shown_names[1:],
+        "answered",
+        *(["evaluated"] if len(evaluated) > 1 else []),
+    )
     rows = []
     for backend in report.backends:
         counts = backend.queries

@@ -8,6 +8,7 @@ import pytest
 from sample_report import sample_report, swept_report
 
 from harness.errors import UnknownNameError
+from harness.reporting.html.comparison_tables import quality_table
 from harness.reporting.render import FORMATS, render
 from harness.reporting.tables import header, notes
 from harness.results.schema import FilterInfo, Report
@@ -25,6 +26,27 @@ def test_report_of_filtered_searches(golden: Callable[[str], None]) -> None:
     )
     filtered = report.model_copy(update={"dataset": report.dataset.model_copy(update={"filter": info})})
     golden("\n".join([header(filtered), *notes(filtered)]) + "\n")
+
+
+def test_measures_of_fewer_hits_than_they_name_are_marked() -> None:
+    """trec_eval's users expect R@100 of 100 hits at least, and AP of a thousand."""
+    report = sample_report()
+    names = ("nDCG@10", "R@100", "AP", "NumRet")
+    for k, marked in ((5, "nDCG@10, R@100, AP"), (100, "AP"), (1000, "")):
+        plan = report.plan.model_copy(update={"resolved": {**report.plan.resolved, "k": k}})
+        backends = [
+            one.model_copy(update={"metrics": dict.fromkeys(names, next(iter(one.metrics.values())))})
+            for one in report.backends
+            if one.metrics
+        ]
+        cut = report.model_copy(update={"plan": plan, "backends": backends, "comparisons": []})
+        text = render(cut, "table")
+        found = [line for line in text.splitlines() if line.startswith("*: ")]
+        assert found == ([f"*: {marked} of the {k} hits that were asked for (--k)"] if marked else []), text
+        page = quality_table(cut)
+        names_of_page = [column.name.removesuffix("*") for column in page.columns if column.name.endswith("*")]
+        assert ", ".join(names_of_page) == marked
+        assert [line for line in page.legend if line.startswith("*: ")] == found
 
 
 @pytest.mark.parametrize("format_name", ["table", "markdown"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.reporting.depths import CUT_SHORT, cut_short, legend_of_depths
 from harness.reporting.differences import mark_of
 from harness.reporting.html.comparison_verdicts import against_reference, reference_of
 from harness.reporting.html.page import Block, Cell, Column, Facts, Table, Tone
@@ -31,10 +32,10 @@ def quality_table(report: Report) -> Table:
     reference = reference_of(report)
     seen = dict.fromkeys(cell.mark for row in rows for cell in row if cell.mark)
     meanings = dict.fromkeys(_MEANINGS[mark].format(reference=reference) for mark in seen)
-    lines = ["below each mean: 95 % BCa bootstrap interval over queries", *meanings]
+    lines = ["below each mean: 95 % BCa bootstrap interval over queries", *legend_of_depths(report), *meanings]
     columns = [
         Column("backend", numeric=False),
-        *map(Column, metrics),
+        *(Column(f"{name}{CUT_SHORT}" if cut_short(report, name) else name) for name in metrics),
         Column("answered", help="queries with at least one hit"),
     ]
     return Table("Mean over queries", columns, rows, lines)
