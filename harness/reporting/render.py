@@ -102,7 +102,7 @@ def _csv(report: Report) -> str:
     sections: list[tuple[str, str, dict[str, object]]] = [("-", "dataset", report.dataset.model_dump())]
     for backend in report.backends:
         content = backend.model_dump(exclude={"label", "name"})
-        facts = {name: content.pop(name) for name in ("status", "measured", "reused", "notes")}
+        facts = {name: content.pop(name) for name in ("status", "measured", "reused", "deterministic", "notes")}
         sections.append((backend.label, "backend", facts))
         levels = [(f"closed_loop.{level['clients']}", level) for level in content.pop("closed_loop")]
         levels += [(f"open_loop.{level['rate']:g}", level) for level in content.pop("open_loop")]
