@@ -35,7 +35,14 @@ def run_of(rankings: Rankings) -> Run:
 def backend(label: str, **changes: Any) -> schema.BackendResult:
     """A backend that did its work, without parity and spread unless they are given."""
     base = next(one for one in sample_report().backends if one.status == "ok" and one.search is not None)
-    plain = {"label": label, "name": label.partition(":")[0], "parity": None, "spread": None, "stages": None}
+    plain: dict[str, Any] = {
+        "label": label,
+        "name": label.partition(":")[0],
+        "parity": None,
+        "spread": None,
+        "stages": None,
+    }
+    plain["deterministic"] = None
     return base.model_copy(update={**plain, "parameters": {}, "encoder": {}, "notes": [], **changes})
 
 

@@ -156,6 +156,7 @@ def _backend(label: str, **fields: object) -> schema.BackendResult:
         "status": "ok",
         "measured": "2026-01-02T03:04:00+00:00",
         "reused": False,
+        "deterministic": True,
         "error": None,
         "engine": schema.EngineDescription(name=label, version="1.0", mode="embedded"),
         "encoder": {"encoder": "bm25", "analyzer": "lucene-english"},
