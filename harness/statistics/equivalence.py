@@ -20,8 +20,9 @@ __all__ = ["Equivalence", "equivalence", "equivalence_of"]
 class Equivalence:
     """Whether a true difference of ``delta`` or more, up or down, is ruled out.
 
-    ``interval`` is the 1 - 2·alpha interval of the difference by Student's t; ``holds`` is true when it lies strictly
-    inside ±``delta``, which is the same as ``p`` < alpha. ``p`` and ``interval`` are None below two queries,
+    ``interval`` is the 1 - 2·alpha interval of the difference by Student's t, at either end made as long as Hall's
+    transformation of t has it; ``holds`` is true when it lies strictly inside ±``delta``, which is the same as ``p`` <
+    alpha. ``p`` and ``interval`` are None below two queries,
     ``interval`` also for too few that all differ by the same.
     """
 
@@ -36,7 +37,8 @@ def equivalence(
 ) -> Equivalence:
     """Two one-sided paired t-tests against ±``delta`` (float64 (n,) each, same queries in the same order).
 
-    ``noise`` widens the interval by what builds alone do. ``n`` differences that are all the same and inside ±delta
+    Both t and Hall's transformation of it must reject, on either side: a loss that few queries carry is missing from
+    many samples, and t alone then takes too many of them for equal. ``noise`` widens the interval by what builds alone do. ``n`` differences that are all the same and inside ±delta
     have p = 2**-n. Raises UsageError for a ``delta`` that is not above 0, an ``alpha`` outside 0 to 0.5 and different
     lengths, DataError for NaN and infinity. Source: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15
     (1987).

@@ -38,9 +38,11 @@ def gate(
     """The gate of one change from ``a`` to ``b`` (float64 (n,) each, same queries in the same order).
 
     One-sided paired t-test of the hypothesis that the true mean difference is at least -``allowed_drop``; the gate
-    fails when it is rejected at ``alpha``. A change that truly loses the allowed drop therefore fails with probability
-    alpha, one that loses less more rarely. ``noise`` adds the spread over builds to the error of the mean. Raises
-    UsageError for a drop below 0, an alpha outside 0 to 1 and different lengths, DataError for NaN and infinity.
+    fails when both t and Hall's transformation of it, which takes skewness into account, reject it at ``alpha``. A
+    change that truly loses the allowed drop therefore fails with probability alpha where differences are normal, and
+    more rarely where few queries carry the loss; one that loses less fails more rarely. ``noise`` adds the spread over
+    builds to the error of the mean. Raises UsageError for a drop below 0, an alpha outside 0 to 1 and different
+    lengths, DataError for NaN and infinity.
     """
     check_size("allowed drop", allowed_drop)
     check_share("alpha", alpha)

@@ -5,8 +5,10 @@ Three questions are asked of each change, and Holm's correction is applied to ea
 - Is there a difference? The paired test, two-sided.
 - Is the loss larger than the allowed drop? One-sided t-test of the hypothesis that the true mean difference is at least
   -allowed_drop: the gate fails when that is rejected, so a change that loses exactly the allowed drop fails with a
-  probability of alpha, and one that loses less more rarely.
+  probability of alpha at most, and one that loses less more rarely.
 - Is the difference inside ±margin? Two one-sided t-tests.
+
+Where the differences are skewed, the last two count the more doubtful of t and its transformation by Hall.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where the mean of the differences lies: Student's t with the queries' spread and, where builds differ, theirs."""
+"""Where the mean of the differences lies, with the queries' spread and, where builds differ, theirs.
+
+Student's t, and what skewed differences do to it.
+"""
 
 from __future__ import annotations
 
@@ -8,64 +11,98 @@ from typing import NamedTuple
 
 from harness.statistics.intervals import Interval
 from harness.statistics.noise import NoiseFloor, combined
+from harness.statistics.skewness import hall, hall_inverse, skewness_of_mean
 from harness.statistics.values import ROUNDING, mean_and_spread
 from harness.types import Float64Array
 
-__all__ = ["Location", "error_of", "locate"]
+__all__ = ["Error", "Location", "error_of", "locate"]
+
+
+class Error(NamedTuple):
+    """The standard error of a mean, its degrees of freedom, and the skewness of the mean."""
+
+    sd: float
+    df: float
+    skewness: float
 
 
 class Location(NamedTuple):
-    """A mean, its standard error and the degrees of freedom of that, and the least p that there can be.
+    """A mean, the errors that it may have, and the least p that there can be.
 
-    Differences that are all the same have no spread, but may all be on one side by chance: ``least`` is then what
-    flipping signs can give at best, 2 to the minus the number of queries; else 0.
+    Each question is put to t and to Hall's transformation of it, and the more doubtful answer counts: skewness can
+    excuse a difference, never make one. ``errors`` is that of the queries and, with noise, that of both together; the
+    more doubtful counts there too. Differences that are all the same have no spread, hence no error of their own, but
+    may all be on one side by chance: ``least`` is then what flipping signs can give at best, 2 to the minus the number
+    of queries; else 0.
     """
 
     mean: float
-    error: float
-    df: float
+    errors: tuple[Error, ...]
     least: float
 
     def p_above(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
-        if self.error == 0.0:
+        if not self.errors:
             equal = math.isclose(self.mean, bound, rel_tol=ROUNDING)
             return self.least if self.mean < bound and not equal else 1.0
         from scipy import special
 
-        return max(self.least, float(special.stdtr(self.df, (self.mean - bound) / self.error)))
+        ps = []
+        for sd, df, skewness in self.errors:
+            t = (self.mean - bound) / sd
+            ps.append(float(special.stdtr(df, max(t, hall(t, skewness)))))
+        return max(self.least, *ps)
 
     def p_below(self, bound: float) -> float:
         """One-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
-        return self._replace(mean=-self.mean).p_above(-bound)
+        return self._mirrored().p_above(-bound)
 
     def p_at(self, value: float) -> float:
         """Two-sided p of the hypothesis that the true mean is ``value``."""
         return min(1.0, 2.0 * min(self.p_above(value), self.p_below(value)))
 
     def interval(self, tail: float) -> Interval | None:
-        """The interval that the true mean misses with probability ``tail`` on each side.
+        """The values of the true mean that :meth:`p_above` and :meth:`p_below` do not reject at ``tail``, below 0.5.
 
         None where too few queries show the same difference for any.
         """
         if self.least >= tail:
             return None
-        if self.error == 0.0:
-            return Interval(self.mean, self.mean)
+        return Interval(-self._mirrored()._highest(tail), self._highest(tail))
+
+    def _highest(self, tail: float) -> float:
+        """The true mean for which :meth:`p_above` is ``tail``."""
+        if not self.errors:
+            return self.mean
         from scipy import special
 
-        reach = -float(special.stdtrit(self.df, tail)) * self.error
-        return Interval(self.mean - reach, self.mean + reach)
+        reaches = []
+        for sd, df, skewness in self.errors:
+            t = float(special.stdtrit(df, tail))
+            reaches.append(-min(t, hall_inverse(t, skewness)) * sd)
+        return self.mean + max(reaches)
+
+    def _mirrored(self) -> Location:
+        errors = tuple(one._replace(skewness=-one.skewness) for one in self.errors)
+        return Location(-self.mean, errors, self.least)
 
 
 def locate(differences: Float64Array, noise: NoiseFloor | None = None) -> Location | None:
-    """Mean of float64 (n,) with its error; None below two values, which have no spread."""
-    if len(differences) < 2:
+    """Mean of float64 (n,) with its errors; None below two values, which have no spread."""
+    queries = len(differences)
+    if queries < 2:
         return None
     mean, spread = mean_and_spread(differences)
-    whole = error_of(spread, len(differences), noise)
-    error, df = (0.0, math.inf) if whole is None else (whole.sd, whole.df)
-    return Location(mean, error, df, 0.5 ** len(differences) if spread == 0.0 else 0.0)
+    own, whole = (error_of(spread, queries, floor) for floor in (None, noise))
+    errors, skewness = [], 0.0
+    if own is not None:
+        skewness = skewness_of_mean(differences)
+        errors.append(Error(own.sd, own.df, skewness))
+    if noise is not None and whole is not None:
+        # third cumulants add up, and that of builds is taken for 0
+        share = own.sd / whole.sd if own is not None else 0.0
+        errors.append(Error(whole.sd, whole.df, skewness * share**3))
+    return Location(mean, tuple(errors), 0.5**queries if own is None else 0.0)
 
 
 def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scipy import stats
+
 from harness.statistics import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge
 from harness.types import Float64Array
 
@@ -69,3 +71,25 @@ def test_noise_only_ever_adds_doubt(both: tuple[Float64Array, Float64Array], dro
     noise = NoiseFloor(sd, float(df))
     assert gate(*both, drop).failed or not gate(*both, drop, noise=noise).failed
     assert equivalence(*both, 0.1).holds or not equivalence(*both, 0.1, noise=noise).holds
+
+
+@settings(max_examples=100)
+@given(pairs(), st.sampled_from([0.013, 0.11, 0.29]))  # no mean of these values lies there
+def test_skewness_only_ever_adds_doubt_to_t(both: tuple[Float64Array, Float64Array], size: float) -> None:
+    differences = both[1] - both[0]
+    if len(differences) < 2 or np.ptp(differences) < 1e-9:
+        return
+    below, above = (
+        float(stats.ttest_1samp(differences, bound, alternative=side).pvalue)
+        for bound, side in ((size, "less"), (-size, "greater"))
+    )
+    found = equivalence(*both, size)
+    assert found.p is not None
+    assert found.interval is not None
+    assert found.p >= max(below, above) * (1.0 - 1e-9)
+    assert found.holds == (-size < found.interval.low and found.interval.high < size)
+    plain = stats.ttest_1samp(differences, 0.0).confidence_interval(0.9)
+    assert found.interval.low <= plain.low + 1e-12
+    assert found.interval.high >= plain.high - 1e-12
+    if len(differences) < 5:
+        assert found.interval == pytest.approx((plain.low, plain.high))
