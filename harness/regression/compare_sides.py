@@ -107,7 +107,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
         after=_info(after),
         settings=settings,
         data=common.relation,
-        tests=sum(one.wins + one.losses > 0 for found in judged.values() for one in found),
+        tests=sum(one.p is not None and one.wins + one.losses > 0 for found in judged.values() for one in found),
         backends=backends,
         only_before=list(pairing.only_before),
         only_after=list(pairing.only_after),

@@ -85,7 +85,9 @@ class MetricJudgement(Record):
     ci_high: float | None
     test: str
     p: float | None = Field(description="two-sided, of the paired test; null below 2 queries")
-    p_adjusted: float | None = Field(description="Holm over all backends and metrics of this comparison")
+    p_adjusted: float | None = Field(
+        description="Holm over all backends and metrics of this comparison on which any query differs"
+    )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which the later result is better")
     ties: Count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.results.schema import PairedDifference, Report
 
-__all__ = ["differences", "legend_of_differences", "mark_of", "reference_of"]
+__all__ = ["differences", "family_of", "legend_of_differences", "mark_of", "reference_of"]
 
 _BETTER, _WORSE, _UNDECIDED, _EQUAL, _TIED = "▲", "▼", "~", "=", "≈"
 
@@ -44,7 +44,7 @@ def legend_of_differences(report: Report) -> list[str]:
     """What the marks of :func:`differences` mean; only those that occur."""
     reference = reference_of(report)
     than = f"than {reference}" if reference is not None else "than the one after the minus sign"
-    family = f"Holm's correction for the {len(report.comparisons)} comparisons of this table"
+    family = f"Holm's correction for {family_of(report)}"
     meanings = {
         _BETTER: f"{_BETTER}: better {than}, p < 0.05 after {family} (paired randomisation test)",
         _WORSE: f"{_WORSE}: worse {than}, p < 0.05 after {family} (paired randomisation test)",
@@ -54,6 +54,15 @@ def legend_of_differences(report: Report) -> list[str]:
     }
     shown = {mark_of(row) for row in report.comparisons}
     return [meaning for mark, meaning in meanings.items() if mark in shown]
+
+
+def family_of(report: Report) -> str:
+    """What p-values are adjusted for, in words: a comparison in which no query differs is no part of it."""
+    compared = len(report.comparisons)
+    asked = sum(row.p is not None and row.wins + row.losses > 0 for row in report.comparisons)
+    if asked == compared:
+        return f"the {compared} comparisons of this table"
+    return f"the {asked} of {compared} comparisons of this table in which a query differs"
 
 
 def _cell(row: PairedDifference) -> str:

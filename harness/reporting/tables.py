@@ -89,7 +89,10 @@ def legend(report: Report) -> list[str]:
     """What the marks mean; only those that occur."""
     lines = []
     if any(_INTERVAL in table.columns for table in tables(report)[:1]):
-        lines.append(f"{_INTERVAL}: of the measure before it, BCa bootstrap over queries; report.json has the others'")
+        lines.append(
+            f"{_INTERVAL}: of the measure before it, BCa bootstrap over queries, exact of 0/1 values; "
+            "report.json has the others'"
+        )
     lines += legend_of_depths(report)
     if any(_moved_by_ties(value) for backend in report.backends for value in backend.metrics.values()):
         lines.append("[low–high]: the range of the mean over all orders of tied documents")

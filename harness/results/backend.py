@@ -26,7 +26,7 @@ from harness.results.load import closed_loops, cold_stats, load_notes, open_loop
 from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
-from harness.statistics import bootstrap_interval
+from harness.statistics import mean_interval
 from harness.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset
@@ -163,7 +163,7 @@ def _metrics(scores: Scores | None, seed: int) -> dict[str, schema.MetricValue]:
         return {}
     values = {}
     for summary in scores.means():
-        interval = bootstrap_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
+        interval = mean_interval(scores.of(summary.measure), seed) if is_mean(summary.measure) else None
         values[str(summary.measure)] = schema.MetricValue(
             mean=summary.value,
             min=None if np.isnan(summary.low) else summary.low,

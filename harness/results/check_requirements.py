@@ -15,7 +15,7 @@ from harness.ranking import TieRule
 from harness.results.check_schema import RequirementResult
 from harness.results.check_subject import Rules, column_of, exact_mean, of_slice, times_of
 from harness.results.subject import Subject
-from harness.statistics import Interval, bootstrap_interval
+from harness.statistics import Interval, bootstrap_interval, mean_interval
 from harness.types import Float64Array
 
 __all__ = ["Ideal", "requirement_results"]
@@ -148,25 +148,11 @@ def _measured(
     low, high = (exact_mean(side[kept, column]) for side in (scores.low, scores.high))
     return _Figure(
         Sample(values, best, np.zeros(len(values)), exact_mean),
-        lambda sample: _mean_interval(sample, float(best.max()), rules.seed),
+        lambda sample: mean_interval(sample, rules.seed),
         chosen,
         None if np.isnan(low) else low,
         None if np.isnan(high) else high,
     )
-
-
-def _mean_interval(values: Float64Array, best: float, seed: int) -> Interval | None:
-    """The 95 % interval of a mean of values from 0 to ``best``: by BCa bootstrap, where they vary.
-
-    Values that are all the same a bootstrap takes for certainty. A share d of questions with other values stays unseen
-    in n with probability (1 - d)**n, so that the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean.
-    Source: Clopper and Pearson, Biometrika 26 (1934), for no failures.
-    """
-    found = bootstrap_interval(values, seed)
-    if found is None or found.low < found.high:
-        return found
-    unseen = 1.0 - _TAIL ** (1.0 / len(values))
-    return Interval(found.low * (1.0 - unseen), found.low + unseen * max(0.0, best - found.low))
 
 
 def _parity(requirement: Requirement, subject: Subject, golden: GoldenSet, seed: int) -> _Figure | str:

@@ -61,7 +61,10 @@ class CheckMetric(Record):
     mean: float
     min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
     max: float | None
-    ci_low: float | None = Field(description="95 % bootstrap interval; null below 2 questions")
+    ci_low: float | None = Field(
+        description="95 % interval: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null below 2 "
+        "questions"
+    )
     ci_high: float | None
     n: Count = Field(description="questions that the mean is taken over")
 

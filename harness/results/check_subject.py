@@ -17,7 +17,7 @@ from harness.ranking import TieRule
 from harness.results import check_schema as schema
 from harness.results.schema_costs import LatencyStats
 from harness.results.subject import Subject
-from harness.statistics import Interval, bootstrap_interval
+from harness.statistics import Interval, mean_interval
 from harness.timing import latency
 from harness.types import Float64Array, Int64Array
 
@@ -90,7 +90,7 @@ def of_slice(golden: GoldenSet, field: str, value: str, ids: Sequence[str]) -> n
 def metric(scores: Scores, column: int, kept: npt.NDArray[np.bool_], seed: int) -> schema.CheckMetric:
     """One mean over the questions that are ``kept``, of which there is at least one."""
     values = scores.values[kept, column]
-    interval: Interval | None = bootstrap_interval(values, seed)
+    interval: Interval | None = mean_interval(values, seed)
     return schema.CheckMetric(
         measure=str(scores.measures[column]),
         mean=exact_mean(values),

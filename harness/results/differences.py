@@ -12,7 +12,8 @@ from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
-from harness.statistics import PairedTest, bootstrap_interval, compare_pairs, holm
+from harness.statistics import PairedTest, bootstrap_interval, compare_pairs
+from harness.statistics.family import holm_of_asked
 from harness.types import Int32Array
 
 __all__ = ["metric_losses", "paired_differences", "reference_label", "reference_notes"]
@@ -25,7 +26,7 @@ def paired_differences(
 ) -> list[schema.PairedDifference]:
     """Every scored backend against ``reference``, a label, on every metric; every pair of them where that is None.
 
-    p-values are adjusted by Holm over all of these and nothing else.
+    p-values are adjusted by Holm over those of these in which any query differs, and nothing else.
     """
     made = []
     scored = [(one.scores, result) for one, result in zip(assessed, results, strict=True) if one.scores is not None]
@@ -35,7 +36,7 @@ def paired_differences(
             if is_mean(one.measure):
                 test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
                 made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
-    adjusted = holm([test.p if test.p is not None else 1.0 for *_, test, _ in made])
+    adjusted = holm_of_asked([test.p if test.changed else None for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
 
 
@@ -90,7 +91,7 @@ def _pairs(scored: Sequence[_Scored], reference: str | None) -> Iterable[tuple[_
 
 
 def _difference(
-    a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float
+    a: str, b: str, metric: str, test: PairedTest, within_ties: bool, p_adjusted: float | None
 ) -> schema.PairedDifference:
     return schema.PairedDifference(
         a=a,
@@ -100,7 +101,7 @@ def _difference(
         ci_low=test.interval.low if test.interval is not None else None,
         ci_high=test.interval.high if test.interval is not None else None,
         p=test.p,
-        p_adjusted=p_adjusted if test.p is not None else None,
+        p_adjusted=p_adjusted if test.changed else test.p,
         effect=test.effect,
         wins=test.wins,
         ties=test.ties,
@@ -110,10 +111,10 @@ def _difference(
     )
 
 
-def _verdict(test: PairedTest, p_adjusted: float) -> Literal["same", "better", "worse", "undecided"]:
-    if test.wins == test.losses == 0:
+def _verdict(test: PairedTest, p_adjusted: float | None) -> Literal["same", "better", "worse", "undecided"]:
+    if not test.changed:
         return "same"
-    if test.p is None or p_adjusted >= _SIGNIFICANT:
+    if p_adjusted is None or p_adjusted >= _SIGNIFICANT:
         return "undecided"
     return "better" if test.difference > 0 else "worse"
 

@@ -159,7 +159,8 @@ class MetricValue(Record):
     min: float | None = Field(description="lowest mean over all orders of tied documents; null where not defined")
     max: float | None
     ci_low: float | None = Field(
-        description="95 % BCa bootstrap interval of a mean; null below 2 queries, and for sums and geometric means"
+        description="95 % interval of a mean: BCa bootstrap, exact (Clopper-Pearson) where every value is 0 or 1; null "
+        "below 2 queries, and for sums and geometric means"
     )
     ci_high: float | None
 
@@ -303,7 +304,9 @@ class PairedDifference(Record):
     ci_low: float | None
     ci_high: float | None
     p: float | None = Field(description="two-sided paired randomisation test")
-    p_adjusted: float | None = Field(description="Holm over all pairs and metrics of this list")
+    p_adjusted: float | None = Field(
+        description="Holm over all pairs and metrics of this list in which any query differs"
+    )
     effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
     wins: Count = Field(description="queries on which b is better")
     ties: Count

@@ -7,7 +7,7 @@ computes; this package fixes which variant, which seed, and what happens at the 
 from harness.statistics.equivalence import Equivalence, equivalence
 from harness.statistics.family import holm
 from harness.statistics.gating import Gate, gate
-from harness.statistics.intervals import Interval, bootstrap_interval
+from harness.statistics.intervals import Interval, bootstrap_interval, mean_interval
 from harness.statistics.judging import Change, Judgement, Verdict, judge, judge_family
 from harness.statistics.noise import NoiseFloor, noise_floor
 from harness.statistics.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs
@@ -32,6 +32,7 @@ __all__ = [
     "holm",
     "judge",
     "judge_family",
+    "mean_interval",
     "noise_floor",
     "queries_needed",
 ]

@@ -38,10 +38,10 @@ def equivalence(
     """Two one-sided paired t-tests against ±``delta`` (float64 (n,) each, same queries in the same order).
 
     Both t and Hall's transformation of it must reject, on either side: a loss that few queries carry is missing from
-    many samples, and t alone then takes too many of them for equal. ``noise`` widens the interval by what builds alone do. ``n`` differences that are all the same and inside ±delta
-    have p = 2**-n. Raises UsageError for a ``delta`` that is not above 0, an ``alpha`` outside 0 to 0.5 and different
-    lengths, DataError for NaN and infinity. Source: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15
-    (1987).
+    many samples, and t alone takes too many of them for equal. ``noise`` widens the interval by what builds alone do.
+    ``n`` differences that are all the same and inside ±delta have p = 2**-n. Raises UsageError for a ``delta`` that is
+    not above 0, an ``alpha`` outside 0 to 0.5 and different lengths, DataError for NaN and infinity. Source:
+    Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987).
     """
     if not 0.0 < delta < float("inf"):
         raise UsageError(f"delta is {delta:g}", fix="it must be above 0, in the unit of the metric")

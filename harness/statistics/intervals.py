@@ -1,4 +1,4 @@
-"""Bootstrap interval of a mean."""
+"""Confidence intervals of a mean."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from harness.statistics.values import check_share, finite, mean_and_spread
 from harness.types import Float64Array
 
-__all__ = ["CONFIDENCE", "Interval", "bootstrap_interval"]
+__all__ = ["CONFIDENCE", "Interval", "bootstrap_interval", "mean_interval"]
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
@@ -45,6 +45,36 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
         return None
     low, high = np.quantile(means, levels)
     return Interval(float(low), float(high))
+
+
+def mean_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """Interval of the mean of a metric, whose ``values`` (float64 (n,)) lie between 0 and 1; None below two values.
+
+    The BCa bootstrap of :func:`bootstrap_interval`, except where that takes too little for certainty. Where every value
+    is 0 or 1 it is exact: of n hits in n questions, a share of hits of 0.025**(1/n) is still to be reckoned with, at
+    95 %. Where all values are the same and neither, a share d of others stays unseen with probability (1 - d)**n, and
+    the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises as :func:`bootstrap_interval`.
+    Source: Clopper and Pearson, Biometrika 26 (1934).
+    """
+    check_share("confidence", confidence)
+    sample = finite(values)
+    if len(sample) < 2:
+        return None
+    if np.all((sample == 0.0) | (sample == 1.0)):
+        return _exact_share(int(np.count_nonzero(sample)), len(sample), (1.0 - confidence) / 2.0)
+    mean, spread = mean_and_spread(sample)
+    if spread > 0.0:
+        return bootstrap_interval(sample, seed, confidence)
+    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / len(sample))
+    return Interval(mean * (1.0 - unseen), mean + unseen * max(0.0, 1.0 - mean))
+
+
+def _exact_share(hits: int, n: int, tail: float) -> Interval:
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
+    return Interval(low, high)
 
 
 def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float64Array:

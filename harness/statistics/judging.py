@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.equivalence import Equivalence, equivalence_of
-from harness.statistics.family import holm
+from harness.statistics.family import holm_of_asked
 from harness.statistics.gating import Gate, gate_of
 from harness.statistics.location import locate
 from harness.statistics.noise import NoiseFloor
@@ -108,14 +107,14 @@ def judge_family(
     5. ``undecided``: also for no queries, and for one that differs.
 
     A change without any difference is no part of the family: it could never be significant, so the others need no
-    correction for it (Tarone, Biometrics 46, 1990). Where builds scatter, their spread enters the error of all three
+    correction for it. Where builds scatter, their spread enters the error of all three
     questions; it can excuse a difference, never make one. Raises UsageError for a margin or a drop below 0, an
     ``alpha`` outside 0 to 0.5 and different lengths; UnknownNameError for another test; DataError for NaN.
     """
     found = [_measure(change, seed, test, alpha) for change in changes]
-    moved = [place for place, one in enumerate(found) if np.any(one.differences)]
-    adjusted = dict(zip(moved, _adjusted([found[place].ps for place in moved]), strict=True))
-    return [_decide(one, alpha, len(moved), adjusted.get(place, one.ps)) for place, one in enumerate(found)]
+    changed = [one for one in found if one.paired.changed]
+    adjusted = iter(_adjusted([one.ps for one in changed]))
+    return [_decide(one, alpha, len(changed), next(adjusted) if one.paired.changed else one.ps) for one in found]
 
 
 class _Ps(NamedTuple):
@@ -151,10 +150,7 @@ def _measure(change: Change, seed: int, test: TestName, alpha: float) -> _Measur
 
 def _adjusted(family: Sequence[_Ps]) -> list[_Ps]:
     """Holm for each question, over the changes that have a p there."""
-    columns = []
-    for column in zip(*family, strict=True):
-        adjusted = iter(holm([p for p in column if p is not None]))
-        columns.append([None if p is None else next(adjusted) for p in column])
+    columns = [holm_of_asked(column) for column in zip(*family, strict=True)]
     return [_Ps(*row) for row in zip(*columns, strict=True)]
 
 
@@ -177,7 +173,7 @@ def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
 
 
 def _verdict(found: _Measured, ps: _Ps, alpha: float, gate: Gate) -> Verdict:
-    if len(found.differences) and not np.any(found.differences):
+    if len(found.differences) and not found.paired.changed:
         return "same"
     if gate.failed:
         return "worse"

@@ -68,23 +68,24 @@ class Location(NamedTuple):
         """
         if self.least >= tail:
             return None
-        return Interval(-self._mirrored()._highest(tail), self._highest(tail))
-
-    def _highest(self, tail: float) -> float:
-        """The true mean for which :meth:`p_above` is ``tail``."""
-        if not self.errors:
-            return self.mean
-        from scipy import special
-
-        reaches = []
-        for sd, df, skewness in self.errors:
-            t = float(special.stdtrit(df, tail))
-            reaches.append(-min(t, hall_inverse(t, skewness)) * sd)
-        return self.mean + max(reaches)
+        return Interval(-_highest(self._mirrored(), tail), _highest(self, tail))
 
     def _mirrored(self) -> Location:
         errors = tuple(one._replace(skewness=-one.skewness) for one in self.errors)
         return Location(-self.mean, errors, self.least)
+
+
+def _highest(where: Location, tail: float) -> float:
+    """The true mean of which ``p_above`` is ``tail``."""
+    if not where.errors:
+        return where.mean
+    from scipy import special
+
+    reaches = []
+    for sd, df, skewness in where.errors:
+        t = float(special.stdtrit(df, tail))
+        reaches.append(-min(t, hall_inverse(t, skewness)) * sd)
+    return where.mean + max(reaches)
 
 
 def locate(differences: Float64Array, noise: NoiseFloor | None = None) -> Location | None:

@@ -41,6 +41,11 @@ class PairedTest:
     losses: int
     n: int
 
+    @property
+    def changed(self) -> bool:
+        """Whether any query differs."""
+        return self.wins + self.losses > 0
+
 
 def compare_pairs(
     a: npt.ArrayLike,

@@ -1,8 +1,8 @@
 """What so many queries can show, and how many would show it.
 
 Power of Student's t by the non-central t distribution, with the spread of the differences at hand taken for the true
-one, and the differences for normal: their skewness moves these figures by little where they matter, near a power of 0.8
-(docs/explanation/statistics.md has it measured). Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition (1988), chapter 2.
+one, and the differences for normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition
+(1988), chapter 2.
 """
 
 from __future__ import annotations

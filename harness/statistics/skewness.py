@@ -17,10 +17,10 @@ __all__ = ["hall", "hall_inverse", "skewness_of_mean"]
 
 
 def skewness_of_mean(values: Float64Array) -> float:
-    """γ/√n of float64 (n,) that vary, with the sample's skewness γ as far as chance does not explain it.
+    """s/√n of float64 (n,) that vary, with the sample's skewness s as far as chance does not explain it.
 
-    γ² of n normal values is 6/n by chance, and as much is taken off: γ·max(0, 1 - 6/(n·γ²)). Normal differences are so
-    hardly corrected at all, and fewer than five never, whose skewness cannot be that large.
+    The square of s is 6/n in n normal values, by chance, and as much is taken off: s·max(0, 1 - 6/(n·s²)). So normal
+    values are hardly corrected at all, and fewer than five never: their skewness cannot be that large.
     """
     n = len(values)
     centred = values - np.mean(values)
@@ -33,7 +33,7 @@ def hall(t: float, skewness: float) -> float:
     """t + gt²/3 + g²t³/27 + g/6 for a mean of ``skewness`` g: Student's t again, up to terms of order 1/n.
 
     It never falls while t rises. Source: Hall, On the Removal of Skewness by Transformation, Journal of the Royal
-    Statistical Society B 54 (1992), the cubic transformation, with g = γ/√n.
+    Statistical Society B 54 (1992), the cubic transformation; g is the skewness of the values over √n.
     """
     return t + skewness * t * t / 3.0 + skewness**2 * t**3 / 27.0 + skewness / 6.0
 

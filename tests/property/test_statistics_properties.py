@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from scipy import stats
 
 from harness.statistics import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge

@@ -16,7 +16,7 @@ GOLDEN_SET = np.repeat([-1.0, 0.0], [8, 42])  # eight documents of fifty are los
 
 
 def test_the_skewness_of_a_mean_by_hand() -> None:
-    """Eight of fifty: variance 0.16·0.84, third moment -0.16·0.84·0.68, so γ = -1.8549 and γ² = 3.4405."""
+    """Eight of fifty: variance 0.16·0.84, third moment -0.16·0.84·0.68, so -1.8549, squared 3.4405."""
     skewness = -0.68 / math.sqrt(0.16 * 0.84)
     assert skewness_of_mean(GOLDEN_SET) == pytest.approx(skewness * (1.0 - 0.12 / skewness**2) / math.sqrt(50))
     assert skewness_of_mean(-GOLDEN_SET) == -skewness_of_mean(GOLDEN_SET)
@@ -32,7 +32,7 @@ def test_skewness_that_chance_explains_is_none(values: list[float]) -> None:
 @pytest.mark.parametrize("t", [-4.0, -1.7, 0.0, 2.5])
 @pytest.mark.parametrize("gamma", [-2.0, 1e-9, 0.7])
 def test_the_transformation_is_the_published_one(n: int, t: float, gamma: float) -> None:
-    """With S = t/√n and a = 1/3: √n·(S + aγS² + a²γ²S³/3 + γ/(6n))."""
+    """With S = t/√n and a = 1/3: √n·(S + agS² + a²g²S³/3 + g/(6n)), g the skewness."""
     s, a = t / math.sqrt(n), 1.0 / 3.0
     expected = math.sqrt(n) * (s + a * gamma * s**2 + a**2 * gamma**2 * s**3 / 3.0 + gamma / (6.0 * n))
     skewness = gamma / math.sqrt(n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.reporting.depths import CUT_SHORT, cut_short, legend_of_depths
-from harness.reporting.differences import mark_of
+from harness.reporting.differences import family_of, mark_of
 from harness.reporting.html.comparison_verdicts import against_reference, reference_of
 from harness.reporting.html.page import Block, Cell, Column, Facts, Table, Tone
 from harness.reporting.html.parts import flat_rows, made_by, page_table
@@ -12,9 +12,7 @@ from harness.results.schema import BackendResult, Report
 
 __all__ = ["provenance", "quality_table", "text_tables"]
 
-_SIGNIFICANT = (
-    "▲ ▼ better or worse than {reference}, adjusted p < 0.05 (paired randomisation test, Holm over all comparisons)"
-)
+_SIGNIFICANT = "▲ ▼ better or worse than {reference}, adjusted p < 0.05 (paired randomisation test, Holm over {family})"
 _MEANINGS = {
     "▲": _SIGNIFICANT,
     "▼": _SIGNIFICANT,
@@ -31,8 +29,9 @@ def quality_table(report: Report) -> Table:
     rows = [_row(report, one, metrics) for one in report.backends]
     reference = reference_of(report)
     seen = dict.fromkeys(cell.mark for row in rows for cell in row if cell.mark)
-    meanings = dict.fromkeys(_MEANINGS[mark].format(reference=reference) for mark in seen)
-    lines = ["below each mean: 95 % BCa bootstrap interval over queries", *legend_of_depths(report), *meanings]
+    meanings = dict.fromkeys(_MEANINGS[mark].format(reference=reference, family=family_of(report)) for mark in seen)
+    below = "below each mean: 95 % interval over queries, BCa bootstrap, exact of 0/1 values"
+    lines = [below, *legend_of_depths(report), *meanings]
     columns = [
         Column("backend", numeric=False),
         *(Column(f"{name}{CUT_SHORT}" if cut_short(report, name) else name) for name in metrics),

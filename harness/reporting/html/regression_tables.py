@@ -155,7 +155,7 @@ def verdict_table(report: RegressionReport) -> list[Block]:
         Column("before"),
         Column("after"),
         Column("difference", help="after minus before; below it the 95 % BCa bootstrap interval"),
-        Column("p", help="two-sided paired test, after Holm over all rows"),
+        Column("p", help="two-sided paired test, after Holm over the rows in which a query differs"),
         Column("effect", help="Cohen's d of the differences query by query"),
         Column("W / T / L", help="queries that are better, tied and worse"),
         Column("shows from", help="smallest difference that so many queries show with power 0.8"),
