@@ -24,8 +24,10 @@ from harness.statistics import (
     detectable_difference,
     equivalence,
     holm,
+    mean_interval,
     queries_needed,
 )
+from harness.statistics.family import holm_of_asked
 from harness.statistics.power import queries_for_equivalence
 from harness.types import Float64Array
 
@@ -78,6 +80,24 @@ def test_interval_of_a_constant_is_the_constant() -> None:
     assert bootstrap_interval(np.full(10, 0.25), seed=1) == (0.25, 0.25)
 
 
+@pytest.mark.parametrize(("hits", "n"), [(0, 3), (20, 20), (19, 20), (700, 1000)])
+def test_the_interval_of_hits_is_exact(hits: int, n: int) -> None:
+    values = np.arange(n) < hits
+    expected = stats.binomtest(hits, n).proportion_ci(0.9, "exact")
+    assert mean_interval(values.astype(float), 1, 0.9) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_interval_of_a_metric_is_never_a_point() -> None:
+    """0.29 is the share of hits with which three of three are seen in one case of forty."""
+    least = 0.025 ** (1 / 3)
+    assert mean_interval([0.5, 0.5, 0.5], 1) == pytest.approx((0.5 * least, 1.0 - 0.5 * least))
+    mixed = np.random.default_rng(2).random(30)
+    assert mean_interval(mixed, 3) == bootstrap_interval(mixed, 3)
+    assert mean_interval([1.0], 1) is None
+    with pytest.raises(DataError, match="value 0 is nan"):
+        mean_interval([math.nan, 1.0], 1)
+
+
 def test_interval_covers_the_mean_as_often_as_it_says() -> None:
     rng = np.random.default_rng(11)
     covered = 0
@@ -86,6 +106,11 @@ def test_interval_covers_the_mean_as_often_as_it_says() -> None:
         assert interval is not None
         covered += interval.low <= 2 / 7 <= interval.high
     assert 88 <= covered <= 100
+
+
+def test_a_question_without_an_answer_is_no_part_of_the_family() -> None:
+    assert holm_of_asked([0.02, None, 0.04, None]) == [0.04, None, 0.04, None]
+    assert holm_of_asked([None]) == [None]
 
 
 def test_holm() -> None:

@@ -26,7 +26,7 @@ __all__ = [
 
 _DRAWN = 4
 _SHOWN = 3
-_INTERVAL = "below each mean: 95 % interval over questions, BCa bootstrap, exact where all values are 0 or 1"
+_INTERVAL = "below each mean: 95 % interval over questions, BCa bootstrap, exact of 0/1 values"
 _OUTCOMES: dict[bool | None, tuple[str, Tone, str]] = {
     True: ("passed", "good", "✓"),
     False: ("failed", "bad", "✕"),
