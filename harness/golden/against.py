@@ -194,6 +194,9 @@ def ask_retriever(
         run=run_of(golden, asked.answers, k),
         search_ns=asked.search_ns if options.timing else None,
         notes=tuple(notes),
+        unanswered=frozenset(
+            question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
+        ),
     )
     return subject, list(asked.answers)
 

@@ -53,6 +53,9 @@ def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
 def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
     """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
     wanted = [one for one in question.expected if one.grade >= report.golden.relevance]
+    if question.failed:
+        message = "the retriever failed: it gave no answer"
+        return Case(question.id, subject.label, Outcome.ERROR, message, message)
     if not wanted:
         return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing")
     if any(one.rank is not None for one in wanted):

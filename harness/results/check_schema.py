@@ -96,6 +96,7 @@ class QuestionResult(Record):
     expected: list[ExpectationResult]
     values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
     top: list[str] = Field(description="ids of the hits, best first, as the retriever ordered them")
+    failed: bool = Field(default=False, description="true where the retriever gave no answer: an error")
 
 
 class CheckSubject(Record):

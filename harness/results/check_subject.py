@@ -154,7 +154,8 @@ def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: R
         place, row = places.get(question.id), scored.get(question.id)
         top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
         values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
-        made.append(_question(question, top, values, expected, keep_text=rules.keep_text))
+        told = _question(question, top, values, expected, keep_text=rules.keep_text)
+        made.append(told.model_copy(update={"failed": question.id in subject.unanswered}))
     return made
 
 

@@ -26,7 +26,8 @@ class Subject:
     ``run`` holds every question, None of a retriever that failed (then ``error`` says why). ``scores`` are of the
     questions that expect something. ``search_ns`` int64 (passes, questions) are times of single queries, negative for
     a question that was never sent; None where none were taken. ``exact`` bool (questions,) says which rankings are the
-    exact ones up to ties, None without an exact reference. Both are in the run's order of questions.
+    exact ones up to ties, None without an exact reference. Both are in the run's order of questions. ``unanswered`` are
+    the ids of questions that failed.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Subject:
     deterministic: bool | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
 
 
 def subject_of(one: Assessed, result: BackendResult, corpus: str, label: str, *, timed: bool) -> Subject:

@@ -93,6 +93,29 @@ def test_the_list_is_as_high_as_its_questions_and_says_who_got_nothing(show: Sho
     assert page.locator(".list").bounding_box()["height"] == 2 * 54 + 2
 
 
+def test_questions_that_failed_are_not_among_those_that_missed(show: Show) -> None:
+    def retrieve(question: str, k: int) -> list[str]:
+        if question == "broken":
+            raise ConnectionError("down")
+        return {"found": ["a"], "missed": ["b"]}.get(question, [])
+
+    names = ("found", "missed", "broken", "nothing")
+    given = [{"id": name, "question": name, "expected": ["a"]} for name in names]
+    checked = harness.check(given, against={"mine": retrieve}, k=3, isolation="none")
+    assert [one.failed for one in checked.report.subjects[0].questions] == [False, False, True, False]
+    opened = show(checked.html())
+    page = opened.page
+    for name, listed in {"missed": ["missed", "nothing"], "failed": ["broken"], "first": ["found"]}.items():
+        page.locator(f"[data-filter={name}]").click()
+        assert opened.texts == listed, name
+    page.locator("[data-filter=failed]").click()
+    assert "! no answer" in page.locator("[role=option]").first.inner_text()
+    page.locator("[role=option]").first.click()
+    assert page.locator(".expected tbody tr").all_inner_texts() == ["a\tno answer"]
+    expect(page.locator(".state")).to_have_text("! the retriever failed: no answer")
+    assert opened.complaints == []
+
+
 def test_a_stored_check_becomes_the_same_page(checked: Checked, place: Path) -> None:
     written = (place / "failed" / "report.html").read_text(encoding="utf-8")
     assert with_corpora(Checked.load(place / "failed")).html() == written == checked.html()

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.reporting.html.explorer import Expectations, Explorer
+from harness.reporting.html.explorer import NO_ANSWER, Expectations, Explorer
 from harness.results.check_schema import CheckReport, CheckSubject
 from harness.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
 
 __all__ = ["explorer_of"]
 
-_LONGEST_RANK = 65_535
+_LONGEST_RANK = 65_534
 _OWN_DOCUMENTS = "Texts of documents are not in this file: the retrievers have their own, and gave ids alone."
 
 
@@ -104,7 +104,11 @@ def _judgments(subjects: Sequence[CheckSubject], suffixes: Mapping[str, str]) ->
 def _expectations(subjects: Sequence[CheckSubject]) -> Expectations:
     expected = [one for question in subjects[0].questions for one in question.expected]
     ranks = [
-        [min(one.rank or 0, _LONGEST_RANK) for question in subject.questions for one in question.expected]
+        [
+            NO_ANSWER if question.failed else min(one.rank or 0, _LONGEST_RANK)
+            for question in subject.questions
+            for one in question.expected
+        ]
         for subject in subjects
     ]
     return Expectations(

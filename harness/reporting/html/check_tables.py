@@ -145,19 +145,22 @@ def metrics_table(report: CheckReport) -> list[Block]:
     if not names:
         return []
     rows = [
-        [Cell(one.label, below=one.corpus or ""), *_means(one.metrics, names, failed=one.status == "failed")]
+        [
+            Cell(one.label, below=one.corpus or ""),
+            *_means(one.metrics, names, "–" if one.status == "ok" else one.status),
+        ]
         for one in report.subjects
     ]
     columns = [Column("retriever", numeric=False), *map(Column, names)]
     return [Table("Mean over questions that expect something", columns, rows, [_INTERVAL])]
 
 
-def _means(metrics: dict[str, CheckMetric], names: Sequence[str], *, failed: bool = False) -> list[Cell]:
+def _means(metrics: dict[str, CheckMetric], names: Sequence[str], absent: str = "–") -> list[Cell]:
     cells = []
     for name in names:
         value = metrics.get(name)
         if value is None:
-            cells.append(Cell("failed" if failed else "–"))
+            cells.append(Cell(absent))
             continue
         known = value.ci_low is not None and value.ci_high is not None
         cells.append(Cell(f"{value.mean:.4f}", below=f"{value.ci_low:.3f} – {value.ci_high:.3f}" if known else ""))

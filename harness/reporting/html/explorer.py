@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from harness.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
-__all__ = ["Agreement", "Expectations", "Explorer", "changes"]
+__all__ = ["NO_ANSWER", "Agreement", "Expectations", "Explorer", "changes"]
+
+NO_ANSWER = 65_535
+"""In place of a rank, also in ``assets/model.js``."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,7 +37,8 @@ class Expectations:
     """What each of Q queries is expected to find, E things in all: where judgments alone do not say it.
 
     Those of query q are ``indptr[q]:indptr[q + 1]`` of ``names``, ``grades`` int16 (E,), and of the second axis of
-    ``ranks`` uint16 (R, E): the rank at which each ranking has it, counted from 1; 0 where it is not found.
+    ``ranks`` uint16 (R, E): the rank at which each ranking has it, counted from 1; 0 where it is not found,
+    :data:`NO_ANSWER` where the query failed.
     """
 
     indptr: Int64Array

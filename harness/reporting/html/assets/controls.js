@@ -3,6 +3,7 @@
 const FILTERS = [
   { name: "all", label: "All", keep: () => true },
   { name: "missed", label: "✕ Missed", keep: (c) => c.expected === 0, expecting: true },
+  { name: "failed", label: "! No answer", keep: (c) => c.expected === -2, expecting: true, failures: true },
   { name: "late", label: "Found late", keep: (c) => c.expected > 1, expecting: true },
   { name: "first", label: "✓ Found first", keep: (c) => c.expected === 1, expecting: true },
   { name: "nothing", label: "No expectation", keep: (c) => c.expected === -1, expecting: true },
@@ -41,7 +42,7 @@ class Selection {
     const paired = labels.length > 1 && !model.expecting;
     const usable = (one) => (!one.pair || (metrics.length > 0 && paired)) && (!one.two || paired)
       && (!one.values || metrics.length > 0) && (!one.states || model.stateOf !== null)
-      && (!one.judged || (model.judged && !model.expecting)) && (!one.expecting || model.expecting);
+      && (!one.failures || model.failures) && (!one.judged || (model.judged && !model.expecting)) && (!one.expecting || model.expecting);
     this.filters = FILTERS.filter(usable);
     this.sorts = SORTS.filter(usable);
     this.filter = "all";

@@ -108,6 +108,7 @@ class Detail {
     const { model, query } = this;
     if (model.expecting) {
       const rank = model.firstExpected(ranking, query);
+      if (rank === -2) return { said: "! the retriever failed: no answer", bad: true };
       if (rank < 0) return { said: "nothing is expected", bad: false };
       return rank === 0 ? { said: "✕ nothing expected is found", bad: true } : { said: `first expected at rank ${rank}`, bad: false };
     }
@@ -183,7 +184,8 @@ class Detail {
     const expected = model.expected(query);
     if (expected.length === 0) return el("p", { class: "about" }, "It expects nothing, and no mean counts it.");
     const graded = expected.some((one) => one.grade !== 1);
-    const cell = (rank) => el("td", { class: rank ? "number" : "number bad" }, rank ? rank.toLocaleString("en") : "not found");
+    const cell = (rank) => (rank > 0 && rank !== NO_ANSWER ? el("td", { class: "number" }, rank.toLocaleString("en"))
+      : el("td", { class: "number bad" }, rank === NO_ANSWER ? "no answer" : "not found"));
     return el("div", {}, el("p", { class: "about" }, "Expected, and the rank at which it is found"),
       el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Expected documents" }, el("table", { class: "expected" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "expected"), graded ? el("th", { scope: "col", class: "number" }, "grade") : null,

@@ -25,9 +25,9 @@ class App {
     if (model.expecting) {
       const rank = model.firstExpected(selection.b, query);
       const none = model.top(selection.b, query).length > 0 ? "✕ missed" : "✕ no hits";
-      const words = { "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
+      const words = { "-2": "! no answer", "-1": "–", 0: none, 1: "✓ first" }[rank] ?? `rank ${rank}`;
       return [el("span", { class: "query-text", dir: "auto" }, model.text(query) || "–"), el("span", { class: "query-id" }, model.id(query)),
-        el("span", { class: rank === 0 ? "value bad" : "value" }, words)];
+        el("span", { class: rank === 0 || rank === -2 ? "value bad" : "value" }, words)];
     }
     if (model.metrics.length > 0) figures.push(el("span", { class: "value" }, Number.isNaN(value) ? "–" : value.toFixed(4)));
     if (paired) {

@@ -1,5 +1,7 @@
 // What is known of every query. Rankings, metrics and queries are numbers here.
 
+const NO_ANSWER = 65535;
+
 class Model {
   constructor(columns, held, chunk) {
     Object.assign(this, columns.header);
@@ -19,6 +21,7 @@ class Model {
     if (this.expecting) {
       this.expectedNames = columns.strings("expected_names");
       for (const name of ["expected_starts", "expected_grades", "expected_ranks"]) this[name] = columns.numbers(name);
+      this.failures = this.expected_ranks.includes(NO_ANSWER);
     }
     this.textPlace = new Map();
     this.text_docs.forEach((doc, place) => this.textPlace.set(doc, place));
@@ -76,7 +79,8 @@ class Model {
     }));
   }
 
-  // The rank of the first thing that is expected: 0 where none is found, -1 where nothing is expected.
+  // The rank of the first thing that is expected: 0 where none is found, -1 where nothing is expected, -2 where the
+  // retriever gave no answer.
   firstExpected(ranking, query) {
     const count = this.expected_grades.length;
     let [first, wanted] = [0, false];
@@ -84,6 +88,7 @@ class Model {
       if (this.expected_grades[at] < this.relevance) continue;
       wanted = true;
       const rank = this.expected_ranks[ranking * count + at];
+      if (rank === NO_ANSWER) return -2;
       if (rank > 0 && (first === 0 || rank < first)) first = rank;
     }
     return wanted ? first : -1;
