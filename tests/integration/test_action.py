@@ -68,13 +68,20 @@ def test_no_expression_stands_in_a_script(repository: Path, action: dict[str, An
     assert not [script for script in scripts if "${{" in script]
 
 
+def program(folder: Path, name: str, script: str) -> Path:
+    """A folder for PATH, with one more program in it."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (programs / name).chmod(0o755)
+    return programs
+
+
 def run_step(action: dict[str, Any], folder: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
     """The step that runs the harness, as GitHub's runner runs bash: exit code, outputs and stderr."""
     (step,) = (one for one in action["runs"]["steps"] if one.get("id") == "run")
-    programs = folder / "bin"
-    programs.mkdir(exist_ok=True)
-    (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-    (programs / "python").chmod(0o755)
+    programs = program(folder, "python", f'exec "{sys.executable}" "$@"')
+    (folder / "temp").mkdir(exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
@@ -86,8 +93,13 @@ def run_step(action: dict[str, Any], folder: Path, **inputs: str) -> tuple[int, 
         **inputs,
     }
     environment["PYTHONPATH"] = f"{Path(__file__).parents[2]}{os.pathsep}{environment.get('PYTHONPATH', '')}"
-    script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return bash(step["run"], folder, environment)
+
+
+def bash(script: str, folder: Path, environment: dict[str, str]) -> tuple[int, dict[str, str], str]:
+    """A step with `shell: bash`: exit code, outputs, stdout and stderr."""
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     written = folder / "output"
     lines = written.read_text(encoding="utf-8").splitlines() if written.exists() else []
     return done.returncode, dict(line.split("=", 1) for line in lines), done.stdout + done.stderr
@@ -97,8 +109,8 @@ def test_the_step_runs_a_check_and_says_where_everything_is(action: dict[str, An
     write_golden_world(tmp_path)
     hostile = "--slice=$(touch hacked)`touch hacked`; touch hacked"
     arguments = ["golden.jsonl", "--corpus=chunks.jsonl", "--require=Hit@5>=0.9", *COMMAND]
-    code, _, said = run_step(action, tmp_path, HARNESS_ARGUMENTS="\n".join([*arguments, hostile]))
-    assert code == 2
+    code, outputs, said = run_step(action, tmp_path, HARNESS_ARGUMENTS="\n".join([*arguments, hostile]))
+    assert (code, set(outputs)) == (2, {"folder", "verdict"}), "nothing was written: there is no comment to be made"
     assert "no question has the field '$(touch hacked)" in said
     assert not (tmp_path / "hacked").exists()
     (tmp_path / "output").unlink()
@@ -113,3 +125,54 @@ def test_the_step_refuses_another_command(action: dict[str, Any], tmp_path: Path
     code, outputs, said = run_step(action, tmp_path, HARNESS_COMMAND="cache; touch hacked")
     assert (code, outputs) == (2, {})
     assert "has to be check or regress" in said
+
+
+def test_the_key_of_the_cache_holds_no_commas(action: dict[str, Any], tmp_path: Path) -> None:
+    """GitHub's cache refuses keys with commas, and extras stand between them."""
+    install, cache = action["runs"]["steps"][1:3]
+    programs = program(tmp_path, "python", 'printf "%s\\n" "$@" > pip.txt')
+    environment = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "HARNESS_SOURCE": "/a folder/of actions",
+        "HARNESS_EXTRAS": "lucene,chroma",
+    }
+    code, outputs, said = bash(install["run"], tmp_path, environment)
+    assert (code, outputs) == (0, {"engines": "lucene-chroma"}), said
+    assert (tmp_path / "pip.txt").read_text(encoding="utf-8").splitlines()[-1] == "/a folder/of actions[lucene,chroma]"
+    assert "inputs.extras" not in cache["with"]["key"] + cache["with"]["restore-keys"]
+    bash(install["run"], tmp_path, environment | {"HARNESS_EXTRAS": ""})
+    assert (tmp_path / "pip.txt").read_text(encoding="utf-8").splitlines()[-1] == "/a folder/of actions"
+
+
+@pytest.mark.parametrize("earlier", ["", "4711\n"])
+def test_the_comment_is_made_or_replaces_the_one_before(repository: Path, tmp_path: Path, earlier: str) -> None:
+    (step,) = (
+        step
+        for step in yaml.safe_load(documented(repository, "workflow"))["jobs"]["golden-set"]["steps"]
+        if "GH_TOKEN" in step.get("env", {})
+    )
+    (tmp_path / "comment.md").write_text("<!-- harness check: golden -->\n\ntext\n", encoding="utf-8")
+    (tmp_path / "earlier").write_text(earlier, encoding="utf-8")
+    programs = program(
+        tmp_path, "gh", 'echo "$*" >> calls\nif [ "$2" = --paginate ]; then echo "$5" > query; cat earlier; fi'
+    )
+    environment = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "us/it",
+        "COMMENT": "comment.md",
+        "NUMBER": "12",
+    }
+    code, _, said = bash(step["run"], tmp_path, environment)
+    assert code == 0, said
+    _, call = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    assert call == (
+        "api --method PATCH repos/us/it/issues/comments/4711 -F body=@comment.md"
+        if earlier
+        else "api repos/us/it/issues/12/comments -F body=@comment.md"
+    )
+    query = (tmp_path / "query").read_text(encoding="utf-8").strip()
+    assert query == (
+        '.[] | select(.user.login == "github-actions[bot]" and (.body | startswith("<!-- harness check: golden -->"))) '
+        "| .id"
+    )
