@@ -27,6 +27,7 @@ from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
 from harness.plan import Plan, Trial, make_plan
 from harness.protocols import Display
+from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.request import CompareOptions, CompareRequest, Output
 from harness.result_folder import check_target
@@ -203,9 +204,18 @@ def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, c
 def _load(plan: Plan, cache: Cache, display: Display) -> Dataset:
     request, progress = plan.request, display.section("load")
     dataset = load_dataset(request.dataset, split=request.split, cards=request.cards, cache=cache, progress=progress)
+    if request.labels is not None:
+        dataset = _labelled(dataset, Path(request.labels))
     if not plan.filter:
         return dataset
     return filter_dataset(dataset, plan.filter, request.dataset, cards=request.cards, cache=cache, progress=progress)
+
+
+def _labelled(dataset: Dataset, path: Path) -> Dataset:
+    """The dataset with judgments that came later; raises DataError where they contradict its own, or are not of it."""
+    labels = read_labels(path)
+    refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
+    return replace(dataset, qrels=with_labels(dataset.qrels, labels))
 
 
 def plan_for(request: CompareRequest) -> Plan:

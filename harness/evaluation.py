@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, TypeVar
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import memory, trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
+from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def evaluate(
     ties: TieRule | str = TieRule.TREC_EVAL,
     queries: QuerySet | str = QuerySet.RELEVANT,
     relevance: int = 1,
+    labels: str | PathLike[str] | None = None,
 ) -> Scores:
     """Score a run against judgments; the command ``harness eval`` is this call.
 
@@ -45,6 +47,7 @@ def evaluate(
 
     ``ties`` is ``trec_eval`` (score descending, then document id descending), ``engine`` (the order given) or
     ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
+    ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``.
     Raises UsageError for an argument of another type and a metric that does not exist, DataError for malformed input, a
     run without any hits, judgments of nothing and a run that shares no id with them, RankingError for NaN scores and
     duplicate documents.
@@ -54,6 +57,7 @@ def evaluate(
     if not isinstance(relevance, SupportsIndex):
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
     hits, judgments = as_run(run), as_qrels(qrels)
+    judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
     try:
         return score(hits, judgments, measures, ties=ties, queries=queries, relevance=relevance)

@@ -123,6 +123,7 @@ class Plan:
             "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
             "sweep": list(request.sweeps) or None,
             "filter": list(request.filters) or None,
+            "labels": str(request.labels) if request.labels is not None else None,
             "dataset": request.dataset,
             "split": request.split,
             "k": request.k,

@@ -68,6 +68,7 @@ class CompareRequest:
     cards: Path | None = None
     sweep: str | Sequence[str] = ()
     filter: str | Sequence[str] = ()
+    labels: str | Path | None = None
     reference: str | None = None
     all_pairs: bool = False
 
@@ -115,6 +116,7 @@ class CompareOptions(TypedDict, total=False):
 
     sweep: str | Sequence[str]
     filter: str | Sequence[str]
+    labels: str | Path | None
     reference: str | None
     all_pairs: bool
     split: str | None

@@ -24,6 +24,7 @@ from harness.cli.compare_options import (
     FilterOption,
     IsolationOption,
     JobsOption,
+    LabelsOption,
     LoadSecondsOption,
     MaxCallsOption,
     MemoryLimitOption,
@@ -67,6 +68,7 @@ def compare(
     dataset: DatasetOption = "cacm",
     filter: FilterOption = None,  # noqa: A002 - the option's name
     split: SplitOption = None,
+    labels: LabelsOption = None,
     k: DepthOption = 1000,
     metrics: MetricsOption = "nDCG@10,AP,R@100,RR@10",
     ties: TiesOption = "trec_eval",

@@ -24,6 +24,7 @@ __all__ = [
     "FilterOption",
     "IsolationOption",
     "JobsOption",
+    "LabelsOption",
     "LoadSecondsOption",
     "MaxCallsOption",
     "MemoryLimitOption",
@@ -126,6 +127,13 @@ RateOption = Annotated[
     Option(help="Also time a server at so many queries a second, whether it keeps up or not: 50,100.", metavar="LIST"),
 ]
 ArrivalsOption = Annotated[str, Option(help="Gaps between the queries of --rate: poisson or constant.")]
+LabelsOption = Annotated[
+    Path | None,
+    Option(
+        help="Judgments that came later, a filled-in to-label.jsonl of regress or diff: they add to those of the data.",
+        metavar="FILE",
+    ),
+]
 LoadSecondsOption = Annotated[
     float,
     Option(

@@ -9,10 +9,9 @@ import typer
 
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
-from harness.cli.compare_options import CardsOption, NoTextOption, OutOption, OverwriteOption
+from harness.cli.compare_options import CardsOption, LabelsOption, NoTextOption, OutOption, OverwriteOption
 from harness.cli.output import FormatOption, named_by_time, write_report
 from harness.cli.regress_options import (
-    LabelsOption,
     MarginOption,
     MaxDropOption,
     PairsOption,

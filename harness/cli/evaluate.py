@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.compare_options import LabelsOption
 from harness.errors import DataError, UsageError
 from harness.evaluation import DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
@@ -21,6 +22,7 @@ __all__ = ["evaluate"]
 def evaluate(
     qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgments, TREC or BEIR layout, plain or gzip.")],
     run: Annotated[list[Path], typer.Option(metavar="FILE", help="A TREC run, plain or gzip; may be repeated.")],
+    labels: LabelsOption = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +63,10 @@ def evaluate(
     measures = _measures(metrics, output)
     names = _names(run)
     judgments, tagged, faults = _read(qrels, run)
+    if labels is not None:
+        from harness.regression.labels import read_labels, with_labels
+
+        judgments = with_labels(judgments, read_labels(labels))
     scored: list[NamedScores] = []
     for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
         try:

@@ -11,6 +11,7 @@ from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_reg
 from harness.cli.compare_options import (
     CardsOption,
     DeadlineOption,
+    LabelsOption,
     MaxCallsOption,
     MemoryLimitOption,
     NoTextOption,
@@ -25,7 +26,6 @@ from harness.cli.regress_options import (
     ChangedDatasetOption,
     IsolationAgainOption,
     JobsAgainOption,
-    LabelsOption,
     MarginOption,
     MaxDropOption,
     PairsOption,

@@ -20,7 +20,6 @@ __all__ = [
     "ChangedDatasetOption",
     "IsolationAgainOption",
     "JobsAgainOption",
-    "LabelsOption",
     "MarginOption",
     "MaxDropOption",
     "PairsOption",
@@ -79,12 +78,6 @@ MaxDropOption = Annotated[
 ]
 MarginOption = Annotated[float, Option(help="Differences within ± this much count as the same.")]
 TestOption = Annotated[str, Option("--test", help="Paired test: randomisation, t or wilcoxon.")]
-LabelsOption = Annotated[
-    Path | None,
-    Option(
-        help="Judgments that came later, a filled-in to-label.jsonl: both sides are scored with them.", metavar="FILE"
-    ),
-]
 QueriesShownOption = Annotated[
     int, Option("--dossier", help="Queries of each backend that are told in full, the most changed first.", metavar="N")
 ]

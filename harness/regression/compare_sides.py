@@ -77,6 +77,9 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     if pairing.only_after:
         warnings.append(f"not compared, because the earlier result lacks it: {', '.join(pairing.only_after)}")
     if how.labels is not None:
+        foreign = len({query for query, _ in how.labels} - common.queries)
+        if foreign:
+            warnings.append(f"{foreign:,} of the labelled queries are not among those compared: labels without effect")
         before, after, qrels, lost = _with_labels(before, after, qrels, how.labels)
         warnings += lost
     good = [pair for pair in pairs if _error(before, after, pair) is None]

@@ -29,7 +29,7 @@ class Judging:
     max_drop: float | Mapping[str, float] | None = 0.0
     margin: float = MARGIN
     test: TestName = "randomisation"
-    labels: Path | None = None
+    labels: str | Path | None = None
     queries: int = 50
     depth: int = 10
     pairs: Sequence[tuple[str, str]] = ()
@@ -70,5 +70,5 @@ class Judging:
             depth=self.depth,
             queries=self.queries,
             pairs=[Pair(*pair) for pair in self.pairs],
-            labels=read_labels(self.labels) if self.labels is not None else None,
+            labels=read_labels(Path(self.labels)) if self.labels is not None else None,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,9 +14,9 @@ from harness.errors import DataError, UsageError
 from harness.loaders.problems import Problems
 from harness.regression.rescoring import grades_of, to_qrels
 from harness.regression.schema import RegressionReport
-from harness.types import Qrels
+from harness.types import Ids, Qrels
 
-__all__ = ["LABEL_FILE", "Labels", "check_no_grades", "label_lines", "read_labels", "with_labels"]
+__all__ = ["LABEL_FILE", "Labels", "check_no_grades", "label_lines", "read_labels", "refuse_foreign", "with_labels"]
 
 LABEL_FILE = "to-label.jsonl"
 _GRADE = 2**31
@@ -88,9 +89,22 @@ def check_no_grades(path: Path) -> None:
         raise UsageError(f"'{path}' holds labels, which would be lost", fix="move it, and give it with --labels")
 
 
-def with_labels(qrels: Qrels, labels: Labels) -> Qrels:
-    """``qrels`` and the labels; raises DataError where a label contradicts a judgment."""
-    grades = grades_of(qrels)
+def refuse_foreign(labels: Labels, *, queries: Ids, documents: Ids) -> None:
+    """Raise DataError where a label is of a query or a document that there is not."""
+    problems = Problems("labels")
+    for kind, known, named in (
+        ("query", queries, dict.fromkeys(query for query, _ in labels)),
+        ("document", documents, dict.fromkeys(document for _, document in labels)),
+    ):
+        ids = Ids.of(named)
+        for row in np.flatnonzero(known.rows_of(ids) < 0).tolist():
+            problems.add(None, f"there is no {kind} '{ids[row]}'")
+    problems.raise_if_any(fix="give labels of this collection")
+
+
+def with_labels(qrels: Qrels | None, labels: Labels) -> Qrels:
+    """``qrels`` (None for none) and the labels; raises DataError where a label contradicts a judgment."""
+    grades = grades_of(qrels) if qrels is not None else {}
     problems = Problems("labels")
     for (query, document), grade in labels.items():
         known = grades.setdefault(query, {})

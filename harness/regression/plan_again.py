@@ -91,8 +91,8 @@ def _request(record: PlanRecord, options: CompareOptions) -> CompareRequest:
     given = {"deadline_s" if name == "deadline" else name: value for name, value in record.given.items()}
     known = {one.name for one in fields(CompareRequest)} - _NOT_TAKEN_OVER
     arguments = {name: value for name, value in given.items() if name in known and value is not None}
-    cards = {"cards": Path(str(arguments["cards"]))} if "cards" in arguments else {}
-    merged: dict[str, Any] = {**arguments, **cards, **options}
+    paths: dict[str, Any] = {n: Path(str(arguments[n])) for n in ("cards", "labels") if n in arguments}
+    merged: dict[str, Any] = {**arguments, **paths, **options}
     return CompareRequest(**merged)
 
 

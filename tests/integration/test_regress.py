@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import harness
 from harness.cli.app import _build
-from harness.errors import ResultError, UsageError
+from harness.errors import DataError, ResultError, UsageError
 from harness.regression.baseline import read_baseline
 from harness.regression.judging import Judging
 from harness.regression.result import Regression
@@ -136,6 +136,42 @@ def test_what_is_to_be_labelled_comes_with_texts_and_goes_back(worse: Result, fo
 
     assert labelled.report.data.labels == 1
     assert difference(labelled) - difference(plain) == pytest.approx(first["swing"])
+
+
+def test_labels_are_judgments_of_a_comparison_and_of_a_run_too(worse: Result, folder: Path, tmp_path: Path) -> None:
+    assert worse.exit_code == 1
+    lines = [json.loads(line) for line in (folder / "after" / "to-label.jsonl").read_text().splitlines()[:12]]
+    path = tmp_path / "labelled.jsonl"
+    path.write_text("".join(json.dumps({**line, "grade": number % 2}) + "\n" for number, line in enumerate(lines)))
+    labelled = harness.diff(folder / "before", folder / "before", judging=harness.Judging(labels=path))
+    expected = labelled.verdicts().set_index("metric")["before"]
+    compared = harness.compare(
+        "csr", metrics="R@1000,nDCG@10", timing=False, isolation="none", labels=path, out=tmp_path / "compared"
+    )
+    assert compared.metrics().loc["csr"].to_dict() == pytest.approx(expected.to_dict())
+    assert compared.report.dataset.judgments == Comparison.load(folder / "before").report.dataset.judgments + 12
+    assert f"--labels {path}" in " ".join(compared.report.command)
+    again = harness.regress(tmp_path / "compared")
+    assert {one.verdict for one in again.report.backends[0].metrics} == {"same"}
+    assert again.report.data.judgments == "same"
+    run_file = folder / "before" / "runs" / "csr.trec.gz"
+    given = "eval", "--qrels", folder / "before" / "qrels.tsv", "--run", run_file, "--metrics", "nDCG@10"
+    assert f"{expected['nDCG@10']:.4f}" in run(*given, "--labels", path).stdout
+    assert f"{expected['nDCG@10']:.4f}" not in run(*given).stdout
+    scores = harness.evaluate(run_file, folder / "before" / "qrels.tsv", "nDCG@10", labels=path)
+    assert scores.means()[0].value == pytest.approx(expected["nDCG@10"])
+
+
+def test_labels_of_another_collection_are_refused(small: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "labelled.jsonl"
+    lines = [{"query_id": "q1", "doc_id": "nothing", "grade": 1}, {"query_id": "x", "doc_id": "d1", "grade": 1}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(DataError, match=r"there is no query 'x'\n.*there is no document 'nothing'"):
+        compare(small, "good", "foreign", timing=False, labels=path)
+    compare(small, "good", "plain for labels", timing=False)
+    place = small["base"] / "plain for labels"
+    report = harness.diff(place, place, judging=harness.Judging(labels=path)).report
+    assert "1 of the labelled queries are not among those compared: labels without effect" in report.warnings
 
 
 def test_diff_runs_nothing_and_has_a_gate_only_when_asked(
