@@ -118,11 +118,17 @@ def compare(
     plan = api.plan_for(request)
     _check_targets(out, save_baseline, overwrite=overwrite)
     if dry_run:
-        with progress_display() as display:
-            known = api.preview(plan, display)
-        typer.echo(describe_plan(plan, known, format_name), nl=False)
+        _preview(plan, format_name)
     else:
         _run(plan, Output(out, overwrite, not no_text, format_name, save_baseline))
+
+
+def _preview(plan: Plan, format_name: str) -> None:
+    from harness import api
+
+    with progress_display() as display:
+        known = api.preview(plan, display)
+    typer.echo(describe_plan(plan, known, format_name), nl=False)
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:

@@ -62,11 +62,7 @@ def evaluate(
     chosen = queries or (QuerySet.ANSWERED if as_trec_eval else QuerySet.RELEVANT)
     measures = _measures(metrics, output)
     names = _names(run)
-    judgments, tagged, faults = _read(qrels, run)
-    if labels is not None:
-        from harness.regression.labels import read_labels, with_labels
-
-        judgments = with_labels(judgments, read_labels(labels))
+    judgments, tagged, faults = _read(qrels, labels, run)
     scored: list[NamedScores] = []
     for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
         try:
@@ -90,7 +86,7 @@ def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:
     return official_measures() if output is ScoreFormat.TREC_EVAL else parse_measures(DEFAULT_METRICS)
 
 
-def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
+def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], list[DataError]]:
     """Judgments, the runs that can be read, and what is wrong with the others.
 
     Raises DataError when the judgments are faulty, for all faulty files together.
@@ -99,7 +95,7 @@ def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], 
     judgments: Qrels | None = None
     tagged: dict[Path, TaggedRun] = {}
     try:
-        judgments = read_qrels(qrels)
+        judgments = _judgments(qrels, labels)
     except DataError as error:
         faults.append(error)
     for path in runs:
@@ -110,6 +106,14 @@ def _read(qrels: Path, runs: list[Path]) -> tuple[Qrels, dict[Path, TaggedRun], 
     if judgments is None:
         raise DataError.of_files(faults)
     return judgments, tagged, faults
+
+
+def _judgments(qrels: Path, labels: Path | None) -> Qrels:
+    if labels is None:
+        return read_qrels(qrels)
+    from harness.regression.labels import read_labels, with_labels
+
+    return with_labels(read_qrels(qrels), read_labels(labels))
 
 
 def _names(paths: list[Path]) -> list[str]:

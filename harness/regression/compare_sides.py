@@ -12,7 +12,7 @@ from harness.regression.common_queries import Common, common_queries
 from harness.regression.costs import cost_changes
 from harness.regression.dossier import make_dossier
 from harness.regression.labels import Labels, with_labels
-from harness.regression.pairing import Pair, pair_backends, unlike_warnings
+from harness.regression.pairing import Pair, pair_backends, pairing_warnings
 from harness.regression.rescoring import grades_of, relabelled, to_qrels
 from harness.regression.schema import (
     SCHEMA_VERSION,
@@ -71,16 +71,9 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     qrels = _judgments(before, after, common)
     pairs = list(pairing.pairs)
     settings = changed_settings(before, after, pairs)
-    warnings = [*common.warnings, *unlike_warnings(pairing.pairs)]
-    if pairing.only_before:
-        warnings.append(f"not compared, because the later result lacks it: {', '.join(pairing.only_before)}")
-    if pairing.only_after:
-        warnings.append(f"not compared, because the earlier result lacks it: {', '.join(pairing.only_after)}")
+    warnings = [*common.warnings, *pairing_warnings(pairing)]
     if how.labels is not None:
-        foreign = len({query for query, _ in how.labels} - common.queries)
-        if foreign:
-            warnings.append(f"{foreign:,} of the labelled queries are not among those compared: labels without effect")
-        before, after, qrels, lost = _with_labels(before, after, qrels, how.labels)
+        before, after, qrels, lost = _with_labels(before, after, qrels, how.labels, common)
         warnings += lost
     good = [pair for pair in pairs if _error(before, after, pair) is None]
     ordered = [query for query in _order(before, after) if query in common.queries]
@@ -169,7 +162,9 @@ def _judgments(before: Side, after: Side, common: Common) -> Qrels | None:
     return before.qrels if common.relation.judgments == "same" else None
 
 
-def _with_labels(before: Side, after: Side, qrels: Qrels | None, labels: Labels) -> tuple[Side, Side, Qrels, list[str]]:
+def _with_labels(
+    before: Side, after: Side, qrels: Qrels | None, labels: Labels, common: Common
+) -> tuple[Side, Side, Qrels, list[str]]:
     if qrels is None:
         raise UsageError(
             "--labels add to judgments, and neither side holds any", fix="compare a result folder with judgments"
@@ -180,7 +175,9 @@ def _with_labels(before: Side, after: Side, qrels: Qrels | None, labels: Labels)
             fix="add the labels to the golden set, and check again",
         )
     more = with_labels(qrels, labels)
-    sides, warnings = [], []
+    foreign = len({query for query, _ in labels} - common.queries)
+    said = f"{foreign:,} of the labelled queries are not among those compared: labels without effect"
+    sides, warnings = [], [said] if foreign else []
     for side in (before, after):
         scored, lost = relabelled(side, more)
         sides.append(scored)

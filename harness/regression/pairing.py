@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from harness.errors import ResultError, UsageError
 from harness.results.schema import BackendResult
 
-__all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "refuse_missing", "unlike_warnings"]
+__all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "pairing_warnings", "refuse_missing"]
 
 PairedBy = Literal["given", "label", "name", "position"]
 """By what two backends were paired, from what the user said to what is only a guess."""
@@ -70,13 +70,17 @@ def pair_backends(
     return Pairing({pair: chosen[pair] for pair in ordered}, tuple(left), tuple(right))
 
 
-def unlike_warnings(pairs: Mapping[Pair, PairedBy]) -> list[str]:
-    """That backends stand against each other of which nothing says that they belong together."""
-    guessed = [f"{pair.before} before, {pair.after} now" for pair, how in pairs.items() if how == "position"]
-    if not guessed:
-        return []
-    why = "neither label nor name pairs them, only their place; --pair 'BEFORE->AFTER' says which belong together"
-    return [f"UNLIKE BACKENDS ARE COMPARED ({'; '.join(guessed)}): {why}"]
+def pairing_warnings(pairing: Pairing) -> list[str]:
+    """What stands against each other though nothing says that it belongs together, and what has no counterpart."""
+    warnings = []
+    guessed = [f"{pair.before} before, {pair.after} now" for pair, how in pairing.pairs.items() if how == "position"]
+    if guessed:
+        why = "neither label nor name pairs them, only their place; --pair 'BEFORE->AFTER' says which belong together"
+        warnings.append(f"UNLIKE BACKENDS ARE COMPARED ({'; '.join(guessed)}): {why}")
+    for result, labels in (("later", pairing.only_before), ("earlier", pairing.only_after)):
+        if labels:
+            warnings.append(f"not compared, because the {result} result lacks it: {', '.join(labels)}")
+    return warnings
 
 
 def refuse_missing(label: str, known: Collection[str]) -> None:
