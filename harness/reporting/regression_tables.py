@@ -9,6 +9,7 @@ from harness.regression.schema import BackendChange, CostChange, MetricJudgement
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, size
 
 __all__ = [
+    "both_values",
     "cost_table",
     "first_of_all",
     "headline",
@@ -117,11 +118,12 @@ def setting_table(report: RegressionReport) -> Table:
     rows = []
     for change in report.settings:
         name = f"{change.section}: {change.setting}"
-        rows.append((change.backend or "all", name, *_both(change)))
+        rows.append((change.backend or "all", name, *both_values(change)))
     return Table("Settings that changed", ("backend", "setting", "before", "after"), tuple(rows))
 
 
-def _both(change: SettingChange) -> tuple[str, str]:
+def both_values(change: SettingChange) -> tuple[str, str]:
+    """The setting before and after, as cells show them."""
     return _setting(change.before), _setting(change.after)
 
 

@@ -58,6 +58,14 @@ def test_backends_that_only_their_place_pairs_are_called_unlike() -> None:
     assert "-,warning,1," in render_regression(report, "csv")
     assert "lucene before, qdrant now" in str(regression_suites(report)[0].properties)
     assert any(warning == one.headline for one in verdicts(report))
+    told = [backend(label, parameters=given) for label, given in (("csr", {"idf": True}), ("qdrant", {}))]
+    changed = compare_sides(
+        "diff",
+        side({"csr": BEFORE}, backends=told[:1]),
+        side({"qdrant": BEFORE}, backends=told[1:], source="after"),
+        CompareRules(),
+    ).report
+    assert "idf true → – (qdrant)" in verdicts(changed)[0].detail
     asked = CompareRules(pairs=[Pair("lucene", "qdrant")])
     said = compare_sides("diff", before, after, asked).report
     assert said.backends[1].paired_by == "given"

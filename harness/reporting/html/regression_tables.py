@@ -17,7 +17,7 @@ from harness.reporting.html.page import Block, Cell, Column, Facts, Notes, Pictu
 from harness.reporting.html.parts import flat_rows, made_by, page_table
 from harness.reporting.html.pictures.differences import differences
 from harness.reporting.html.regression_explorer import paired_values
-from harness.reporting.regression_tables import cost_table, probability, setting_table, signed
+from harness.reporting.regression_tables import both_values, cost_table, probability, setting_table, signed
 
 __all__ = [
     "cost_blocks",
@@ -75,7 +75,7 @@ def _gate(report: RegressionReport) -> Verdict:
 def _changed(report: RegressionReport) -> str:
     """The settings of backends that changed, in a line."""
     told = [one for one in report.settings if one.section in ("parameters", "engine", "encoder")]
-    said = [f"{one.setting} {one.before} → {one.after} ({one.backend})" for one in told[:_NAMED]]
+    said = [f"{one.setting} {' → '.join(both_values(one))} ({one.backend})" for one in told[:_NAMED]]
     more = [f"{len(told) - _NAMED} more below"] if len(told) > _NAMED else []
     return f"Changed: {', '.join([*said, *more])}" if said else ""
 
