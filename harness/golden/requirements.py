@@ -93,7 +93,10 @@ def parse_requirement(text: str, k: int) -> Requirement:
     of_slice = _slice(found["slice"], text)
     quantity: Measure | str = name
     if name != PARITY and name not in LATENCIES:
-        quantity = measure_at_depth(name, k)
+        try:
+            quantity = measure_at_depth(name, k)
+        except UnknownNameError as error:  # p95 is no measure, and near to p95_ms
+            raise UnknownNameError("quantity", error.name, (*error.known, *LATENCIES, PARITY)) from None
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)

@@ -34,6 +34,7 @@ _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
 _EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
 _TABLES = {".csv": ",", ".tsv": "\t"}
+_OTHERS = {",": re.compile(r"[;\t]"), "\t": re.compile(r"[;,]")}
 _SEPARATORS = re.compile(r"[;|]")
 _LIMIT = 2**31
 
@@ -112,6 +113,9 @@ def _rows(lines: Sequence[tuple[int, bytes]], separator: str, problems: Problems
             number, first = lines[first][0], reader.line_num
             if header is None:
                 header = [cell.strip() for cell in cells]
+                if len(header) == 1 and (other := _OTHERS[separator].search(header[0])) is not None:
+                    problems.add(number, f"cells end with {separator!r} in such a file, and here with {other[0]!r}")
+                    return
                 for name in sorted({name for name in header if header.count(name) > 1 or not name}):
                     problems.add(number, f"the header has the column '{name}' {header.count(name)} times, or unnamed")
             elif len(cells) != len(header):

@@ -173,3 +173,21 @@ def test_records_in_memory():
     assert [question.id for question in golden] == ["1"]
     with pytest.raises(DataError, match="line 1"):
         golden_of_records([{"question": ""}])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("golden.csv", "id;question;expected\na;who?;x\n", "cells end with ',' in such a file, and here with ';'"),
+        (
+            "golden.csv",
+            "id\tquestion\texpected\na\twho?\tx\n",
+            r"cells end with ',' in such a file, and here with '\t'",
+        ),
+        ("golden.tsv", "id,question,expected\na,who?,x\n", r"cells end with '\t' in such a file, and here with ','"),
+    ],
+)
+def test_cells_that_end_otherwise_are_told_as_such(tmp_path, name, text, said):
+    with pytest.raises(DataError) as refusal:
+        load_golden(write(tmp_path, text, name))
+    assert f"line 1: {said}" in str(refusal.value)

@@ -70,6 +70,8 @@ def test_an_operator_the_wrong_way_round_is_shown_the_right_way():
 def test_an_unknown_measure_gets_the_nearest_name():
     with pytest.raises(UnknownNameError, match="nDCG"):
         parse_requirement("nDGC@5>=0.9", 5)
+    with pytest.raises(UnknownNameError, match="did you mean 'p95_ms'"):
+        parse_requirement("p95<=50", 5)
 
 
 def test_all_mistakes_are_named_and_repeats_dropped():
