@@ -7,11 +7,15 @@ strict type checker would lose every function it touches.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
-__all__ = ["inline_kernel", "kernel", "reordering_kernel"]
+__all__ = ["inline_kernel", "kernel", "prefetch", "reordering_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,3 +35,23 @@ def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`inline_kernel`, but sums may be taken in any order and products fused with them; nothing else."""
     compiled = numba.njit(cache=True, nogil=True, inline="never", fastmath={"reassoc", "contract"})(function)
     return cast("Callable[P, R]", compiled)
+
+
+def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - untyped
+        kinds, (values, *places) = signature.args, arguments
+        indices = [context.cast(builder, *one, types.intp) for one in zip(places, kinds[1:], strict=True)]
+        view = context.make_array(kinds[0])(context, builder, values)
+        item = cgutils.get_item_pointer(context, builder, kinds[0], view, indices)
+        address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        hint = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [address], hint)
+        to_read, keep, data = number(0), number(3), number(1)
+        builder.call(function, [builder.bitcast(item, address), to_read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, row, column), generate
+
+
+prefetch = cast("Callable[[npt.NDArray[Any], int, int], None]", intrinsic(_prefetch))
+"""In a kernel: ask for the cache line that holds ``array[row, column]``, and go on without waiting for it."""

@@ -93,6 +93,7 @@ PLACES = {
     "jinja2": {"reporting"},
     "jnius": {"jvm", "java_bridge"},
     "jnius_config": {"jvm"},
+    "llvmlite": {"jit"},
     "numba": {"jit"},
     "pyserini": {"jvm"},
     "pytest": {"pytest_plugin", "testing"},

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.reference.dense.candidates import Estimates
 from harness.reference.dense.scores import COSINE, L2, Pair
-from harness.types import Float32Array, Float64Array
+from harness.types import Float32Array, Float64Array, Int64Array
 
 __all__ = ["Rule", "Scaling", "directions", "error_bound", "estimates_for", "rule_for", "scaling_of"]
 
@@ -34,12 +34,12 @@ class Scaling(NamedTuple):
 
     factors: Float64Array | None
 
-    def block(self, documents: Float32Array, first: int, end: int, dimensions: int) -> Float32Array:
-        """Documents ``first`` to ``end`` as BLAS gets them, float32: a view where nothing is to be done."""
-        part = documents[first:end, :dimensions]
+    def scaled(self, documents: Float32Array, rows: slice | Int64Array, dimensions: int) -> Float32Array:
+        """The documents ``rows`` as BLAS gets them, float32: a view of a slice where nothing is to be done."""
+        part = documents[rows, :dimensions]
         if self.factors is None:
             return part
-        scaled: Float32Array = (part.astype(np.float64) * self.factors[first:end, None]).astype(np.float32)
+        scaled: Float32Array = (part.astype(np.float64) * self.factors[rows, None]).astype(np.float32)
         return scaled
 
 

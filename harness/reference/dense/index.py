@@ -14,10 +14,10 @@ from harness.ranking import unpack_keys
 from harness.reference.dense.candidates import decode
 from harness.reference.dense.estimates import Rule, estimates_for, rule_for, scaling_of
 from harness.reference.dense.on_device import choose_device, keys_on_device
-from harness.reference.dense.scores import CODES, L2, Pair, key_lists, vector_lengths
+from harness.reference.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
 from harness.reference.dense.search import Blocks, Job, best_keys
 from harness.reference.dense.storage import load_dense, save_dense
-from harness.reference.dense.vectors import as_dense, refuse_zero
+from harness.reference.dense.vectors import aligned_float64, as_dense, refuse_zero
 from harness.reference.postings import read_only
 from harness.reference.topk import TopK, check_lists, refuse_overflow, tie_order
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
@@ -136,7 +136,7 @@ class DenseIndex:
         """The best ``k`` documents of every query, best first; all of them where there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
-        result and the queries: for each thread 16 MiB of candidates (or ``2 k + 384`` of them for one query, 24 bytes
+        result and the queries: for each thread 16 MiB of candidates (or ``2 k + 1,280`` of them for one query, 16 bytes
         each), and the products of one block. ``device`` is ``cpu``, ``cuda`` (which copies the documents to the GPU in
         every call), or ``auto``: a GPU where there is one and PyTorch is installed. The result depends on neither
         ``threads`` nor ``blocks`` nor ``device``. Raises UsageError for ``k`` or ``threads`` below 1, another number of
@@ -189,7 +189,7 @@ class DenseIndex:
         check_lists(indptr, rows, len(pair.queries), len(self))
         keys = np.empty(len(rows), dtype=np.uint64)
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
-        key_lists(pair, lists, read_only(np.ascontiguousarray(rows, dtype=np.int32)), keys)
+        exact_keys(pair, 0, lists, read_only(np.ascontiguousarray(rows, dtype=np.int32)), keys)
         scores, _ = unpack_keys(keys)
         refuse_overflow(scores, indptr, 0)
         return scores
@@ -222,7 +222,7 @@ class DenseIndex:
             refuse_zero(lengths, "queries")
         return Pair(
             self._documents,
-            read_only(vectors.astype(np.float64)),
+            read_only(aligned_float64(vectors)),
             self._lengths,
             read_only(lengths),
             self._tie_break,

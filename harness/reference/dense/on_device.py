@@ -12,7 +12,7 @@ import numpy as np
 from harness.errors import UsageError
 from harness.reference.dense.candidates import Estimates
 from harness.reference.dense.estimates import directions
-from harness.reference.dense.scores import Pair, key_lists
+from harness.reference.dense.scores import Pair, exact_keys
 from harness.reference.dense.search import Job, best_keys_of_query
 from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
 
@@ -90,7 +90,7 @@ def _largest(
     rows = torch.empty((len(asked), 0), dtype=torch.int64, device=device)
     for first in range(0, len(job.any_pair.documents), _DOCUMENTS):
         end = min(first + _DOCUMENTS, len(job.any_pair.documents))
-        block = torch.from_numpy(np.array(job.block(first, end))).to(device)
+        block = torch.from_numpy(np.array(job.documents(slice(first, end)))).to(device)
         scale, shift = (
             torch.from_numpy(np.array(one[first:end])).to(device) for one in (estimates.scale, estimates.shift)
         )
@@ -109,7 +109,7 @@ def _exact(pair: Pair, part: slice, wanted: np.ndarray, rows: Int64Array) -> UIn
     listed = rows[wanted].astype(np.int32)
     indptr.flags.writeable = listed.flags.writeable = False
     flat = np.empty(len(listed), dtype=np.uint64)
-    key_lists(some, indptr, listed, flat)
+    exact_keys(some, 0, indptr, listed, flat)
     keys: UInt64Array = np.zeros(wanted.shape, dtype=np.uint64)
     keys[wanted] = flat
     keys.sort(axis=1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.jit import inline_kernel, kernel, reordering_kernel
+from harness.jit import inline_kernel, kernel, prefetch, reordering_kernel
 from harness.ranking import pack_key
 from harness.types import (
     Float32Array,
@@ -25,20 +25,23 @@ from harness.types import (
     UInt64Array,
 )
 
-__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "key_lists", "vector_lengths"]
+__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "vector_lengths"]
 
 COSINE, DOT, L2 = 0, 1, 2
 CODES: dict[Similarity, int] = {"cosine": COSINE, "dot": DOT, "l2": L2}
 _ROUNDOFF = 2.0**-53
 _EIGHT = np.uint64(8)
+_LINE = np.uint64(16)
+_AHEAD = 4
+_UNDECIDED = np.uint64(0)
 
 
 class Pair(NamedTuple):
     """What scores are computed from: both sides' vectors, their lengths, and the rule.
 
     ``documents`` float32 (n, d) may have more than ``dimensions`` columns, of which the first count; ``queries``
-    float64 (Q, dimensions) holds float32 numbers; lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
-    equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
+    float64 (Q, dimensions) holds float32 numbers, and is fastest where it begins a cache line; lengths are float64 (n,)
+    and (Q,). ``tie_break`` uint32 (n,) orders equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
     """
 
     documents: Float32Array
@@ -77,47 +80,55 @@ def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, 
     return float(((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7])))
 
 
-@inline_kernel
-def exact_keys(pair: Pair, query: int, rows: Int32Array, first: int, end: int, keys: UInt64Array) -> None:
-    """The sort keys of ``rows[first:end]`` for a query, into the same places of ``keys``: score, then tie-breaker.
-
-    -0.0 counts as 0.0, and what is beyond float32 as infinite.
-    """
-    vector, length = pair.queries[query], pair.query_lengths[query]
-    part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
-    for place in range(first, end):
-        row = rows[place]
-        document, lengths = pair.documents[row], length * pair.document_lengths[row]
-        if pair.similarity == L2:
-            fast = -_fast_distance(vector, document, pair.dimensions)
-            error = -fast * part
-        elif pair.similarity == COSINE:
-            fast = _fast_dot(vector, document, pair.dimensions) / lengths
-            error = part
-        else:
-            fast = _fast_dot(vector, document, pair.dimensions)
-            error = lengths * part
-        low, high = np.float32(fast - error), np.float32(fast + error)
-        if low != high:
-            high = _defined(vector, document, lengths, pair.dimensions, pair.similarity)
-        keys[place] = pack_key(high, pair.tie_break[row])
-
-
-@inline_kernel
-def _defined(
-    query: Float64Array, document: Float32Array, lengths: float, dimensions: np.uint64, similarity: int
-) -> np.float32:
-    total = _sum_of(query, document, dimensions, similarity == L2)
-    if similarity == L2:
-        return np.float32(-total)
-    return np.float32(total / lengths if similarity == COSINE else total)
-
-
 @kernel
-def key_lists(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
-    """Keys of listed documents: ``rows[indptr[q]:indptr[q + 1]]`` for query ``q``."""
-    for query in range(len(indptr) - 1):
-        exact_keys(pair, query, rows, indptr[query], indptr[query + 1], keys)
+def exact_keys(pair: Pair, first_query: int, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
+    """The sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``first_query + i``, into the same places of
+    ``keys``: score, then tie-breaker.
+
+    -0.0 counts as 0.0, and what is beyond float32 as infinite. While a document is scored, one that comes later in
+    ``rows`` is on its way from memory.
+    """
+    part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
+    for own in range(len(indptr) - 1):
+        query, undecided = first_query + own, 0
+        vector, length = pair.queries[query], pair.query_lengths[query]
+        for place in range(indptr[own], indptr[own + 1]):
+            if place + _AHEAD < len(rows):
+                for column in range(np.uint64(0), pair.dimensions, _LINE):
+                    prefetch(pair.documents, rows[place + _AHEAD], column)
+            row = rows[place]
+            document, lengths = pair.documents[row], length * pair.document_lengths[row]
+            if pair.similarity == L2:
+                fast = -_fast_distance(vector, document, pair.dimensions)
+                error = -fast * part
+            elif pair.similarity == COSINE:
+                fast = _fast_dot(vector, document, pair.dimensions) / lengths
+                error = part
+            else:
+                fast = _fast_dot(vector, document, pair.dimensions)
+                error = lengths * part
+            low, high = np.float32(fast - error), np.float32(fast + error)
+            keys[place] = pack_key(high, pair.tie_break[row]) if low == high else _UNDECIDED
+            undecided += low != high
+        if undecided:
+            _decide(pair, query, rows[indptr[own] : indptr[own + 1]], keys[indptr[own] : indptr[own + 1]])
+
+
+@inline_kernel
+def _decide(pair: Pair, query: int, rows: Int32Array, keys: UInt64Array) -> None:
+    """The keys that are undecided, from the definition. It stands apart because a call that takes an array counts
+    references to it, and in the loop above that would make each document wait for the one before.
+    """
+    for place in range(len(rows)):
+        if keys[place] != _UNDECIDED:
+            continue
+        row = rows[place]
+        total = _sum_of(pair.queries[query], pair.documents[row], pair.dimensions, pair.similarity == L2)
+        if pair.similarity == L2:
+            total = -total
+        elif pair.similarity == COSINE:
+            total /= pair.query_lengths[query] * pair.document_lengths[row]
+        keys[place] = pack_key(np.float32(total), pair.tie_break[row])
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:

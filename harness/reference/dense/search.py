@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
 __all__ = ["Blocks", "Job", "best_keys", "best_keys_of_query"]
 
 _LIST_BYTES = 1 << 24
-_BYTES_A_CANDIDATE = 24
+_BYTES_A_CANDIDATE = 16
 _SPARE = 256
 _SAMPLED = 1024
 _FEW_DOCUMENTS = 16 * _SAMPLED
@@ -40,9 +41,9 @@ class Job(NamedTuple):
     scaling: Scaling
     k: int
 
-    def block(self, first: int, end: int) -> Float32Array:
-        """Documents ``first`` to ``end`` as BLAS gets them."""
-        return self.scaling.block(self.any_pair.documents, first, end, int(self.any_pair.dimensions))
+    def documents(self, rows: slice | Int64Array) -> Float32Array:
+        """The documents ``rows`` as BLAS gets them."""
+        return self.scaling.scaled(self.any_pair.documents, rows, int(self.any_pair.dimensions))
 
     @property
     def any_pair(self) -> Pair:
@@ -74,8 +75,39 @@ class _Sample(NamedTuple):
         if documents < _FEW_DOCUMENTS or queries < _FEW_QUERIES or rank > _SAMPLED // 4:
             return None
         rows = np.linspace(0, documents - 1, _SAMPLED).astype(np.int64)
-        vectors = np.concatenate([job.block(int(row), int(row) + 1) for row in rows])
-        return cls(rows, vectors, rank)
+        return cls(rows, job.documents(rows), rank)
+
+
+class _Room(NamedTuple):
+    """What one part works in: products float32 (Q, at least a block or a sample), and the lists of each similarity."""
+
+    products: Float32Array
+    lists: dict[Similarity, Lists]
+
+    @classmethod
+    def of(cls, job: Job, queries: int, documents: int, block: int) -> _Room:
+        """For parts of at most so many queries and documents."""
+        width = _list_width(job.k, documents)
+        products = np.empty((queries, max(min(block, documents), _SAMPLED)), dtype=np.float32)
+        return cls(products, {name: Lists.of(queries, width) for name in job.pairs})
+
+
+class _Rooms:
+    """Rooms that are used again: in new memory every 4 KiB cost a page fault, together some percent of a search."""
+
+    def __init__(self, make: Callable[[], _Room]) -> None:
+        self._make = make
+        self._free: list[_Room] = []
+
+    @contextmanager
+    def one(self) -> Iterator[_Room]:
+        """A room, nobody else's for as long."""
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = self._make()
+        yield room
+        self._free.append(room)
 
 
 def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64Array]:
@@ -83,7 +115,7 @@ def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64
     pair = job.any_pair
     documents, queries = len(pair.documents), len(pair.queries)
     width = min(job.k, documents)
-    most = max(1, _LIST_BYTES // (_BYTES_A_CANDIDATE * len(job.pairs) * _list_width(width, documents)))
+    most = max(1, _LIST_BYTES // (_BYTES_A_CANDIDATE * len(job.pairs) * _list_width(job.k, documents)))
     size = min(blocks.queries, most)
     starts = range(0, queries, size)
     pieces = 1 if len(starts) >= threads else threads
@@ -92,19 +124,25 @@ def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64
     if not documents:
         return found
     unit = directions(pair.queries, pair.query_lengths)
+    rooms = _Rooms(lambda: _Room.of(job, min(size, queries), documents, blocks.documents))
 
     with single_threaded_blas():
         sample = _Sample.of(job) if pieces == 1 else None
 
         def search(part: _Part) -> dict[Similarity, UInt64Array]:
-            return _search(job, unit, part, blocks.documents, sample)
+            with rooms.one() as room:
+                best = _search(job, unit, part, blocks.documents, sample, room)
+                if pieces > 1:
+                    return {name: keys.copy() for name, keys in best.items()}
+                for name, keys in best.items():
+                    found[name][part.queries] = keys[:, ::-1]
+                return {}
 
         results = _mapped(search, parts, threads)
         for start in starts:
             own = [next(results) for _ in range(len(parts) // len(starts))]
-            for name, keys in found.items():
-                merged = own[0][name] if len(own) == 1 else np.concatenate([one[name] for one in own], axis=1)
-                merged.sort(axis=1)
+            for name, keys in found.items() if pieces > 1 else ():
+                merged = np.sort(np.hstack([one[name] for one in own]), axis=1)
                 keys[start : start + size] = merged[:, ::-1][:, :width]
     return found
 
@@ -112,10 +150,8 @@ def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64
 def best_keys_of_query(job: Job, name: Similarity, query: int) -> UInt64Array:
     """The keys of one query's best documents, best first: uint64 (min(k, n),)."""
     pair = job.pairs[name]
-    part = _Part(slice(query, query + 1), slice(0, len(pair.documents)))
     unit = directions(pair.queries, pair.query_lengths)
-    found = _search(job._replace(pairs={name: pair}), unit, part, Blocks().documents, None)[name][0]
-    return np.sort(found)[::-1]
+    return _search_again(job, name, unit, _Part(slice(query, query + 1), slice(0, len(pair.documents))))[::-1]
 
 
 def _mapped(
@@ -137,37 +173,43 @@ def _parts(starts: range, size: int, queries: int, documents: int, pieces: int) 
             yield _Part(slice(start, min(start + size, queries)), slice(first, min(first + step, documents)))
 
 
-def _list_width(width: int, documents: int) -> int:
+def _list_width(k: int, documents: int) -> int:
     """Room for the candidates of one query: twice k, so that a list is shortened seldom, or all documents."""
-    return min(documents, 2 * width + _SPARE) + 2 * STEP
+    return min(documents, 2 * min(k, documents) + _SPARE) + 2 * STEP
 
 
 def _search(
-    job: Job, unit: Float32Array, part: _Part, block: int, sample: _Sample | None
+    job: Job, unit: Float32Array, part: _Part, block: int, sample: _Sample | None, room: _Room
 ) -> dict[Similarity, UInt64Array]:
+    """The keys of the part's best documents, ascending: uint64 (Q, at most k), in scratch space of ``room``."""
     first_query, count = part.queries.start, part.queries.stop - part.queries.start
     documents = part.documents.stop - part.documents.start
     k = min(job.k, documents)
-    lists = {name: Lists.empty(count, _list_width(k, documents)) for name in job.pairs}
-    products = np.empty((count, min(block, documents)), dtype=np.float32)
-    asked = unit[part.queries]
+    lists = {name: one.emptied(count) for name, one in room.lists.items()}
+    products, asked = room.products[:count], unit[part.queries]
     if sample is not None:
-        sampled = asked @ sample.vectors.T
         for name in job.pairs:
+            sampled = np.matmul(asked, sample.vectors.T, out=products[:, : len(sample.rows)])
             guess_floors(sampled, sample.rows, first_query, job.estimates[name], sample.rank, lists[name])
     for first in range(part.documents.start, part.documents.stop, block):
         end = min(first + block, part.documents.stop)
         out = products[:, : end - first]
-        np.matmul(asked, job.block(first, end).T, out=out)
+        np.matmul(asked, job.documents(slice(first, end)).T, out=out)
         for name, one in job.pairs.items():
             filter_block(out, np.uint64(first), first_query, job.estimates[name], one, k, lists[name])
     best = {}
     for name, one in job.pairs.items():
-        best[name] = np.empty((count, k), dtype=np.uint64)
-        keys = np.empty(lists[name].rows.shape, dtype=np.uint64)
-        choose(first_query, job.estimates[name], one, k, lists[name], keys, best[name])
+        best[name] = choose(first_query, job.estimates[name], one, k, lists[name])
         for place in np.flatnonzero(best[name][:, 0] == 0):  # a guess that was too high
-            again = _Part(slice(first_query + int(place), first_query + int(place) + 1), part.documents)
-            single = job._replace(pairs={name: one})
-            best[name][place] = _search(single, unit, again, block, None)[name][0]
+            query = first_query + int(place)
+            best[name][place] = _search_again(job, name, unit, _Part(slice(query, query + 1), part.documents))
     return best
+
+
+def _search_again(job: Job, name: Similarity, unit: Float32Array, part: _Part) -> UInt64Array:
+    """The keys of one query's best documents, ascending, without a guess: uint64 (at most k,)."""
+    single = job._replace(pairs={name: job.pairs[name]})
+    block = Blocks().documents
+    room = _Room.of(single, 1, part.documents.stop - part.documents.start, block)
+    keys: UInt64Array = _search(single, unit, part, block, None, room)[name][0]
+    return keys
