@@ -23,7 +23,8 @@ __all__ = [
 
 _PROBABLE = 0.001
 _SHORT = 12
-_DIGEST = 64
+_DIGESTS = (40, 64)
+"""Digits of a commit and of a SHA-256, of which the first few are shown."""
 _UNITS = {"_ms": " ms", "_seconds": " s", "qps": "/s"}
 _COSTS = {
     "p50_ms": "latency p50",
@@ -132,7 +133,7 @@ def _setting(value: Value) -> str:
     if value is None:
         return NOT_APPLICABLE
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{text[:_SHORT]}…" if len(text) == _DIGEST and text.isalnum() else text
+    return f"{text[:_SHORT]}…" if len(text) in _DIGESTS and text.isalnum() else text
 
 
 def _verdicts(report: RegressionReport) -> Table:
