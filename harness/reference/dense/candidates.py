@@ -252,9 +252,15 @@ def _score(first_query: int, pair: Pair, lists: Lists) -> None:
 
 
 @kernel
-def decode(keys: UInt64Array, order: Int32Array, rows: Int32Array, scores: Float32Array) -> None:
-    """Rows and scores of ``keys`` (uint64, (H,)): ``order`` int32 (n,) are the documents in the order of ties."""
-    for place in range(len(keys)):
-        key = keys[place]
-        scores[place] = unpack_score(key)
-        rows[place] = order[np.uint64(0xFFFFFFFF) - (key & np.uint64(0xFFFFFFFF))]
+def decode(keys: UInt64Array, first: int, order: Int32Array, rows: Int32Array, scores: Float32Array) -> None:
+    """Rows and scores of ``keys`` (uint64 (Q, k)), into the places of the queries from ``first`` on.
+
+    ``order`` int32 (n,) are the documents in the order of ties.
+    """
+    queries, width = keys.shape
+    for query in range(queries):
+        start = (first + query) * width
+        for place in range(width):
+            key = keys[query, place]
+            scores[start + place] = unpack_score(key)
+            rows[start + place] = order[np.uint64(0xFFFFFFFF) - (key & np.uint64(0xFFFFFFFF))]

@@ -166,11 +166,24 @@ class DenseIndex:
         estimates = {similarity: estimates_for(pair, self._rule(pair)) for similarity, pair in pairs.items()}
         job = Job(pairs, estimates, self._scaling, k)
         gpu = choose_device(device)
+        count, width = len(job.any_pair.queries), min(k, len(self))
+        indptr = np.arange(count + 1, dtype=np.int64) * width
+        found = {
+            name: TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
+            for name in pairs
+        }
+
+        def take(name: Similarity, first: int, keys: UInt64Array) -> None:
+            decode(keys, first, self._by_ties, found[name].rows, found[name].scores)
+
         if gpu is not None:
-            found = keys_on_device(job, gpu)
+            for name, keys in keys_on_device(job, gpu).items():
+                take(name, 0, keys)
         else:
-            found = best_keys(job, threads, blocks if blocks is not None else Blocks())
-        return {similarity: self._ranked(keys) for similarity, keys in found.items()}
+            best_keys(job, threads, blocks if blocks is not None else Blocks(), take)
+        for top in found.values():
+            refuse_overflow(top.scores, indptr, 0)
+        return found
 
     def score(
         self,
@@ -240,13 +253,6 @@ class DenseIndex:
         if pair.similarity not in self._rules:
             self._rules[pair.similarity] = rule_for(pair.similarity, self._lengths, self._scaling, whole)
         return self._rules[pair.similarity]
-
-    def _ranked(self, keys: UInt64Array) -> TopK:
-        rows, scores = np.empty(keys.size, dtype=np.int32), np.empty(keys.size, dtype=np.float32)
-        decode(keys.ravel(), self._by_ties, rows, scores)
-        indptr = np.arange(len(keys) + 1, dtype=np.int64) * keys.shape[1]
-        refuse_overflow(scores, indptr, 0)
-        return TopK(indptr, rows, scores)
 
 
 class FilteredDenseIndex:

@@ -16,7 +16,7 @@ from harness.reference.dense.estimates import Scaling, directions
 from harness.reference.dense.scores import Pair
 from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
 
-__all__ = ["Blocks", "Job", "best_keys", "best_keys_of_query"]
+__all__ = ["Blocks", "Job", "Take", "best_keys", "best_keys_of_query"]
 
 _LIST_BYTES = 1 << 24
 _BYTES_A_CANDIDATE = 16
@@ -24,6 +24,10 @@ _SPARE = 256
 _SAMPLED = 1024
 _FEW_DOCUMENTS = 16 * _SAMPLED
 _FEW_QUERIES = 32
+
+
+Take = Callable[[Similarity, int, UInt64Array], None]
+"""Gets keys of the queries from a certain one on, uint64 (Q, k), best first. They last until it returns."""
 
 
 class Blocks(NamedTuple):
@@ -110,19 +114,15 @@ class _Rooms:
         self._free.append(room)
 
 
-def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64Array]:
-    """The keys of every query's best documents, best first: uint64 (Q, min(k, n)) for each similarity."""
+def best_keys(job: Job, threads: int, blocks: Blocks, take: Take) -> None:
+    """Have ``take`` every query's best documents, in parts as they are found: min(k, n) of each."""
     pair = job.any_pair
     documents, queries = len(pair.documents), len(pair.queries)
-    width = min(job.k, documents)
     most = max(1, _LIST_BYTES // (_BYTES_A_CANDIDATE * len(job.pairs) * _list_width(job.k, documents)))
     size = min(blocks.queries, most)
-    starts = range(0, queries, size)
+    starts = range(0, queries if documents else 0, size)
     pieces = 1 if len(starts) >= threads else threads
     parts = list(_parts(starts, size, queries, documents, pieces))
-    found: dict[Similarity, UInt64Array] = {name: np.empty((queries, width), dtype=np.uint64) for name in job.pairs}
-    if not documents:
-        return found
     unit = directions(pair.queries, pair.query_lengths)
     rooms = _Rooms(lambda: _Room.of(job, min(size, queries), documents, blocks.documents))
 
@@ -135,16 +135,15 @@ def best_keys(job: Job, threads: int, blocks: Blocks) -> dict[Similarity, UInt64
                 if pieces > 1:
                     return {name: keys.copy() for name, keys in best.items()}
                 for name, keys in best.items():
-                    found[name][part.queries] = keys[:, ::-1]
+                    take(name, part.queries.start, keys[:, ::-1])
                 return {}
 
         results = _mapped(search, parts, threads)
         for start in starts:
             own = [next(results) for _ in range(len(parts) // len(starts))]
-            for name, keys in found.items() if pieces > 1 else ():
+            for name in job.pairs if pieces > 1 else ():
                 merged = np.sort(np.hstack([one[name] for one in own]), axis=1)
-                keys[start : start + size] = merged[:, ::-1][:, :width]
-    return found
+                take(name, start, merged[:, ::-1][:, : min(job.k, documents)])
 
 
 def best_keys_of_query(job: Job, name: Similarity, query: int) -> UInt64Array:
