@@ -27,9 +27,9 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.columns import load_table, save_table  # noqa: E402
 from harness.execution.jobs import EncodeJob, EncodePart, write_job  # noqa: E402
 from harness.parameters import encoder_parameters  # noqa: E402
+from harness.storage.columns import load_table, save_table  # noqa: E402
 
 BATCHES_IN_A_CHUNK = 8
 

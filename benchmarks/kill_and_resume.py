@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
-from harness.cache import Cache
-from harness.cache_entries import list_entries
 from harness.registry import find_cards, load_engine
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import list_entries
 
 MARK = "HARNESS_KILL_AND_RESUME"
 PATIENCE_S = 10.0

@@ -12,9 +12,6 @@ from typing import NamedTuple, Unpack
 import numpy as np
 import pyarrow as pa
 
-from harness.cache import Cache
-from harness.cache_entries import COMPARISON, WORK
-from harness.columns import take_rows
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.execution.checks import refuse_impossible
@@ -25,12 +22,11 @@ from harness.execution.rebuilds import builds_of
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
-from harness.plan import Plan, Trial, make_plan
+from harness.planning.plan import Plan, Trial, make_plan
+from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
-from harness.request import CompareOptions, CompareRequest, Output
-from harness.result_folder import check_target
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
@@ -40,7 +36,11 @@ from harness.results.differences import paired_differences, reference_label, ref
 from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
-from harness.scratch import scratch_folder
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import COMPARISON, WORK
+from harness.storage.columns import take_rows
+from harness.storage.result_folder import check_target
+from harness.storage.scratch import scratch_folder
 from harness.types import Corpus, Dataset, Ids, Queries
 
 __all__ = [
@@ -70,7 +70,7 @@ def compare(
     """Run the same queries on every backend, score them, and hold each against its exact oracle.
 
     ``backends`` and ``dataset`` as on the command line; ``options`` are the other fields of
-    :class:`harness.plan.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``, ``split``, ``seed`` …). With
+    :class:`harness.planning.request.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``, ``split`` …). With
     ``out`` the result is stored there. A backend that fails is listed in ``Comparison.failed`` and leaves the others
     alone. Raises UsageError for wrong arguments and DataError for malformed collections, before any engine starts.
     """
@@ -238,7 +238,7 @@ def plan_of_backends(request: CompareRequest) -> Plan:
 
 def _lucene_available() -> bool:
     """True when Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
-    from harness import jvm
+    from harness.java import jvm
 
     try:
         jvm.find_jar()

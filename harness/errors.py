@@ -31,7 +31,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from harness.plain_url import without_secrets
+from harness.remote.plain_url import without_secrets
 
 __all__ = [
     "BackendError",

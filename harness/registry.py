@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 import harness
-from harness.backend_spec import BackendSpec, parse_backend_specs
 from harness.cards import BackendCard, DatasetCard, read_backend_card, read_dataset_card
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UsageError
+from harness.planning.backend_spec import BackendSpec, parse_backend_specs
 from harness.strict_toml import read_document
 
 if TYPE_CHECKING:

@@ -15,9 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from harness import ranking
-from harness.cache import Cache
 from harness.cards import BackendCard
-from harness.columns import save_table
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.execution.builds import Build, Builds
 from harness.execution.checks import refuse_lost_documents, refuse_unmatched
@@ -37,9 +35,11 @@ from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, Stored, StoredTrials, in_short
 from harness.execution.vectors import Vectors
 from harness.loaders.trec import read_run
-from harness.plan import Plan, Trial
+from harness.planning.plan import Plan, Trial
 from harness.protocols import Display
 from harness.registry import load_engine
+from harness.storage.cache import Cache
+from harness.storage.columns import save_table
 from harness.types import Dataset, Ids, Int64Array, Run
 
 __all__ = ["Outcome", "run_plan"]

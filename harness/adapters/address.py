@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from harness.credentials import hide, read_key
 from harness.errors import EngineUnavailableError, RejectedInputError
-from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.remote.credentials import hide, read_key
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = ["Address", "Place", "read_address"]
 

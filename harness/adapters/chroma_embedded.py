@@ -16,9 +16,9 @@ from harness.adapters.chroma_store import ChromaStore
 from harness.adapters.disk import allocated_bytes
 from harness.adapters.existing import theirs
 from harness.adapters.faults import shown
-from harness.disk import copy_folder
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
 from harness.protocols import EngineInfo, ParameterValue, Progress, Storage
+from harness.storage.disk import copy_folder
 
 __all__ = ["EmbeddedStore"]
 

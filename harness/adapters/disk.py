@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import disk
 from harness.adapters.manifest import MANIFEST
+from harness.storage import disk
 
 __all__ = ["allocated_bytes"]
 
 
 def allocated_bytes(folder: Path) -> int:
-    """Bytes of the blocks that the files in ``folder`` take, as :func:`harness.disk.allocated_bytes`.
+    """Bytes of the blocks that the files in ``folder`` take, as :func:`harness.storage.disk.allocated_bytes`.
 
     The harness's manifest is left out.
     """

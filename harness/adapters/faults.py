@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from harness import credentials
 from harness.adapters.address import Address
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, EngineUnavailableError
+from harness.remote import credentials
 
 __all__ = ["Cause", "Fault", "FaultError", "Retrier", "cause_of_status", "shown", "told"]
 

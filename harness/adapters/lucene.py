@@ -24,7 +24,7 @@ from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
-from harness.java_bridge import REBUILD, java_errors
+from harness.java.bridge import REBUILD, java_errors
 from harness.protocols import (
     Attached,
     Capabilities,

@@ -9,7 +9,7 @@ from harness.adapters.lucene_search import OpenIndex
 from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import EngineFailureError, RejectedInputError
-from harness.java_bridge import JavaBridge
+from harness.java.bridge import JavaBridge
 
 __all__ = ["Feedback", "require_enough_documents"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.java_bridge import JavaBridge
+from harness.java.bridge import JavaBridge
 
 __all__ = ["filter_query", "with_filter", "with_metadata"]
 

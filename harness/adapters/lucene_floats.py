@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.java_bridge import JavaBridge
+from harness.java.bridge import JavaBridge
 from harness.types import Float32Array
 
 __all__ = ["float_rows"]

@@ -12,7 +12,7 @@ from harness.adapters.existing import theirs, unique_ids
 from harness.adapters.lucene_statistics import IndexStatistics
 from harness.adapters.lucene_stored_vectors import leaves_of
 from harness.errors import RejectedInputError
-from harness.java_bridge import REBUILD, JavaBridge, java_errors
+from harness.java.bridge import REBUILD, JavaBridge, java_errors
 from harness.types import Ids, Int32Array
 
 __all__ = ["READABLE", "Held", "held_documents", "require_intact", "require_some_term"]

@@ -16,7 +16,7 @@ from harness.adapters.lucene_held import Held, require_some_term
 from harness.adapters.lucene_rows import RowsEngine
 from harness.adapters.lucene_statistics import IndexStatistics
 from harness.errors import RejectedInputError, UsageError
-from harness.java_bridge import JavaBridge, spans
+from harness.java.bridge import JavaBridge, spans
 from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
 from harness.reference.quantised import to_impacts
 from harness.types import SparseVectors

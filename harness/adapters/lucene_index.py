@@ -17,7 +17,7 @@ from harness.adapters.lucene_filter import with_metadata
 from harness.adapters.lucene_runtime import open_directory, writer_configuration
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.analysis.lucene import LuceneAnalyzer
-from harness.java_bridge import JavaBridge, java_errors, spans
+from harness.java.bridge import JavaBridge, java_errors, spans
 
 __all__ = ["FIELD", "IndexBuilder", "is_blank"]
 

@@ -22,8 +22,8 @@ from harness.adapters.lucene_statistics import IndexStatistics
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.errors import EngineFailureError, LostDocumentsError, RejectedInputError
-from harness.java_bridge import REBUILD, JavaBridge, java_errors
-from harness.jvm import find_jar, jar_digest, start
+from harness.java.bridge import REBUILD, JavaBridge, java_errors
+from harness.java.jvm import find_jar, jar_digest, start
 from harness.protocols import (
     Attached,
     Capabilities,

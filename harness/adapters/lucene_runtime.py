@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.lucene import versions
-from harness.java_bridge import JavaBridge
+from harness.java.bridge import JavaBridge
 from harness.protocols import EngineInfo
 
 __all__ = ["info_of", "java_of", "open_directory", "writer_configuration"]

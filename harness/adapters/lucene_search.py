@@ -20,7 +20,7 @@ from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.lucene_statistics import IndexStatistics
 from harness.analysis.lucene import LuceneAnalyzer
 from harness.errors import EngineFailureError
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java.bridge import JavaBridge, java_errors
 from harness.types import Float32Array, Ids, Int32Array
 
 __all__ = ["HitReader", "Hits", "OpenIndex"]

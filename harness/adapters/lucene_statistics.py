@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java.bridge import JavaBridge, java_errors
 from harness.types import Int32Array, Int64Array
 
 __all__ = ["IndexStatistics", "PostingList"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.java_bridge import JavaBridge, java_errors
+from harness.java.bridge import JavaBridge, java_errors
 from harness.types import Float32Array, Int32Array
 
 __all__ = ["VectorField", "leaves_of", "stored_vectors", "vector_fields"]

@@ -15,7 +15,7 @@ from harness.adapters.lucene_held import Held
 from harness.adapters.lucene_rows import RowsEngine
 from harness.adapters.lucene_stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
-from harness.java_bridge import JavaBridge
+from harness.java.bridge import JavaBridge
 from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
 from harness.types import Float32Array
 

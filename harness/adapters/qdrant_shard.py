@@ -12,9 +12,9 @@ from harness.adapters.qdrant_edge import REBUILD, SHARD, EdgeStore, edge_client,
 from harness.adapters.qdrant_found import Found, FoundDense, choose
 from harness.adapters.qdrant_points import SCROLL, SCROLL_VECTORS, StoredPoint
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.disk import copy_folder
 from harness.errors import EngineUnavailableError
 from harness.protocols import EngineInfo, Progress
+from harness.storage.disk import copy_folder
 
 __all__ = ["ExistingShard"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from harness.columns import load_table, save_table
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError, UnknownNameError
 from harness.filtering import BoolArray, matching_rows
+from harness.storage.columns import load_table, save_table
 
 __all__ = ["matching_documents", "records_of", "require_fields", "save_fields", "save_metadata"]
 

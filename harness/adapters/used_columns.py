@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.columns import load_column
+from harness.storage.columns import load_column
 from harness.types import Int32Array, SparseVectors
 
 __all__ = ["UsedColumns"]

@@ -16,9 +16,9 @@ import numpy as np
 
 from harness.analysis.registry import Analyzer
 from harness.analysis.terms import TermCounts
-from harness.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
 from harness.jit import kernel
 from harness.protocols import Progress
+from harness.storage.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 
 __all__ = ["count_terms", "load_counts", "save_counts"]

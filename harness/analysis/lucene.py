@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import UnknownNameError
-from harness.java_bridge import JavaBridge, java_errors, spans
-from harness.jvm import find_jar, jar_digest, start
+from harness.java.bridge import JavaBridge, java_errors, spans
+from harness.java.jvm import find_jar, jar_digest, start
 
 __all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
 
@@ -67,7 +67,7 @@ def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
 class LuceneAnalyzer:
     """One Lucene analyzer: ``english`` is Anserini's DefaultEnglishAnalyzer (Porter stemmer, Lucene's stop words).
 
-    Construction starts the JVM of this process if none runs (``heap`` and ``jar`` as in :func:`harness.jvm.start`,
+    Construction starts the JVM of this process if none runs (``heap`` and ``jar`` as in :func:`harness.java.jvm.start`,
     which says what is raised). Texts become terms exactly as Anserini's indexer makes them, except that terms of no
     characters are left out.
     """

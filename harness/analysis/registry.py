@@ -46,7 +46,7 @@ class Analyzer(Protocol):
 def create_analyzer(name: str, *, heap: str | None = None, jar: str | None = None) -> Analyzer:
     """The analyzer called ``name``: ``whitespace``, ``snowball-<language>`` or ``lucene-<language>``.
 
-    ``heap`` and ``jar`` as in :func:`harness.jvm.start`; analyzers outside a JVM have no use for them. Raises
+    ``heap`` and ``jar`` as in :func:`harness.java.jvm.start`; analyzers outside a JVM have no use for them. Raises
     UnknownNameError, which suggests the nearest name, and MissingExtraError or EngineUnavailableError when a Lucene
     analyzer has no Java to run in.
     """

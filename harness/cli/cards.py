@@ -15,8 +15,8 @@ from harness.cards import BackendCard, DatasetCard, Oracle, Parameter
 from harness.cli.completion import complete_backend, complete_dataset
 from harness.cli.plain import plain_table, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
+from harness.planning.stages import Stage, fusions, rerankers
 from harness.registry import find_cards, load_engine
-from harness.stages import Stage, fusions, rerankers
 
 __all__ = ["CardFormat", "backends", "datasets"]
 

@@ -148,8 +148,8 @@ def check(
     from harness.golden.check import run_check
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
-    from harness.request import Output
-    from harness.result_folder import check_target
+    from harness.planning.request import Output
+    from harness.storage.result_folder import check_target
 
     for name in ("corpus", "against", "require", "metrics", "slice"):
         given[name] = given[name] or ()

@@ -53,8 +53,8 @@ from harness.cli.output import FormatOption, check_format, describe_plan, named_
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.plan import Plan
-    from harness.request import Output
+    from harness.planning.plan import Plan
+    from harness.planning.request import Output
     from harness.results.comparison import Comparison
 
 __all__ = ["compare"]
@@ -110,7 +110,7 @@ def compare(
     """
     given = locals()
     from harness import api
-    from harness.request import CompareRequest, Output
+    from harness.planning.request import CompareRequest, Output
 
     given["sweep"], given["filter"] = sweep or (), filter or ()
     request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
@@ -132,7 +132,7 @@ def _preview(plan: Plan, format_name: str) -> None:
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:
-    from harness.result_folder import check_target
+    from harness.storage.result_folder import check_target
 
     check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if baseline is not None:

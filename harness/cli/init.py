@@ -60,8 +60,8 @@ def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backend
     from harness import api
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
+    from harness.planning.request import CompareRequest
     from harness.registry import find_cards
-    from harness.request import CompareRequest
 
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")

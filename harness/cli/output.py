@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.execution.resume.stored import LookUp
-    from harness.plan import Plan
+    from harness.planning.plan import Plan
     from harness.regression.schema import RegressionReport
     from harness.reporting.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport

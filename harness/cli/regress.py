@@ -40,8 +40,8 @@ from harness.cli.regress_options import (
 )
 
 if TYPE_CHECKING:
+    from harness.planning.request import CompareOptions
     from harness.regression.result import Regression
-    from harness.request import CompareOptions
 
 __all__ = ["regress"]
 
@@ -82,10 +82,10 @@ def regress(
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
     given = locals()
+    from harness.planning.request import Output
     from harness.regression.plan_again import OPTIONS, Again
     from harness.regression.regress import run_regress
     from harness.reporting.regression import check_regression_format
-    from harness.request import Output
 
     check_regression_format(format_name)
     check_ci_files(junit, summary)

@@ -21,7 +21,7 @@ def up(
 
     Example: harness up qdrant && harness compare --backends 'qdrant:url=http://127.0.0.1:6333,csr'
     """
-    from harness.compose import start
+    from harness.doctor.compose import start
 
     for name, addresses in start(services or [], timeout_s=timeout).items():
         typer.echo(f"{name}  {'  '.join(addresses)}")
@@ -31,6 +31,6 @@ def down(
     volumes: Annotated[bool, typer.Option("--volumes", help="Remove what the servers stored, too.")] = False,
 ) -> None:
     """Stop the servers that `harness up` started, and remove their containers."""
-    from harness.compose import stop
+    from harness.doctor.compose import stop
 
     stop(volumes=volumes)

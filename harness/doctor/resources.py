@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 
-from harness.cache import Cache
-from harness.cache_entries import list_entries
 from harness.doctor.finding import Finding, fail, ok, warn
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import list_entries
 
 __all__ = ["cache", "disk", "memory"]
 

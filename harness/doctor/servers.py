@@ -11,7 +11,7 @@ from harness.adapters.qdrant_address import URL_VARIABLE, address_of
 from harness.adapters.qdrant_connect import Connection, connect
 from harness.adapters.qdrant_faults import Retrier, translated
 from harness.adapters.qdrant_settings import ServerSettings
-from harness.compose import require_docker
+from harness.doctor.compose import require_docker
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
 from harness.errors import BackendError

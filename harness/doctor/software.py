@@ -9,9 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import jvm
 from harness._version import __version__
 from harness.doctor.finding import Finding, fail, ok, warn
+from harness.java import jvm
 from harness.registry import find_cards
 
 __all__ = ["PACKAGES", "Package", "cards", "java", "lucene_jar", "package", "python"]

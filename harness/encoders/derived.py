@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.columns import load_vectors
 from harness.encoders.growing import GrowingColumn
 from harness.encoders.settings import Role, Settings
 from harness.encoders.stream import finished_dense, read_made, write_made
 from harness.protocols import Inputs
+from harness.storage.columns import load_vectors
 from harness.types import Ids
 
 __all__ = ["derive"]

@@ -10,7 +10,7 @@ import numpy as np
 from harness.encoders.model import Facts
 from harness.encoders.settings import Role, Settings
 from harness.protocols import Inputs
-from harness.remote import RemoteCalls
+from harness.remote.calls import RemoteCalls
 from harness.types import Float32Array
 
 __all__ = ["CHARACTERS_A_TOKEN", "EndpointModel", "calls_for"]

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from harness.cache import JSON, file_digest
 from harness.encoders.foreign_code import foreign_code
 from harness.encoders.hub import snapshot
 from harness.encoders.model_files import model_files
@@ -17,6 +16,7 @@ from harness.encoders.precomputed import find_files
 from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Role, Settings
 from harness.encoders.whole_models import CONFIG
 from harness.errors import DataError, MissingExtraError, UsageError
+from harness.storage.cache import JSON, file_digest
 
 __all__ = ["SCHEME", "declared_prompts", "encoding_key", "find_module", "model_folder"]
 

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple, cast, get_args
 
 from harness.errors import UsageError
 from harness.parameters import encoder_parameters
-from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.protocols import ParameterValue
-from harness.remote import Limits
+from harness.remote.calls import Limits
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = [
     "DEFAULT_MODEL",

@@ -2,7 +2,7 @@
 
 While it goes on, the folder holds columns that grow and ``progress.json``, which says how far they are whole. It is
 written after the columns are on the disk, so a killed run loses its last chunk and nothing else. Afterwards the folder
-holds finished columns (:func:`harness.columns.load_vectors`) and ``made.json``.
+holds finished columns (:func:`harness.storage.columns.load_vectors`) and ``made.json``.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.columns import load_table
 from harness.execution.jobs import AskJob
 from harness.protocols import Clock, Progress
 from harness.retrievers.python_callable import PythonRetriever, load_callable
 from harness.retrievers.retriever import ask, write_asked
+from harness.storage.columns import load_table
 
 __all__ = ["run_ask"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.execution.jobs import TrialJob, TrialRecord
-from harness.plan import Trial, may_be_server
+from harness.planning.plan import Trial, may_be_server
 from harness.protocols import Capabilities
 
 __all__ = ["Build", "Builds"]

@@ -10,8 +10,8 @@ import numpy as np
 from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
 from harness.execution.jobs import TrialRecord
 from harness.filtering import in_words
-from harness.load_options import ClientKind, LoadOptions
-from harness.plan import Plan
+from harness.planning.load_options import ClientKind, LoadOptions
+from harness.planning.plan import Plan
 from harness.protocols import Capabilities, Engine, ParameterValue
 from harness.registry import load_engine
 from harness.types import Dataset, Run

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import fusion, ranking
-from harness.backend_spec import BackendSpec
 from harness.execution.jobs import TrialRecord
+from harness.planning.backend_spec import BackendSpec
+from harness.planning.stages import parse_weights
 from harness.rerank.stage import Reranked
-from harness.stages import parse_weights
 from harness.types import Int64Array, Run
 
 __all__ = ["Combined", "fuse", "fuse_runs", "second_stage", "total_ns"]

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.cache import JSON, Cache, Continued, entry_name
-from harness.columns import load_vectors
 from harness.encoders.derived import derive
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.identity import declared_prompts, encoding_key
@@ -27,9 +25,11 @@ from harness.execution.failure import failure_of
 from harness.execution.jobs import EncodeJob, EncodePart, write_job
 from harness.execution.vectors import DensePair, Folders, SparsePair, Vectors
 from harness.execution.verify import TOLERANCES, compare_sample, draw_sample
-from harness.plan import Trial
+from harness.planning.plan import Trial
 from harness.protocols import Display, ParameterValue
 from harness.reference.encoding import widen
+from harness.storage.cache import JSON, Cache, Continued, entry_name
+from harness.storage.columns import load_vectors
 from harness.types import Dataset, SparseVectors
 
 __all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]

@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.analysis import analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
-from harness.cache import JSON, Cache
-from harness.columns import load_sparse, load_table, save_sparse
 from harness.encoders import bm25
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.errors import DataError, HarnessError
@@ -23,8 +21,10 @@ from harness.execution.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.execution.executor import Executor
 from harness.execution.jobs import AnalyseJob, read_analysed, write_job
 from harness.execution.vectors import Folders, SparsePair, Terms, Vectors, both
-from harness.plan import Trial
+from harness.planning.plan import Trial
 from harness.protocols import Clock, Display, ParameterValue, Progress
+from harness.storage.cache import JSON, Cache
+from harness.storage.columns import load_sparse, load_table, save_sparse
 from harness.types import Dataset
 
 __all__ = ["Encodings", "analyse", "encoder_key"]

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from harness.errors import EngineFailureError
 from harness.execution.carry_out import carry_out
 from harness.execution.process import Finished, Worker
-from harness.execution_options import ExecutionOptions, Isolation
+from harness.planning.execution_options import ExecutionOptions, Isolation
 from harness.protocols import Progress
 
 __all__ = ["Aside", "Executor", "InProcess", "Workers", "create_clients", "create_executor", "side_by_side"]

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from harness.analysis import load_counts
-from harness.columns import take_rows
 from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
 from harness.execution.fingerprint import Fingerprint, unchanged
 from harness.execution.jobs import ExistingRecord, TrialJob
 from harness.protocols import Attached, Clock, Content, Engine, EngineInfo, ExistingIndex, IndexReport, Inputs, Progress
+from harness.storage.columns import take_rows
 from harness.types import Ids, Int32Array, SparseVectors
 
 __all__ = ["Ready", "attach", "read_only"]

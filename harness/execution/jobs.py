@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from harness.columns import load_ids, save_ids
 from harness.execution.load.files import LoadKind, LoadRecord, read_loads, write_loads
 from harness.execution.rebuild_files import RebuildHits, read_rebuilds, write_rebuilds
 from harness.protocols import EngineInfo, Hits, IndexReport, InputKind, ParameterValue, SearchResult, Storage
+from harness.storage.columns import load_ids, save_ids
 from harness.types import Ids, Int32Array, Int64Array
 
 __all__ = [
@@ -55,7 +55,7 @@ RELEASED = "close"
 class AnalyseJob:
     """Turn documents and queries into term counts, written to ``target`` (an empty folder).
 
-    ``heap`` and ``jar`` are for analyzers that run in a JVM, as in :func:`harness.jvm.start`.
+    ``heap`` and ``jar`` are for analyzers that run in a JVM, as in :func:`harness.java.jvm.start`.
     """
 
     analyzer: str

@@ -15,7 +15,7 @@ from harness.execution.checks import OWN_ADAPTERS, refuse_lost_documents, refuse
 from harness.execution.executor import Executor
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
 from harness.execution.rebuild_files import RebuildHits
-from harness.plan import Plan, Trial
+from harness.planning.plan import Plan, Trial
 from harness.protocols import Progress
 from harness.registry import load_engine
 from harness.types import Dataset, Run

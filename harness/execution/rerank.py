@@ -13,18 +13,18 @@ import numpy as np
 import orjson
 
 from harness import ranking
-from harness.cache import Cache
-from harness.columns import load_table
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.execution.executor import Executor
 from harness.execution.jobs import RerankJob, write_job
 from harness.execution.vectors import DensePair
-from harness.plan import Trial
+from harness.planning.plan import Trial
 from harness.protocols import Clock, Display, ParameterValue, Progress
 from harness.reference.dense import DenseIndex
 from harness.rerank.reranker import create_reranker
 from harness.rerank.scores import ScoreCache
 from harness.rerank.stage import Candidates, Reranked, score_candidates
+from harness.storage.cache import Cache
+from harness.storage.columns import load_table
 from harness.types import Dataset, Float32Array, Int32Array, Int64Array, Run, Similarity
 
 __all__ = ["SecondStage", "carry_out_rerank"]

@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from harness.columns import load_table, load_vectors
 from harness.errors import EngineFailureError
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
@@ -28,6 +27,7 @@ from harness.protocols import (
     SearchResult,
 )
 from harness.reference.encoding import widen
+from harness.storage.columns import load_table, load_vectors
 from harness.types import Ids, Int64Array, SparseVectors
 
 __all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]

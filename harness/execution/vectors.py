@@ -37,7 +37,7 @@ class DensePair(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """Where vectors lie, for :func:`harness.columns.load_vectors`: ``documents`` in one, ``queries`` in the other."""
+    """Where the vectors of documents and of queries lie, for :func:`harness.storage.columns.load_vectors`."""
 
     documents: Path
     queries: Path

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.columns import load_table, load_vectors, save_table, take_rows
 from harness.encoders.settings import Role, Settings
 from harness.errors import CacheError
+from harness.storage.columns import load_table, load_vectors, save_table, take_rows
 from harness.types import Float64Array, Int64Array, SparseVectors
 
 __all__ = ["TOLERANCES", "Sample", "compare_sample", "draw_sample"]

@@ -15,22 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from harness import api
-from harness.cache import Cache
-from harness.cache_entries import COMPARISON, WORK
-from harness.columns import save_table
 from harness.encoders.settings import model_encoder
 from harness.errors import HarnessError, UsageError
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import AskJob, write_job
-from harness.execution_options import ExecutionOptions
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.prepared import content_digest
-from harness.plain_url import HIDDEN
-from harness.plan import Plan, Trial, execution_of
+from harness.planning.execution_options import ExecutionOptions
+from harness.planning.plan import Plan, Trial, execution_of
+from harness.planning.request import CompareRequest
+from harness.planning.stages import fusions, rerankers
 from harness.protocols import Display
 from harness.registry import find_cards, load_engine
-from harness.request import CompareRequest
+from harness.remote.plain_url import HIDDEN
 from harness.results.assess import Judge
 from harness.results.backend import backend_results
 from harness.results.schema import ErrorInfo
@@ -40,8 +38,10 @@ from harness.retrievers.expressions import Against, is_name, parse_against
 from harness.retrievers.http_endpoint import HttpRetriever
 from harness.retrievers.python_callable import PythonRetriever
 from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
-from harness.scratch import scratch_folder
-from harness.stages import fusions, rerankers
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import COMPARISON, WORK
+from harness.storage.columns import save_table
+from harness.storage.scratch import scratch_folder
 from harness.types import Corpus, Dataset, Ids, Queries, Run
 from harness.wording import counted
 

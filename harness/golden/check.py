@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from harness import api
-from harness.cache import Cache
 from harness.environment import harness_state, machine, package_versions
 from harness.golden.against import ask_retriever, search_indexes
 from harness.golden.checked import Checked
@@ -22,10 +21,9 @@ from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
 from harness.loaders import load_corpus
 from harness.loaders.prepared import content_digest
+from harness.planning.request import Output
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
-from harness.request import Output
-from harness.result_folder import check_target
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted
@@ -33,6 +31,8 @@ from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
 from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.subject import subject_of
+from harness.storage.cache import Cache
+from harness.storage.result_folder import check_target
 from harness.types import Corpus, Dataset, Ids, Queries
 
 __all__ = ["check", "run_check", "with_corpora"]

@@ -14,7 +14,7 @@ from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.junit import Outcome
 from harness.results.check_redaction import without_questions
 from harness.results.check_schema import CheckReport, CheckSubject
-from harness.store import read_check_report, read_stored_run, write_check
+from harness.storage.store import read_check_report, read_stored_run, write_check
 from harness.types import Corpus, Run
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from harness.loaders import load_golden_of
 from harness.loaders.golden import golden_of_records
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
-from harness.plan import Plan
+from harness.planning.plan import Plan
+from harness.planning.request import CompareRequest
 from harness.ranking import TieRule
-from harness.request import CompareRequest
 from harness.results.check_subject import Rules
 from harness.strict_toml import nearest
 

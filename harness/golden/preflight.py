@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from harness.columns import take_rows
 from harness.golden.golden_set import GoldenQuestion, GoldenSet
 from harness.golden.id_kinds import kinds_of
 from harness.golden.match import Match
 from harness.ranking import TieRule
 from harness.retrievers.answers import Answer
+from harness.storage.columns import take_rows
 from harness.types import Corpus, Run
 
 __all__ = ["Finding", "Looked", "answers_of", "preflight"]

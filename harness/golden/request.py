@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from harness.execution_options import Isolation
 from harness.golden.match import MatchRule
+from harness.planning.execution_options import Isolation
 from harness.ranking import TieRule
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.cache import Cache
 from harness.errors import DataError, UsageError
 from harness.loaders.prepared import JoinRule, Texts, content_digest, prepare_texts
 from harness.loaders.problems import Problems
 from harness.loaders.qrels import group_judgments, judged_query_ids, read_beir_qrels
 from harness.loaders.source import Source
 from harness.protocols import Progress
+from harness.storage.cache import Cache
 from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.cache import Cache
 from harness.cards import DatasetCard
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
@@ -21,6 +20,7 @@ from harness.loaders.prepared import JoinRule
 from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
 from harness.registry import find_cards
+from harness.storage.cache import Cache
 from harness.types import Corpus, Dataset
 
 __all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]

@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from harness.cache import JSON, Cache
-from harness.columns import load_table
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.problems import Problems
 from harness.loaders.source import Source, read_lines
 from harness.protocols import Progress
+from harness.storage.cache import JSON, Cache
+from harness.storage.columns import load_table
 
 __all__ = ["prepare_metadata", "text_of"]
 

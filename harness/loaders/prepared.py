@@ -12,13 +12,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.cache import JSON, Cache
-from harness.columns import load_table
 from harness.errors import DataError
 from harness.loaders.jsonl import RecordBatch, read_records
 from harness.loaders.problems import Problems
 from harness.loaders.source import Source
 from harness.protocols import Progress
+from harness.storage.cache import JSON, Cache
+from harness.storage.columns import load_table
 from harness.types import BAD_ID, BAD_ID_IS, Ids
 
 __all__ = ["JoinRule", "Texts", "content_digest", "prepare_texts"]

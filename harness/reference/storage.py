@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.columns import load_ids, load_sparse, save_ids, save_sparse
 from harness.errors import CacheError, DataError, UsageError
 from harness.reference.postings import Postings, freeze
+from harness.storage.columns import load_ids, load_sparse, save_ids, save_sparse
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = [

@@ -20,7 +20,7 @@ from harness.errors import ResultError, UsageError
 from harness.regression.side import OVERLAP, Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
-from harness.stored_json import StoredJson, read_stored_json, validated
+from harness.storage.stored_json import StoredJson, read_stored_json, validated
 from harness.types import Ids, Run
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import Any
 
 from harness import api
 from harness.errors import UsageError
-from harness.plan import Plan
+from harness.planning.plan import Plan
+from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.registry import parse_backends
 from harness.regression.command import option_arguments, python_call
 from harness.regression.judging import Judging
 from harness.regression.set_option import changed_backends
 from harness.regression.side import Side
-from harness.request import CompareOptions, CompareRequest, Output
 from harness.results.schema import PlanRecord
 
 __all__ = ["OPTIONS", "Again"]

@@ -9,9 +9,9 @@ from harness.regression.baseline import read_baseline
 from harness.regression.check_side import check_side
 from harness.regression.side import Side, stored_side
 from harness.regression.stored import REGRESSION_NAME
-from harness.result_folder import REPORT_NAME
 from harness.results.check_schema import CheckReport
-from harness.store import read_any_report
+from harness.storage.result_folder import REPORT_NAME
+from harness.storage.store import read_any_report
 
 __all__ = ["read_side"]
 

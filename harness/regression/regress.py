@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness import api
-from harness.columns import take_rows
-from harness.plan import Plan
+from harness.planning.plan import Plan
+from harness.planning.request import CompareOptions, Output
 from harness.protocols import Display
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.judging import Judging
@@ -22,8 +22,8 @@ from harness.regression.read import read_side
 from harness.regression.result import Regression
 from harness.regression.side import Side, side_of_comparison
 from harness.regression.stored import without_texts
-from harness.request import CompareOptions, Output
-from harness.result_folder import check_target
+from harness.storage.columns import take_rows
+from harness.storage.result_folder import check_target
 from harness.types import Corpus
 
 __all__ = ["regress", "run_regress"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.backend_spec import BackendSpec
 from harness.errors import UnknownNameError, UsageError
-from harness.expressions import in_parentheses
+from harness.planning.backend_spec import BackendSpec
+from harness.planning.expressions import in_parentheses
 
 __all__ = ["changed_backends"]
 

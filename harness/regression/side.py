@@ -16,7 +16,7 @@ from harness import ranking
 from harness.metrics import Measure, parse_measure
 from harness.ranking import TieRule
 from harness.results.schema import BackendResult, Report
-from harness.store import (
+from harness.storage.store import (
     read_agreement,
     read_latencies,
     read_per_query,

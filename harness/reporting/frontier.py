@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.planning.sweep import Swept, swept
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
 from harness.reporting.parity_tables import loss_cell
 from harness.results.schema import BackendResult, Report
-from harness.sweep import Swept, swept
 
 __all__ = ["Frontier", "Point", "frontier_notes", "frontier_tables", "frontiers", "legend_of_frontier", "on_frontier"]
 

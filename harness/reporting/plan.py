@@ -10,10 +10,10 @@ import orjson
 
 from harness.errors import UnknownNameError
 from harness.execution.resume.stored import LookUp
-from harness.execution_options import ExecutionOptions
 from harness.filtering import in_words
-from harness.load_options import LoadOptions
-from harness.plan import Plan, Trial
+from harness.planning.execution_options import ExecutionOptions
+from harness.planning.load_options import LoadOptions
+from harness.planning.plan import Plan, Trial
 
 __all__ = ["render_plan"]
 

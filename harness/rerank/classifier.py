@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harness.cache import JSON
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
+from harness.storage.cache import JSON
 
 __all__ = ["Classifier"]
 

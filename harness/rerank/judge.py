@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from harness.cache import JSON
 from harness.errors import UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.protocols import ParameterValue, Progress
-from harness.remote import Limits, RemoteCalls
+from harness.remote.calls import Limits, RemoteCalls
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 from harness.rerank.reranker import Facts
+from harness.storage.cache import JSON
 from harness.types import Float32Array
 
 __all__ = ["GRADES", "Judge", "read_grade"]
@@ -75,7 +75,7 @@ class Judge:
         self._calls = RemoteCalls(str(given["endpoint"]), key_env=str(given["api_key_env"]), limits=limits)
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
-        """One call after another; raises EngineUnavailableError as :class:`harness.remote.RemoteCalls` does."""
+        """One call after another; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
         if self._calls is None:
             raise AssertionError("the judge is asked before it was loaded")
         for place, (query, document) in enumerate(zip(queries, documents, strict=True)):

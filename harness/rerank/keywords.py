@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.cache import JSON
 from harness.protocols import Progress
 from harness.rerank.reranker import Facts
+from harness.storage.cache import JSON
 from harness.types import Float32Array
 
 __all__ = ["Keywords", "keyword_count"]

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.cache import JSON
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.settings import Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
@@ -16,6 +15,7 @@ from harness.optional import require
 from harness.parameters import encoder_parameters
 from harness.protocols import ParameterValue, Progress
 from harness.rerank.reranker import Facts
+from harness.storage.cache import JSON
 from harness.types import Float32Array
 
 __all__ = ["LocalModel", "Transformer"]

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harness.cache import JSON
 from harness.encoders.whole_models import token_places
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
+from harness.storage.cache import JSON
 
 __all__ = ["Qwen3"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from harness.cache import JSON
 from harness.errors import UsageError
 from harness.protocols import ParameterValue, Progress
+from harness.storage.cache import JSON
 from harness.types import Float32Array
 
 __all__ = ["Facts", "Reranker", "create_reranker", "require_sense"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from harness.cache import JSON, Cache
-from harness.columns import load_table, save_table
+from harness.storage.cache import JSON, Cache
+from harness.storage.columns import load_table, save_table
 
 __all__ = ["KIND", "ScoreCache", "digest"]
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.columns import take_rows
 from harness.protocols import Clock, ParameterValue, Progress
 from harness.rerank.reranker import Reranker
 from harness.rerank.scores import ScoreCache, digest
+from harness.storage.columns import take_rows
 from harness.types import Float32Array, Int32Array, Int64Array
 
 __all__ = ["Candidates", "Reranked", "score_candidates"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results.oracle import Held
 from harness.runner import Outcome
 from harness.types import Qrels, Run

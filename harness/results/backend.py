@@ -8,14 +8,14 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
-from harness.backend_spec import BackendSpec
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
 from harness.execution.vectors import Terms, Vectors
 from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
-from harness.plan import Plan
+from harness.planning.backend_spec import BackendSpec
+from harness.planning.plan import Plan
 from harness.protocols import EngineInfo, SearchResult
 from harness.registry import load_engine
 from harness.results import schema
@@ -27,7 +27,7 @@ from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
 from harness.statistics import mean_interval
-from harness.store import holds_white_space
+from harness.storage.store import holds_white_space
 from harness.timing import Latency, latency
 from harness.types import Dataset
 

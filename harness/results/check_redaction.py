@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.plain_url import without_secrets
+from harness.remote.plain_url import without_secrets
 from harness.results.check_schema import CheckReport
 
 __all__ = ["redacted", "without_questions"]

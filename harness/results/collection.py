@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results import schema
 from harness.types import Dataset, Qrels
 

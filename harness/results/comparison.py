@@ -22,7 +22,7 @@ from harness.results.schema import (
     SearchStats,
     SpreadValue,
 )
-from harness.store import (
+from harness.storage.store import (
     ResultTables,
     read_agreement,
     read_latencies,

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from harness.metrics import Scores, is_mean, undecided_by_ties
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.statistics import PairedTest, bootstrap_interval, compare_pairs

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from harness.backend_spec import BackendSpec
 from harness.execution.combine import fuse_runs
 from harness.parity import Parity, compare_run
 from harness.parity.fused import FusedOracle, Part, hits_of_components
+from harness.planning.backend_spec import BackendSpec
 from harness.runner import Outcome
 from harness.types import Run
 

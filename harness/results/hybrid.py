@@ -11,7 +11,7 @@ from harness.errors import EngineFailureError
 from harness.execution.jobs import TrialRecord
 from harness.parity import Oracle, Parity
 from harness.parity.lists import EngineLists, compare_fused
-from harness.plan import Trial
+from harness.planning.plan import Trial
 from harness.reference.qdrant_model import qdrant_normalised
 from harness.types import Run
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
 from harness.types import Dataset

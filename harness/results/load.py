@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from harness.execution.jobs import TrialRecord
 from harness.execution.load.files import LoadRecord
-from harness.load_options import LoadOptions
+from harness.planning.load_options import LoadOptions
 from harness.results import schema
 from harness.timing import latency
 from harness.types import Int64Array

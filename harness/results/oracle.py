@@ -16,7 +16,7 @@ from harness.execution.vectors import Vectors
 from harness.filtering import BoolArray
 from harness.metrics.spread import pairwise_overlap
 from harness.parity import DenseOracle, DenseRecipe, Oracle, Parity, Recipe, SparseOracle, compare_run, make_recipe
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.protocols import Display, ParameterValue
 from harness.reference.qdrant_shards import shards_of
 from harness.results.fused import ExactLists

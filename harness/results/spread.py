@@ -9,7 +9,7 @@ import numpy as np
 from harness import ranking
 from harness.execution.rebuilds import builds_of
 from harness.metrics.spread import Spread, pairwise_overlap, spread
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.runner import Outcome

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from harness.plan import Plan
+from harness.planning.plan import Plan
 from harness.results import schema
 from harness.results.ceiling import ceiling
 from harness.runner import Outcome

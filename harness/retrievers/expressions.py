@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.errors import UsageError
-from harness.plain_url import HIDDEN, without_secrets
+from harness.remote.plain_url import HIDDEN, without_secrets
 from harness.retrievers.http_endpoint import HTTP_OPTIONS, HttpSettings
 
 __all__ = ["Against", "is_name", "parse_against"]

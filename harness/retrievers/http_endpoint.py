@@ -11,8 +11,8 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from harness.errors import UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
-from harness.remote import Limits, RemoteCalls
+from harness.remote.calls import Limits, RemoteCalls
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url, without_secrets
 from harness.retrievers.answers import Answer, read_answer
 from harness.retrievers.json_path import JsonPath
 
@@ -104,7 +104,7 @@ class HttpSettings:
 
 
 class HttpRetriever:
-    """One call a question; what may pass is waited for as :class:`harness.remote.RemoteCalls` does."""
+    """One call a question; what may pass is waited for as :class:`harness.remote.calls.RemoteCalls` does."""
 
     def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:
         """``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""

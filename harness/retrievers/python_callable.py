@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from harness.errors import EngineFailureError, EngineUnavailableError
-from harness.plain_url import without_secrets
+from harness.remote.plain_url import without_secrets
 from harness.retrievers.answers import Answer, read_answer
 
 __all__ = ["PythonRetriever", "load_callable"]

@@ -13,7 +13,6 @@ import pyarrow as pa
 from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
 from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
 from harness.adapters.stored_metadata import matching_documents, save_metadata
-from harness.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.filtering import BoolArray
 from harness.protocols import (
@@ -27,6 +26,7 @@ from harness.protocols import (
     SearchResult,
     Storage,
 )
+from harness.storage.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.testing import Bm25, Expected
 from harness.testing.dense import DenseSample, dense_scores
 from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores

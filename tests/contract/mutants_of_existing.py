@@ -9,9 +9,9 @@ import numpy as np
 from contract_fakes import FakeSparse
 from contract_kills import breaks, sparse_of
 
-from harness.columns import load_ids, load_sparse, save_ids
 from harness.errors import EngineUnavailableError, HarnessError
 from harness.protocols import Attached, Clock, Content, EngineInfo, Inputs, Progress, SearchResult
+from harness.storage.columns import load_ids, load_sparse, save_ids
 from harness.types import Ids
 
 

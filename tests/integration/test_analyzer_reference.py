@@ -9,8 +9,8 @@ import pytest
 
 from harness.analysis import analyzer_names
 from harness.analysis.lucene import language_code
-from harness.java_bridge import JavaBridge
-from harness.jvm import start
+from harness.java.bridge import JavaBridge
+from harness.java.jvm import start
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

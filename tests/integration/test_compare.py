@@ -173,7 +173,7 @@ def test_without_lucene_its_backends_fail_by_name_and_the_others_go_on(
     collection: Path, cards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HARNESS_ANSERINI_JAR", raising=False)
-    monkeypatch.setattr("harness.jvm.find_spec", lambda _name: None)
+    monkeypatch.setattr("harness.java.jvm.find_spec", lambda _name: None)
     labels = ("good", "good:analyzer=lucene-english", "lucene")
     comparison = harness.compare(list(labels), collection, k=3, cards=cards)
     assert comparison.backend("good").status == "ok"

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.columns import save_table
 from harness.execution.jobs import EncodeJob, EncodePart, write_job
 from harness.parameters import encoder_parameters
+from harness.storage.columns import save_table
 
 pytestmark = pytest.mark.integration
 

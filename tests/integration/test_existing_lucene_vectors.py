@@ -43,8 +43,8 @@ QUERY_WEIGHTS = np.eye(QUERIES, len(TERMS), dtype=np.float32) + np.eye(QUERIES, 
 GIVEN = Inputs(Ids.of(IDS), dense=VECTORS)
 _COMMANDS = """
 import sys
-from harness.java_bridge import JavaBridge
-from harness.jvm import start
+from harness.java.bridge import JavaBridge
+from harness.java.jvm import start
 bridge = JavaBridge(start())
 for line in sys.stdin:
     command, *arguments = line.split()

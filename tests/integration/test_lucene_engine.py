@@ -17,8 +17,8 @@ from harness.adapters.lucene import LuceneEngine
 from harness.adapters.lucene_runtime import open_directory
 from harness.cards import read_backend_card
 from harness.errors import EngineUnavailableError, RejectedInputError
-from harness.java_bridge import JavaBridge
-from harness.jvm import find_jar, start
+from harness.java.bridge import JavaBridge
+from harness.java.jvm import find_jar, start
 from harness.loaders import load_dataset
 from harness.metrics import TieRule, parse_measures, score
 from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult

@@ -14,7 +14,7 @@ from small_world import QUERIES, write_cards, write_collection
 
 import harness
 from harness.errors import UsageError
-from harness.request import CompareOptions
+from harness.planning.request import CompareOptions
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
 

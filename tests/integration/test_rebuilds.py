@@ -14,9 +14,9 @@ from small_world import DOCUMENTS, write_cards, write_collection
 import harness
 from harness.api import plan_for, preview
 from harness.errors import UsageError
+from harness.planning.request import CompareRequest
 from harness.reporting.plan import render_plan
 from harness.reporting.progress import SilentDisplay
-from harness.request import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult, SpreadStats
 

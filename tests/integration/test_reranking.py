@@ -18,9 +18,9 @@ import harness
 from harness import api, ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
-from harness.plan import make_plan
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareRequest
 from harness.reporting.tables import tables as tables_of
-from harness.request import CompareRequest
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
 

@@ -17,12 +17,12 @@ from small_world import write_cards, write_collection
 import harness
 from harness import environment
 from harness.api import plan_for, preview
-from harness.cache import Cache, file_digest
-from harness.cache_entries import Entry, list_entries
 from harness.execution.resume.stored import LookUp
-from harness.request import CompareRequest
+from harness.planning.request import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
+from harness.storage.cache import Cache, file_digest
+from harness.storage.cache_entries import Entry, list_entries
 
 pytestmark = pytest.mark.integration
 

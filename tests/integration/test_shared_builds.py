@@ -10,8 +10,8 @@ from small_world import write_cards, write_collection
 import harness
 from harness.api import plan_for
 from harness.execution.builds import Builds
+from harness.planning.request import CompareRequest
 from harness.registry import load_engine
-from harness.request import CompareRequest
 
 pytestmark = pytest.mark.integration
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cache import Cache
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.storage.cache import Cache
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(

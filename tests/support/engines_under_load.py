@@ -15,7 +15,6 @@ from typing import IO, ClassVar
 import numpy as np
 from engines_for_tests import BruteForce
 
-from harness.columns import load_sparse, save_sparse
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.protocols import (
     Capabilities,
@@ -28,6 +27,7 @@ from harness.protocols import (
     SearchResult,
     Storage,
 )
+from harness.storage.columns import load_sparse, save_sparse
 from harness.types import Ids
 
 

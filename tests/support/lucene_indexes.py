@@ -17,8 +17,8 @@ from harness.reference.quantised import to_impacts
 
 _COMMAND = """
 import sys
-from harness.java_bridge import JavaBridge
-from harness.jvm import start
+from harness.java.bridge import JavaBridge
+from harness.java.jvm import start
 JavaBridge(start()).load("io.anserini.index.IndexCollection").main(sys.argv[1:])
 """
 Document = Mapping[str, str]

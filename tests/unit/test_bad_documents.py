@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cache import Cache
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.storage.cache import Cache
 
 GOOD = {
     "corpus.jsonl": b'{"_id":"d1","title":"t","text":"a"}\n{"_id":"d2","text":"b"}\n',

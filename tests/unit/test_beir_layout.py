@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cache import Cache
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset
+from harness.storage.cache import Cache
 
 CORPUS = [
     {"_id": "d1", "title": "One", "text": "first text"},

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from harness.cache import file_digest
 from harness.loaders import load_dataset, load_golden_of
 from harness.registry import find_cards
+from harness.storage.cache import file_digest
 
 
 def test_every_bundled_card_states_facts_and_digests_of_all_its_files(repository):

@@ -15,11 +15,11 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from harness.cache import Cache, entry_lock, entry_name
-from harness.cache_entries import comparison_running, list_entries, remove_entry, sweep
 from harness.cli.cache import app
 from harness.errors import CacheError
-from harness.scratch import in_use, scratch_folder
+from harness.storage.cache import Cache, entry_lock, entry_name
+from harness.storage.cache_entries import comparison_running, list_entries, remove_entry, sweep
+from harness.storage.scratch import in_use, scratch_folder
 
 TEXTS, TRIAL = {"scheme": 1, "sha256": "ab" * 32, "member": "corpus.jsonl"}, {"k": 10, "nested": {"k1": 0.9}}
 
@@ -217,7 +217,7 @@ def test_a_comparison_that_begins_while_entries_are_removed_keeps_the_rest(
 ) -> None:
     cache.get_or_build("texts", {**TEXTS, "member": "queries.jsonl"}, fill)
     running = iter([False, True, True])
-    monkeypatch.setattr("harness.cache_entries.comparison_running", lambda cache: next(running))
+    monkeypatch.setattr("harness.storage.cache_entries.comparison_running", lambda cache: next(running))
     monkeypatch.setenv("HARNESS_CACHE", str(cache.root))
     done = CliRunner().invoke(app, ["remove", "--kind", "texts", "--yes"])
     assert isinstance(done.exception, CacheError)

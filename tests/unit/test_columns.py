@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from test_rerank_stage import Lengths, run
 
-from harness.columns import load_table, save_table, take_rows
 from harness.execution.verify import draw_sample
 from harness.rerank.stage import Candidates
+from harness.storage.columns import load_table, save_table, take_rows
 
 COLUMN = pa.chunked_array([["a", "b"], [], ["c"], ["d", None, "f"], []])
 VALUES = ["a", "b", "c", "d", None, "f"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.disk import allocated_bytes, copy_folder
 from harness.errors import EngineUnavailableError
+from harness.storage.disk import allocated_bytes, copy_folder
 from harness.testing import RecordingProgress
 
 MIB = 1 << 20

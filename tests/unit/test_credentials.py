@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from harness.credentials import hide, read_key, shown
 from harness.errors import EngineUnavailableError
-from harness.remote import Limits, RemoteCalls
+from harness.remote.calls import Limits, RemoteCalls
+from harness.remote.credentials import hide, read_key, shown
 
 KEY = 'sk-Ab/9"+c\\d'
 

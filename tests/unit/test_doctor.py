@@ -76,7 +76,7 @@ def test_java_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'Could not reserve enough space' >&2\nexit 1\n")
     java.chmod(0o755)
-    monkeypatch.setattr("harness.jvm.find_java", lambda: tmp_path)
+    monkeypatch.setattr("harness.java.jvm.find_java", lambda: tmp_path)
     found = software.java()
     assert (found.state, found.detail) == (State.FAIL, f"'{tmp_path}' does not start: Could not reserve enough space")
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
-from harness.columns import load_vectors
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into, read_made
 from harness.parameters import encoder_parameters
 from harness.protocols import Inputs
 from harness.reporting.progress import SilentDisplay
+from harness.storage.columns import load_vectors
 from harness.types import Ids, SparseVectors
 
 TEXTS, CHUNK = 40, 8

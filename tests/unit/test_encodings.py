@@ -13,8 +13,6 @@ import pytest
 from small_world import write_collection
 
 from harness.analysis import analyzer_identity
-from harness.cache import Cache
-from harness.columns import save_table
 from harness.errors import DataError, EngineTimeoutError
 from harness.execution import encodings
 from harness.execution.encodings import Encodings
@@ -22,10 +20,12 @@ from harness.execution.executor import side_by_side
 from harness.execution.jobs import AnalyseJob, read_job, write_analysed
 from harness.execution.process import Finished
 from harness.loaders import load_dataset
-from harness.plan import Trial, make_plan
+from harness.planning.plan import Trial, make_plan
+from harness.planning.request import CompareRequest
 from harness.protocols import Progress
 from harness.reporting.progress import SilentDisplay
-from harness.request import CompareRequest
+from harness.storage.cache import Cache
+from harness.storage.columns import save_table
 from harness.testing.drive import STEP_NS, StepClock
 from harness.types import Dataset
 

@@ -8,9 +8,9 @@ import pytest
 
 from harness.cards import read_backend_card
 from harness.errors import CardError, EngineFailureError, UsageError
-from harness.plan import make_plan
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareRequest
 from harness.registry import find_cards, parse_backends
-from harness.request import CompareRequest
 
 CARD = """\
 name = "toy"

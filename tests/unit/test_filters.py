@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 from small_world import write_cards, write_collection
 
-from harness.cache import Cache
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.execution.checks import refuse_impossible, refuse_unmatched
 from harness.execution.resume.stored import LookUp
 from harness.filtering import apply_filter, in_words, matching_rows, parse_filter
 from harness.loaders import filter_dataset, load_dataset
 from harness.loaders.memory import run_from_dict
-from harness.plan import make_plan
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareRequest
 from harness.reporting.plan import render_plan
-from harness.request import CompareRequest
+from harness.storage.cache import Cache
 from harness.types import Dataset
 
 RECORDS = [

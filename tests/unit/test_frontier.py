@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sample_report import sample_report, swept_report
 
+from harness.planning.sweep import Swept, swept
 from harness.reporting.frontier import frontiers, on_frontier
 from harness.reporting.tables import legend, notes, tables
-from harness.sweep import Swept, swept
 
 
 @pytest.mark.parametrize(

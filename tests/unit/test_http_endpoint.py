@@ -22,7 +22,7 @@ from harness.encoders.settings import Settings
 from harness.errors import EngineUnavailableError, HarnessError, UsageError
 from harness.parameters import encoder_parameters
 from harness.protocols import Inputs, ParameterValue
-from harness.remote import Limits, RemoteCalls
+from harness.remote.calls import Limits, RemoteCalls
 from harness.results import schema
 from harness.types import Ids
 

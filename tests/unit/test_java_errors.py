@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from harness.errors import EngineFailureError, EngineUnavailableError, MissingExtraError, RejectedInputError
-from harness.java_bridge import _REMEDIES, _translated
-from harness.jvm import find_jar
+from harness.java.bridge import _REMEDIES, _translated
+from harness.java.jvm import find_jar
 
 _LEFT_TO_THE_GENERAL_ERROR = {
     "AlreadyClosedException": "cannot happen while the adapter owns reader and writer",

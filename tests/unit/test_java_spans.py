@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.java_bridge import spans
+from harness.java.bridge import spans
 
 
 @given(st.lists(st.integers(0, 40)), st.integers(1, 60))

@@ -10,9 +10,9 @@ import pytest
 from chat_stub import KEY, ChatServer, Fault, chat_server
 
 from harness.errors import EngineUnavailableError
+from harness.planning.stages import rerankers
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.judge import Judge, read_grade
-from harness.stages import rerankers
 
 QUERIES = ["cat garden", "cat garden", "light", "zeppelin"]
 DOCUMENTS = ["a dog chased the cat across the garden", "cats", "light rail", "nothing " * 50]

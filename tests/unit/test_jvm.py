@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import jvm
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
+from harness.java import jvm
 
 
 def java(folder: Path, version: str) -> Path:

@@ -4,10 +4,10 @@ import pytest
 
 from harness.errors import UsageError
 from harness.execution.resume.stored import LookUp
-from harness.load_options import LoadOptions, parse_levels, parse_rates
-from harness.plan import make_plan
+from harness.planning.load_options import LoadOptions, parse_levels, parse_rates
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareOptions, CompareRequest
 from harness.reporting.plan import render_plan
-from harness.request import CompareOptions, CompareRequest
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 

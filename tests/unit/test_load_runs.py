@@ -11,7 +11,7 @@ from harness.errors import EngineUnavailableError
 from harness.execution.jobs import TrialJob
 from harness.execution.load.runs import LoadRuns
 from harness.execution.process import Finished
-from harness.load_options import LoadOptions
+from harness.planning.load_options import LoadOptions
 from harness.protocols import Progress
 from harness.testing import RecordingProgress
 

@@ -7,9 +7,9 @@ import pytest
 from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
 from harness.cards import read_backend_card
 from harness.errors import UnknownNameError, UsageError
-from harness.plan import make_plan
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareRequest
 from harness.registry import parse_backends
-from harness.request import CompareRequest
 
 _CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
 

@@ -15,15 +15,15 @@ from scipy.sparse import csr_array, save_npz
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 
 import harness
-from harness.cache import Cache
-from harness.cache_entries import list_entries, remove_entry
 from harness.encoders.precomputed import Precomputed
 from harness.encoders.settings import Settings
 from harness.errors import UsageError
 from harness.parameters import encoder_parameters
+from harness.planning.request import CompareOptions
 from harness.protocols import Inputs
-from harness.request import CompareOptions
 from harness.results import schema
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import list_entries, remove_entry
 from harness.types import Ids, _rows_in
 
 OWN_MODEL = """

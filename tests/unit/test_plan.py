@@ -7,9 +7,9 @@ from small_world import write_cards
 
 from harness.errors import UnknownNameError, UsageError
 from harness.execution.resume.stored import LookUp
-from harness.plan import Plan, make_plan
+from harness.planning.plan import Plan, make_plan
+from harness.planning.request import CompareRequest
 from harness.reporting.plan import render_plan
-from harness.request import CompareRequest
 
 
 def plan(*, lucene_available: bool = True, **fields: object) -> Plan:

@@ -11,9 +11,9 @@ from harness.adapters.qdrant_address import address_of
 from harness.adapters.qdrant_settings import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
 from harness.parameters import encoder_parameters
+from harness.planning.stages import rerankers
 from harness.protocols import ParameterValue
 from harness.registry import find_cards, parse_backends
-from harness.stages import rerankers
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 HIDDEN = "Tr0ub4dor&3"

@@ -6,7 +6,7 @@ import pytest
 
 from harness.api import plan_for
 from harness.errors import UsageError
-from harness.request import CompareRequest
+from harness.planning.request import CompareRequest
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from harness import Judging
 from harness.cli.app import _load_command
+from harness.planning.request import CompareOptions, Output
 from harness.regression import diff
 from harness.regression.plan_again import OPTIONS, Again
-from harness.request import CompareOptions, Output
 
 
 def flags(verb: str) -> set[str]:

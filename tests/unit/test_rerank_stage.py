@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.cache import Cache
 from harness.errors import EngineUnavailableError
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.keywords import keyword_count
 from harness.rerank.scores import ScoreCache, digest
 from harness.rerank.stage import Candidates, score_candidates
+from harness.storage.cache import Cache
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
 DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])

@@ -12,10 +12,10 @@ from sample_report import sample_report
 
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
-from harness.result_folder import check_target
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
-from harness.store import (
+from harness.storage.result_folder import check_target
+from harness.storage.store import (
     ResultTables,
     file_name,
     read_per_query,
@@ -155,7 +155,7 @@ from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
 from harness.results.assess import parity_table, per_query_table
-from harness.store import ResultTables, write_result
+from harness.storage.store import ResultTables, write_result
 
 tables = ResultTables(per_query_table([]), parity_table([]), None)
 for _ in range(int(sys.argv[2])):

@@ -15,7 +15,6 @@ import pytest
 from small_world import write_cards, write_collection
 
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING
-from harness.cache import JSON, Cache
 from harness.cards import Parameter
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.execution.executor import InProcess
@@ -26,11 +25,12 @@ from harness.execution.rebuild_files import RebuildHits
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.key import SCHEME, is_kept, trial_key
 from harness.loaders import load_dataset
-from harness.plan import make_plan
+from harness.planning.plan import make_plan
+from harness.planning.request import CompareRequest
 from harness.protocols import EngineInfo, IndexReport, Storage
 from harness.registry import find_cards
 from harness.reporting.progress import SilentDisplay
-from harness.request import CompareRequest
+from harness.storage.cache import JSON, Cache
 from harness.types import Dataset
 
 

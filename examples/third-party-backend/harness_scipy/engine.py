@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
-from harness.columns import load_sparse, save_sparse
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.protocols import (
     Capabilities,
@@ -27,6 +26,7 @@ from harness.protocols import (
     Storage,
 )
 from harness.reference import bm25_idf, document_frequencies
+from harness.storage.columns import load_sparse, save_sparse
 from harness.types import Ids, SparseVectors
 
 

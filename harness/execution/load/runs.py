@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.disk import copy_folder
 from harness.errors import HarnessError
 from harness.execution.executor import Aside, Executor, side_by_side
 from harness.execution.jobs import HELD, ClientJob, TrialJob, write_job
 from harness.execution.load.client import READY
 from harness.execution.load.files import DUE, GO, ClientRecord, LoadKind, LoadRecord, read_client
 from harness.execution.process import Finished
-from harness.load_options import ClientKind, LoadOptions
+from harness.planning.load_options import ClientKind, LoadOptions
 from harness.protocols import Progress
+from harness.storage.disk import copy_folder
 from harness.types import Int64Array
 from harness.under_load import Samples, arrivals_ns
 

@@ -10,9 +10,9 @@ import orjson
 
 from harness import environment
 from harness._version import __version__
-from harness.cache import JSON
 from harness.execution.rebuilds import builds_of
-from harness.plan import Plan, Trial
+from harness.planning.plan import Plan, Trial
+from harness.storage.cache import JSON
 
 __all__ = ["Conditions", "builds_in", "differences", "lacking", "measuring_conditions"]
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
-from harness.cache import file_digest
 from harness.cards import BackendCard
 from harness.execution.executor import Executor
 from harness.execution.jobs import IdentityJob, read_identity, write_job
 from harness.protocols import Display, Identified, ParameterValue
 from harness.registry import load_engine
+from harness.storage.cache import file_digest
 
 __all__ = ["Identities"]
 

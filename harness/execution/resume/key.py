@@ -9,13 +9,13 @@ by :mod:`harness.execution.resume.conditions`.
 
 from __future__ import annotations
 
-from harness.cache import JSON
 from harness.cards import BackendCard
 from harness.encoders.settings import model_encoder
 from harness.execution.encodings import encoder_key
 from harness.execution.resume.identity import Identities
 from harness.parameters import encoder_parameters
-from harness.plan import Trial
+from harness.planning.plan import Trial
+from harness.storage.cache import JSON
 from harness.types import Dataset
 
 __all__ = ["SCHEME", "is_kept", "trial_key"]

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import orjson
 
-from harness.cache import JSON, Cache, entry_name
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord, read_trial, write_trial
 from harness.execution.process import Finished
@@ -22,8 +21,9 @@ from harness.execution.resume.conditions import (
 )
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.key import is_kept, trial_key
-from harness.plan import Plan, Trial
-from harness.request import Resume
+from harness.planning.plan import Plan, Trial
+from harness.planning.request import Resume
+from harness.storage.cache import JSON, Cache, entry_name
 from harness.types import Dataset
 
 __all__ = ["KIND", "LookUp", "Stored", "StoredTrials", "in_short"]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.columns import load_column
 from harness.reference.storage import begin, damaged, finish, load_optional, open_header, save_optional
+from harness.storage.columns import load_column
 from harness.types import Float32Array, Float64Array, Int32Array
 
 __all__ = ["StoredDense", "load_dense", "save_dense"]

@@ -3,7 +3,7 @@
 An entry is built in a temporary folder under a lock, described by a manifest with the checksum of every file, and
 renamed when it is complete. An entry is checked against its manifest before it is handed out: a damaged one is named
 on the log and rebuilt. Several processes may use one cache at once. What the entries are, and how they are removed, is
-in :mod:`harness.cache_entries`.
+in :mod:`harness.storage.cache_entries`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from harness.errors import EngineUnavailableError, UnknownNameError
 
 __all__ = ["addresses", "compose_file", "require_docker", "start", "stop"]
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _NAME = "docker-compose.yml"
 _ELSEWHERE = "or use a server that runs elsewhere: qdrant:url=http://HOST:6333"
 _WORDS = 5

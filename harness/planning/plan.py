@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.analysis import analyzer_names
-from harness.backend_spec import with_components
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, UnknownNameError, UsageError
-from harness.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
 from harness.filtering import parse_filter
-from harness.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
+from harness.planning.backend_spec import with_components
+from harness.planning.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
+from harness.planning.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
+from harness.planning.request import CompareRequest, Resume
+from harness.planning.sweep import expand
 from harness.protocols import ParameterValue
 from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
-from harness.request import CompareRequest, Resume
 from harness.rerank.reranker import require_sense
-from harness.sweep import expand
 
 __all__ = ["Plan", "Trial", "execution_of", "make_plan", "may_be_server"]
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault
-from harness.scratch import in_use, sweep_scratch
+from harness.storage.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault
+from harness.storage.scratch import in_use, sweep_scratch
 
 __all__ = ["COMPARISON", "WORK", "Entry", "comparison_running", "list_entries", "remove_entry", "sweep"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
-from harness.jvm import Jvm
+from harness.java.jvm import Jvm
 
 __all__ = ["REBUILD", "JavaBridge", "java_errors", "spans"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.errors import UsageError
-from harness.expressions import split_outside
+from harness.planning.expressions import split_outside
 
 __all__ = ["Swept", "expand", "swept"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.cards import BackendCard, Parameter
 from harness.errors import HarnessError, UnknownNameError, UsageError
-from harness.expressions import in_parentheses, split_fusion, split_outside, split_stages, without_parentheses
-from harness.plain_url import PLAIN_FORM, is_plain_url
-from harness.stages import Stage, fusions, parse_weights, rerankers
+from harness.planning.expressions import in_parentheses, split_fusion, split_outside, split_stages, without_parentheses
+from harness.planning.stages import Stage, fusions, parse_weights, rerankers
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 if TYPE_CHECKING:  # protocols brings numpy; backend expressions are checked before it is needed
     from harness.protocols import ParameterValue

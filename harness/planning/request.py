@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
 
-from harness.execution_options import Isolation
-from harness.load_options import ARRIVALS, ClientKind
 from harness.metrics import QuerySet
+from harness.planning.execution_options import Isolation
+from harness.planning.load_options import ARRIVALS, ClientKind
 from harness.ranking import TieRule
 
 __all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Output", "Resume"]

@@ -22,10 +22,19 @@ import pyarrow.parquet as pq
 
 from harness.errors import ResultError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
-from harness.result_folder import LATENCIES, PARITY, PER_QUERY, QRELS, QUERIES, REPORT_NAME, Building, result_folder
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
-from harness.stored_json import StoredJson, read_stored_json, validated
+from harness.storage.result_folder import (
+    LATENCIES,
+    PARITY,
+    PER_QUERY,
+    QRELS,
+    QUERIES,
+    REPORT_NAME,
+    Building,
+    result_folder,
+)
+from harness.storage.stored_json import StoredJson, read_stored_json, validated
 from harness.types import Ids, Qrels, Queries, Run
 
 __all__ = [

@@ -11,9 +11,9 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from harness.credentials import hide, read_key, shown
 from harness.errors import EngineUnavailableError, UsageError
-from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.remote.credentials import hide, read_key, shown
+from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = ["Limits", "RemoteCalls"]
 

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from harness.errors import ResultError, UsageError
-from harness.scratch import scratch_folder
+from harness.storage.scratch import scratch_folder
 
 __all__ = [
     "LATENCIES",

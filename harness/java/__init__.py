@@ -1,0 +1,1 @@
+"""Java in this process: starting its virtual machine, and crossing to it."""

@@ -1,0 +1,1 @@
+"""Calls of services over HTTP: counted and limited, with keys that are never shown."""

@@ -1,0 +1,1 @@
+"""What is kept on disk: the cache, results and their folders, columns."""
