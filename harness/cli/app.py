@@ -168,9 +168,13 @@ def _interruptions() -> Iterator[None]:
     except BrokenPipeError:
         if not _reader_is_gone():  # another pipe broke
             _exit_with_defect()
-        # What could not be written stays buffered; at exit Python would try again and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         sys.exit(ExitCode.BROKEN_PIPE)
+
+
+def discard_stdout() -> None:
+    """Drop what could not be written: it stays buffered, and at exit Python would try again and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _reader_is_gone() -> bool:

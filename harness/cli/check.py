@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -31,10 +31,7 @@ from harness.cli.compare_options import (
     TimingOption,
 )
 from harness.cli.completion import complete_backends
-from harness.cli.output import FormatOption, check_format, named_by_time, progress_display, write_report
-
-if TYPE_CHECKING:
-    from harness.golden.checked import Checked
+from harness.cli.output import FormatOption, check_format, named_by_time, progress_display, stored_at, write_report
 
 __all__ = ["check"]
 
@@ -159,16 +156,9 @@ def check(
     check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
     with progress_display() as display:
         checked = run_check(plan, display, Output(out, overwrite=overwrite, format_name=format_name))
-    write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)
-    _finish(checked, out, format_name, overwrite=overwrite)
-
-
-def _finish(checked: Checked, out: Path | None, format_name: str, *, overwrite: bool) -> None:
-    """Print and store a result, and end with its code."""
-    report = checked.report
-    write_report(report, format_name)
-    place = out or named_by_time(f"check-{report.golden.name}")
-    stored = checked.save(place, overwrite=overwrite, numbered=out is None)
-    typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
-    if report.verdict != "passed":
-        raise typer.Exit(ExitCode.FAILED if report.verdict == "failed" else ExitCode.UNAVAILABLE)
+    stored = checked.save(out or named_by_time(f"check-{plan.golden.name}"), overwrite=overwrite, numbered=out is None)
+    with stored_at(stored.folder):
+        write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)
+        write_report(checked.report, format_name)
+    if checked.report.verdict != "passed":
+        raise typer.Exit(ExitCode.FAILED if checked.report.verdict == "failed" else ExitCode.UNAVAILABLE)

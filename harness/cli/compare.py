@@ -49,7 +49,15 @@ from harness.cli.compare_options import (
     TimingOption,
     VerifyCacheOption,
 )
-from harness.cli.output import FormatOption, check_format, describe_plan, named_by_time, progress_display, write_report
+from harness.cli.output import (
+    FormatOption,
+    check_format,
+    describe_plan,
+    named_by_time,
+    progress_display,
+    stored_at,
+    write_report,
+)
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -146,11 +154,11 @@ def _run(plan: Plan, output: Output) -> None:
 
     with progress_display() as display:
         comparison = api.run(plan, display, output)
-    write_report(comparison.report, output.format_name)
     stored = _save(comparison, output, plan.dataset_name)
-    typer.echo(f"report: {stored.folder}/report.json, and report.html for a browser", err=True)
-    if output.save_baseline is not None:
-        _save_baseline(comparison, output.save_baseline)
+    with stored_at(stored.folder):
+        if output.save_baseline is not None:
+            _save_baseline(comparison, output.save_baseline)
+        write_report(comparison.report, output.format_name)
     if comparison.failed or comparison.unmeasured:
         raise typer.Exit(ExitCode.UNAVAILABLE)
 

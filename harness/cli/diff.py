@@ -10,7 +10,7 @@ import typer
 from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, SummaryOption, check_ci_files, write_regression_for_ci
 from harness.cli.compare_options import CardsOption, LabelsOption, NoTextOption, OutOption, OverwriteOption
-from harness.cli.output import FormatOption, named_by_time, write_report
+from harness.cli.output import FormatOption, named_by_time, stored_at, write_report
 from harness.cli.regress_options import (
     MarginOption,
     MaxDropOption,
@@ -55,10 +55,10 @@ def diff(
     how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=False)
     output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
     found = run_diff(before, after, how, output, cards=cards)
-    write_regression_for_ci(found.report, junit, summary)
-    write_report(found.report, format_name)
     place = out or named_by_time(f"diff-{after.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
-    typer.echo(f"report: {stored.folder}/regression.json, and report.html for a browser", err=True)
+    with stored_at(stored.folder, "regression.json"):
+        write_regression_for_ci(found.report, junit, summary)
+        write_report(found.report, format_name)
     if found.report.gate is not None and found.report.gate != "passed":
         raise typer.Exit(ExitCode.FAILED if found.failed else ExitCode.UNAVAILABLE)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import UnknownNameError
+from harness.cli.app import discard_stdout
+from harness.errors import ResultError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +29,9 @@ __all__ = [
     "check_format",
     "describe_plan",
     "named_by_time",
+    "print_result",
     "progress_display",
+    "stored_at",
     "write_report",
 ]
 
@@ -50,7 +55,27 @@ def write_report(report: Report | CheckReport | RegressionReport, format_name: s
         text = render_check(report, format_name, terminal=terminal)
     else:
         text = render(report, format_name, terminal=terminal)
-    typer.echo(text, nl=False)
+    print_result(text)
+
+
+def print_result(text: str | bytes) -> None:
+    """Write a result to standard output; raises ResultError where that is full. A reader that went away is no error."""
+    try:
+        typer.echo(text, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_stdout()
+        raise ResultError(f"standard output cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
+    """Say at the end where a result is stored: also when what is left to do with it, such as to print it, fails."""
+    try:
+        yield
+    finally:
+        typer.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
 
 
 def check_format(format_name: str) -> None:

@@ -19,7 +19,7 @@ from harness.cli.compare_options import (
     OverwriteOption,
     ResumeOption,
 )
-from harness.cli.output import FormatOption, named_by_time, progress_display, write_report
+from harness.cli.output import FormatOption, named_by_time, progress_display, stored_at, write_report
 from harness.cli.regress_options import (
     BaselineOption,
     ChangedBackendsOption,
@@ -95,11 +95,11 @@ def regress(
     again = Again(baseline, backends, settings or (), dataset, cast("CompareOptions", changed))
     with progress_display() as display:
         found = run_regress(again, how, output, display)
-    write_regression_for_ci(found.report, junit, summary)
-    write_report(found.report, format_name)
     place = out or named_by_time(f"regress-{baseline.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
-    typer.echo(f"report: {stored.folder}/regression.json, and report.html for a browser", err=True)
+    with stored_at(stored.folder, "regression.json"):
+        write_regression_for_ci(found.report, junit, summary)
+        write_report(found.report, format_name)
     _exit(found)
 
 

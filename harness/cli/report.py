@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.compare_options import CardsOption
-from harness.cli.output import write_report
+from harness.cli.output import print_result, write_report
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def report(
     if folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
     if format_name == _HTML:
-        typer.echo(_page(folder, cards, keep_text=not no_text), nl=False)
+        print_result(_page(folder, cards, keep_text=not no_text))
         return
     write_report(_stored(folder), format_name)
 

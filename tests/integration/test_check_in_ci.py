@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -143,11 +144,13 @@ def test_impossible_files_are_refused_before_anything_runs(folder: Path) -> None
         command(folder, "absent.jsonl", "--junit", str(folder))
 
 
-def test_a_file_that_cannot_be_written_says_so(folder: Path) -> None:
+def test_a_file_that_cannot_be_written_says_so_and_the_result_stays(folder: Path) -> None:
+    shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "file").write_text("", encoding="utf-8")
     places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
     with pytest.raises(ResultError, match="cannot be written"):
         command(folder, *places, "--junit", str(folder / "file" / "junit.xml"))
+    assert Checked.load(folder / "out").report.verdict == "passed"
 
 
 def test_commands_are_escaped_and_few() -> None:

@@ -247,6 +247,26 @@ def test_the_command_of_a_comparison_says_where_it_went_and_what_it_left_out(sma
     assert hidden.report.command[-3:] == ["--out", str(small["base"] / "told in python"), "--no-text"]
 
 
+def test_a_result_is_stored_before_it_is_printed(small: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(text: str) -> None:
+        raise ResultError(f"no room for {len(text)} characters")
+
+    base, baseline = small["base"], small["base"] / "unprinted.json"
+    plan = ("--backends", "good", "--dataset", small["data"], "--k", "3", "--isolation", "none", "--no-timing")
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.cli.output.print_result", full)
+        for arguments, stored in (
+            (("compare", *plan, "--cards", small["cards"], "--save-baseline", baseline), "report.json"),
+            (("regress", "--baseline", baseline, "--cards", small["cards"]), "regression.json"),
+            (("diff", baseline, baseline, "--cards", small["cards"]), "regression.json"),
+        ):
+            place = base / f"unprinted {arguments[0]}"
+            done = run(*arguments, "--out", place)
+            assert isinstance(done.exception, ResultError), done.output
+            assert f"report: {place}/{stored}" in done.stderr
+            assert (place / stored).exists()
+
+
 def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     found = compare(small, "good", "timed", repeat=2)
     table = pq.read_table(small["base"] / "timed" / "latencies.parquet")

@@ -132,6 +132,16 @@ def test_help_into_a_closed_pipe(unbuffered: str) -> None:
     assert (process.returncode, process.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("length", [1, 200_000])
+def test_a_full_disk_behind_standard_output_is_no_defect(length: int) -> None:
+    verb = f"from harness.cli.output import print_result\ndef verb():\n    'V.'\n    print_result('x' * {length})"
+    code = PROLOGUE.format(verb=verb, arguments=["verb"])
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+    said = b"harness: standard output cannot be written: No space left on device\n"
+    assert (process.returncode, process.stderr) == (3, said)
+
+
 def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
     result = run_verb("def verb():\n    'V.'\n    raise BrokenPipeError(32, 'worker gone')")
     assert result.returncode == 70
