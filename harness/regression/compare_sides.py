@@ -24,7 +24,7 @@ from harness.regression.schema import (
 )
 from harness.regression.setting_changes import changed_settings
 from harness.regression.side import OVERLAP, Side
-from harness.regression.verdicts import Rules, judge_pairs, noise_warnings
+from harness.regression.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.types import Qrels
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
@@ -71,7 +71,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
     qrels = _judgments(before, after, common)
     pairs = list(pairing.pairs)
     settings = changed_settings(before, after, pairs)
-    warnings = [*common.warnings, *pairing_warnings(pairing)]
+    warnings = [*common.warnings, *pairing_warnings(pairing), *metric_warnings(before, after)]
     if how.labels is not None:
         before, after, qrels, lost = _with_labels(before, after, qrels, how.labels, common)
         warnings += lost
@@ -198,10 +198,10 @@ def _error(before: Side, after: Side, pair: Pair) -> str | None:
 
 
 def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed", "failed", "invalid"] | None:
-    """A backend that failed was not judged, so nothing passed."""
+    """A backend that failed, or that no metric is there of, was not judged, so nothing passed."""
     if not gated:
         return None
-    if any(backend.status == "failed" for backend in backends):
+    if any(not backend.metrics for backend in backends):
         return "invalid"
     failed = any(metric.gate == "failed" for backend in backends for metric in backend.metrics)
     return "failed" if failed else "passed"

@@ -234,7 +234,7 @@ class RegressionReport(Record):
     only_after: list[str]
     warnings: list[str] = Field(description="what a reader must know first")
     gate: Literal["passed", "failed", "invalid"] | None = Field(
-        description="`invalid`: a backend failed; null where there is no gate"
+        description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
     )
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

@@ -18,7 +18,7 @@ from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_fa
 from harness.statistics.noise import combined
 from harness.types import Float64Array
 
-__all__ = ["MARGIN", "Rules", "judge_pairs", "noise_warnings"]
+__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
 
 MARGIN = 0.01
 """Differences of a mean within ± this much count as the same unless the user says otherwise."""
@@ -67,6 +67,20 @@ def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str
     return found
 
 
+def metric_warnings(before: Side, after: Side) -> list[str]:
+    """The metrics that are not judged because one of the results lacks them."""
+    ours, theirs = before.measures, after.measures
+    lacking = {
+        "later": [name for name in ours if name not in theirs],
+        "earlier": [name for name in theirs if name not in ours],
+    }
+    return [
+        f"not judged, because the {result} result lacks it: {', '.join(names)}"
+        for result, names in lacking.items()
+        if names
+    ]
+
+
 def _may_be_noise(before: BackendResult, after: BackendResult) -> bool:
     """One that both times returned what its oracle does has no noise."""
     both = before, after
@@ -90,7 +104,8 @@ def judge_pairs(
 ) -> dict[Pair, list[MetricJudgement]]:
     """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
 
-    Beside the metrics stands the overlap with the oracle of backends that are not exact. Sums and geometric means are
+    Beside the metrics stands the overlap with the oracle of backends that are not exact; in their place, where there
+    are none, that of all. Sums and geometric means are
     not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
     there.
     """
@@ -115,7 +130,7 @@ def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], ru
     for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
         both = [query for query in queries if query in ours[name] and query in theirs[name]]
         one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
-        exact = name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
+        exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
         if both and not exact:
             asked.append(_Question(pair, name, one, other, _noise(results, name), _allowed(name, rules, metrics)))
     return asked

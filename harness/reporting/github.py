@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.regression.schema import RegressionReport
 from harness.reporting.check_cases import preflight_text
 from harness.reporting.check_tables import expected_and_found, verdict_in_words
-from harness.reporting.regression_cases import verdict_line
+from harness.reporting.regression_cases import unjudged, verdict_line
 from harness.results.check_schema import CheckReport, PreflightProblem
 
 __all__ = ["SHOWN_BY_GITHUB", "Annotation", "check_annotations", "regression_annotations", "workflow_commands"]
@@ -40,8 +40,13 @@ def check_annotations(report: CheckReport) -> list[Annotation]:
 
 
 def regression_annotations(report: RegressionReport) -> list[Annotation]:
-    """Backends that failed, and metrics that are worse beyond the allowed drop."""
-    found = [Annotation(f"{one.after} failed", one.error) for one in report.backends if one.error is not None]
+    """Backends that failed or of which nothing was judged, and metrics that are worse beyond the allowed drop."""
+    reasons = [(one, unjudged(one, gated=report.gate is not None)) for one in report.backends]
+    found = [
+        Annotation(f"{one.after} {'failed' if one.error is not None else 'was not judged'}", reason)
+        for one, reason in reasons
+        if reason is not None
+    ]
     found += [
         Annotation(f"{metric.metric} failed on {one.after}", verdict_line(metric))
         for one in report.backends

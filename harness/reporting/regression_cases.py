@@ -8,7 +8,7 @@ from harness.regression.schema import BackendChange, MetricJudgement, QueryChang
 from harness.reporting.junit import Case, Outcome, Suite
 from harness.reporting.regression_tables import signed
 
-__all__ = ["losers", "regression_suites", "verdict_line"]
+__all__ = ["losers", "regression_suites", "unjudged", "verdict_line"]
 
 _SHOWN = 10
 
@@ -23,7 +23,8 @@ def regression_suites(report: RegressionReport) -> list[Suite]:
         "queries": str(report.data.common_queries),
         **{f"warning {number}": said for number, said in enumerate(report.warnings, 1)},
     }
-    return [Suite(one.after, list(_cases(one)), report.created, facts) for one in report.backends]
+    gated = report.gate is not None
+    return [Suite(one.after, list(_cases(one, gated=gated)), report.created, facts) for one in report.backends]
 
 
 def verdict_line(metric: MetricJudgement) -> str:
@@ -46,9 +47,17 @@ def losers(backend: BackendChange, metric: str) -> list[str]:
     return lines + more
 
 
-def _cases(backend: BackendChange) -> Iterator[Case]:
-    if backend.error is not None:
-        yield Case("is compared", backend.after, Outcome.ERROR, backend.error, backend.error)
+def unjudged(backend: BackendChange, *, gated: bool) -> str | None:
+    """Why nothing was judged of a backend: it failed, or there is a gate and no metric; None where something was."""
+    if backend.error is None and gated and not backend.metrics:
+        return "there is no metric that both results know"
+    return backend.error
+
+
+def _cases(backend: BackendChange, *, gated: bool) -> Iterator[Case]:
+    reason = unjudged(backend, gated=gated)
+    if reason is not None:
+        yield Case("is compared", backend.after, Outcome.ERROR, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
             said = verdict_line(metric)

@@ -13,6 +13,7 @@ __all__ = [
     "cost_table",
     "first_of_all",
     "headline",
+    "invalid_because",
     "power_table",
     "probability",
     "regression_tables",
@@ -46,17 +47,24 @@ def headline(report: RegressionReport) -> str:
         for verdict in ("worse", "better", "same", "undecided")
         if verdict in verdicts
     )
-    failed = [one.after for one in report.backends if one.status == "failed"]
     if report.gate == "failed":
         said = f"FAILED: worse beyond the allowed drop: {', '.join(worse)}"
     elif report.gate == "invalid":
-        said = f"INVALID: {', '.join(failed)} failed, so nothing passed"
+        said = f"INVALID: {invalid_because(report)}"
     elif report.gate == "passed":
         said = "PASSED: nothing is worse beyond the allowed drop"
     else:
         said = "COMPARED"
     data = f"{report.data.common_queries:,} common queries"
     return f"{said} · {counts or 'no metrics'} · {report.before.source} → {report.after.source} · {data}"
+
+
+def invalid_because(report: RegressionReport) -> str:
+    """Why an invalid gate is no other: who failed, or has no metric."""
+    failed = [one.after for one in report.backends if one.status == "failed"]
+    if failed:
+        return f"{', '.join(failed)} failed, so nothing passed"
+    return f"nothing was judged of {', '.join(one.after for one in report.backends if not one.metrics)}"
 
 
 def first_of_all(report: RegressionReport) -> list[str]:

@@ -18,6 +18,10 @@ from harness.regression.pairing import Pair
 from harness.regression.schema import CostChange, MetricJudgement
 from harness.regression.side import Side
 from harness.regression.verdicts import Rules, judge_pairs
+from harness.reporting.github import regression_annotations
+from harness.reporting.junit import Outcome
+from harness.reporting.regression_cases import regression_suites
+from harness.reporting.regression_tables import headline
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
 from harness.statistics import compare_pairs, judge
 
@@ -174,6 +178,38 @@ def test_a_failed_backend_makes_the_gate_invalid_and_keeps_the_others() -> None:
     assert report.backends[1].error.startswith("failed now: ")
     assert report.gate == "invalid"
     assert compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report.gate is None
+
+
+def test_a_gate_that_nothing_was_judged_by_is_invalid() -> None:
+    before, after = side({"csr": BEFORE}, metrics="AP"), side({"csr": BEFORE}, metrics="nDCG@2")
+    report = compare_sides("diff", before, after, CompareRules()).report
+    assert report.gate == "invalid"
+    assert report.warnings == [
+        "not judged, because the later result lacks it: AP",
+        "not judged, because the earlier result lacks it: nDCG@2",
+    ]
+    assert headline(report).startswith("INVALID: nothing was judged of csr · no metrics")
+    (case,) = regression_suites(report)[0].cases
+    assert (case.outcome, case.message) == (Outcome.ERROR, "there is no metric that both results know")
+    assert [one.title for one in regression_annotations(report)] == ["csr was not judged"]
+    ungated = compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report
+    assert (ungated.gate, regression_suites(ungated)[0].cases) == (None, [])
+
+
+def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> None:
+    before, after = side({"csr": BEFORE}, metrics="AP,nDCG@2"), side({"csr": BEFORE}, metrics="AP")
+    report = compare_sides("diff", before, after, CompareRules()).report
+    assert report.gate == "passed"
+    assert report.warnings == ["not judged, because the later result lacks it: nDCG@2"]
+
+
+def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
+    base, exact = side({"csr": BEFORE}), {"oracle overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
+    one = replace(base, figures={"csr": exact})
+    report = compare_sides("regress", one, one, CompareRules()).report
+    (metric,) = report.backends[0].metrics
+    assert (metric.metric, metric.verdict, metric.gate) == ("oracle overlap@10", "same", "passed")
+    assert report.gate == "passed"
 
 
 def timed(factor: float, **changes: Any) -> Side:

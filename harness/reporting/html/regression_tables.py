@@ -17,7 +17,14 @@ from harness.reporting.html.page import Block, Cell, Column, Facts, Notes, Pictu
 from harness.reporting.html.parts import flat_rows, made_by, page_table
 from harness.reporting.html.pictures.differences import differences
 from harness.reporting.html.regression_explorer import paired_values
-from harness.reporting.regression_tables import both_values, cost_table, probability, setting_table, signed
+from harness.reporting.regression_tables import (
+    both_values,
+    cost_table,
+    invalid_because,
+    probability,
+    setting_table,
+    signed,
+)
 
 __all__ = [
     "cost_blocks",
@@ -66,7 +73,7 @@ def _gate(report: RegressionReport) -> Verdict:
     if report.gate == "failed":
         return Verdict("bad", f"Failed: worse beyond the allowed drop ({drops}): {', '.join(failed)}", changed)
     if report.gate == "invalid":
-        return Verdict("unsure", "Invalid: a backend failed, so nothing passed", changed)
+        return Verdict("unsure", f"Invalid: {invalid_because(report)}", changed)
     if report.gate == "passed":
         return Verdict("good", f"Passed: nothing is worse beyond the allowed drop ({drops})", changed)
     return Verdict("plain", "Compared, without a gate (--max-drop makes one)", changed)
