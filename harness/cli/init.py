@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 from typer import Option
 
-from harness.errors import UnknownNameError, UsageError
+from harness.errors import ResultError, UnknownNameError, UsageError
 
 __all__ = ["init", "template"]
 
@@ -50,7 +50,10 @@ def init(
         golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
         corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
     chosen = _chosen(golden or None, corpus, dataset, backends)
-    _FILE.write_text(template(chosen), encoding="utf-8")
+    try:
+        _FILE.write_text(template(chosen), encoding="utf-8")
+    except OSError as error:
+        raise ResultError(f"'{_FILE}' cannot be written: {error.strerror}") from error
     run = "harness check" if chosen.golden is not None else "harness compare"
     typer.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
 

@@ -29,7 +29,7 @@ def report(
     format_name: Annotated[
         str, typer.Option("--format", help="table, markdown, csv, json or html.", metavar="FORMAT")
     ] = "table",
-    no_text: Annotated[bool, typer.Option("--no-text", help="Leave texts out of html.")] = False,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Leave texts of questions and documents out.")] = False,
     cards: CardsOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every field of report.json, and exit.")] = False,
 ) -> None:
@@ -51,7 +51,8 @@ def report(
     if format_name == _HTML:
         print_result(_page(folder, cards, keep_text=not no_text))
         return
-    write_report(_stored(folder), format_name)
+    stored = _stored(folder)
+    write_report(_without_texts(stored) if no_text else stored, format_name)
 
 
 def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
@@ -62,6 +63,18 @@ def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
     if folder.name == REGRESSION_NAME or (folder / REGRESSION_NAME).exists():
         return read_regression(folder)
     return read_any_report(folder)
+
+
+def _without_texts(report: Report | CheckReport | RegressionReport) -> Report | CheckReport | RegressionReport:
+    """The same without texts of queries; those of documents are in none, and in a comparison's neither are."""
+    from harness.regression.schema import RegressionReport
+    from harness.regression.stored import without_texts
+    from harness.results.check_redaction import without_questions
+    from harness.results.check_schema import CheckReport
+
+    if isinstance(report, RegressionReport):
+        return without_texts(report)
+    return without_questions(report) if isinstance(report, CheckReport) else report
 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:

@@ -26,7 +26,7 @@ from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
-from harness.results.check_redaction import redacted
+from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
 from harness.results.schema import HarnessInfo, MachineInfo
@@ -80,6 +80,8 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             subjects += _against(plan, queries, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
     report = _report(plan, corpora, subjects, problems, [*plan.command(), *(output or Output()).arguments()])
+    if not plan.request.keep_text:
+        report = without_questions(report, (question.question for question in plan.golden))
     return Checked(redacted(report), runs=runs, corpora=corpora)
 
 

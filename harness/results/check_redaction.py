@@ -1,11 +1,15 @@
-"""A check's report without what URLs can hide: user names, passwords and keys."""
+"""A check's report without what URLs can hide (user names, passwords, keys), and without the texts of questions."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from harness.remote.plain_url import without_secrets
-from harness.results.check_schema import CheckReport
+from harness.results.check_schema import CheckReport, PreflightProblem
+from harness.results.schema import ErrorInfo
 
 __all__ = ["redacted", "without_questions"]
 
@@ -21,13 +25,53 @@ def redacted(report: CheckReport) -> CheckReport:
     return CheckReport.model_validate(_plain(plain))
 
 
-def without_questions(report: CheckReport) -> CheckReport:
-    """The report without the texts of its questions (``--no-text``)."""
+def without_questions(report: CheckReport, texts: Iterable[str] = ()) -> CheckReport:
+    """The report without the texts of its questions (``--no-text``), also where a failure quotes one.
+
+    ``texts`` are those that the report does not hold itself.
+    """
+    held = {asked.question for one in report.subjects for asked in one.questions if asked.question is not None}
+    quoted = _Quoted({*texts, *held})
     subjects = [
-        one.model_copy(update={"questions": [asked.model_copy(update={"question": None}) for asked in one.questions]})
+        one.model_copy(
+            update={
+                "questions": [asked.model_copy(update={"question": None}) for asked in one.questions],
+                "error": quoted.out_of_error(one.error) if one.error is not None else None,
+            }
+        )
         for one in report.subjects
     ]
-    return report.model_copy(update={"subjects": subjects})
+    problems = {name: [quoted.out_of_problem(one) for one in getattr(report, name)] for name in _PROBLEMS}
+    return report.model_copy(update={"subjects": subjects, **problems})
+
+
+_PROBLEMS = ("preflight", "warnings")
+_LEFT_OUT = "[question]"
+
+
+class _Quoted:
+    """Texts that are taken out of what somebody else's code said: as they are, and as Python and JSON write them."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        forms = {form for one in texts for form in (one, repr(one)[1:-1], json.dumps(one)[1:-1])}
+        self._forms = sorted(forms, key=len, reverse=True)
+
+    def out_of(self, said: str) -> str:
+        """``said``, with a mark in place of each text that stands in it as whole words."""
+        for form in self._forms:
+            if form in said:  # most are not, and there may be thousands
+                said = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", _LEFT_OUT, said)
+        return said
+
+    def out_of_error(self, error: ErrorInfo) -> ErrorInfo:
+        """The same error, which still says what went wrong."""
+        update = {"message": self.out_of(error.message), "log": [self.out_of(line) for line in error.log]}
+        return error.model_copy(update=update)
+
+    def out_of_problem(self, problem: PreflightProblem) -> PreflightProblem:
+        """The same problem."""
+        update = {"message": self.out_of(problem.message), "examples": [self.out_of(one) for one in problem.examples]}
+        return problem.model_copy(update=update)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of the report

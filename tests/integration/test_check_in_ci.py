@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 import harness
 from harness.cli.check import check
+from harness.cli.report import report as print_report
 from harness.errors import ResultError, UsageError
 from harness.golden.checked import Checked
 from harness.remote.plain_url import without_secrets
@@ -25,7 +27,7 @@ from harness.reporting.check_markdown import check_markdown
 from harness.reporting.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
 from harness.reporting.junit import Outcome, junit_xml
 from harness.reporting.markdown_parts import COMMENT_BYTES, comment_marker
-from harness.results.check_redaction import redacted
+from harness.results.check_redaction import redacted, without_questions
 from harness.results.schema import ErrorInfo
 
 pytestmark = pytest.mark.integration
@@ -210,6 +212,29 @@ def test_no_text_leaves_questions_out_of_everything(folder: Path, tmp_path: Path
     assert all("alert(1)" in text for text in said[()])
     texts = [str(one["question"]) for one in QUESTIONS]
     assert not [text for text in said[("--no-text",)] for question in (*texts, HOSTILE) if question in text]
+
+
+def test_no_text_leaves_out_what_failures_quote(folder: Path) -> None:
+    asked = ["Who said 'é'?", 'Who said "no"?']
+    golden = [{"id": str(number), "question": text, "expected": ["a"]} for number, text in enumerate(asked)]
+
+    def quotes(question: str, k: int) -> list[str]:
+        raise ValueError(f"{question} as {question!r} as {json.dumps(question)}: {k} hits")
+
+    found = {keep: harness.check(golden, against={"mine": quotes}, keep_text=keep, timing=False) for keep in (0, 1)}
+    for checked in (found[0].report, without_questions(found[1].report)):
+        assert "Who said" not in checked.model_dump_json()
+        assert checked.preflight[0].examples[0].count("[question]") == 3
+    assert "Who said" in found[1].report.preflight[0].examples[0]
+    assert "Who said" not in found[1].html(keep_text=False)
+
+
+def test_no_text_prints_a_stored_check_without_questions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = (str(folder / "golden.jsonl"), "--corpus", str(folder / "chunks.jsonl"))
+    command(folder, *places, "--require", "Hit@5>=1")
+    for keep in (True, False):
+        print_report(folder / "out", format_name="markdown", no_text=not keep)
+        assert ("alert(1)" in capsys.readouterr().out) is keep
 
 
 @pytest.mark.parametrize(
