@@ -25,10 +25,10 @@ _TYPE_NAMES = {
 }
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
     """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
     folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff)
     return f" (did you mean '{folded[near[0]]}'?)" if near else ""
 
 

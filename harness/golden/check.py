@@ -34,6 +34,7 @@ from harness.results.subject import subject_of
 from harness.storage.cache import Cache
 from harness.storage.result_folder import check_target
 from harness.types import Corpus, Dataset, Ids, Queries
+from harness.wording import counted
 
 __all__ = ["check", "run_check", "with_corpora"]
 
@@ -103,7 +104,7 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
 
 def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:
     corpus = load_corpus(plan.places[name], cards=plan.request.cards, cache=cache, progress=display.section("load"))
-    display.done("load", f"{name}, {len(corpus):,} documents, {len(plan.golden):,} questions")
+    display.done("load", f"{name}, {counted(len(corpus), 'document')}, {counted(len(plan.golden), 'question')}")
     return corpus
 
 

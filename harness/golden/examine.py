@@ -8,7 +8,8 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from harness.golden.golden_set import GoldenQuestion, GoldenSet
-from harness.golden.match import Expected, Match, MatchRule
+from harness.golden.match import Expected, Match, MatchRule, Missing
+from harness.golden.near_ids import Meant, meant_by
 from harness.golden.preflight import Finding, Looked, answers_of, preflight
 from harness.metrics import Measure, score
 from harness.ranking import TieRule
@@ -96,23 +97,27 @@ def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Findi
         MatchRule.DOCUMENT: f"no document is called so, or so before its last '{match.delimiter}'",
         MatchRule.PREFIX: f"no document is called so, or begins so before a '{match.delimiter}'",
     }[match.rule]
+    meant = Meant("", {})
+    if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
+        meant = meant_by(golden, [one.expectation.id for one in missing], expected.corpus_ids)
     fix = "correct the ids of the golden set, or give the corpus that it was made for"
-    if match.rule is MatchRule.EXACT:
-        fix += "; where it names documents of which the corpus has chunks: --match document --delimiter '#'"
     count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
     return [
         Finding(
             "missing-ids",
             "error",
             f"{count} not in {where}: {rule}",
-            fix,
-            tuple(
-                f"{golden.source}, line {one.question.line}: question '{one.question.id}' expects "
-                f"'{one.expectation.id}'"
-                for one in missing[:_EXAMPLES]
-            ),
+            "; ".join(filter(None, (fix, meant.fix))),
+            tuple(_unmet(golden, one, meant.nearest.get(one.expectation.id)) for one in missing[:_EXAMPLES]),
         )
     ]
+
+
+def _unmet(golden: GoldenSet, one: Missing, near: str | None) -> str:
+    hint = f" (did you mean '{near}'?)" if near is not None else ""
+    return (
+        f"{golden.source}, line {one.question.line}: question '{one.question.id}' expects '{one.expectation.id}'{hint}"
+    )
 
 
 def problem_of(finding: Finding, *, subject: str | None = None, corpus: str | None = None) -> PreflightProblem:

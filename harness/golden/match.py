@@ -96,7 +96,7 @@ class Expected:
     """
 
     def __init__(self, golden: GoldenSet, match: Match, corpus_ids: Ids | None) -> None:
-        self.golden, self.match = golden, match
+        self.golden, self.match, self.corpus_ids = golden, match, corpus_ids
         self._wanted = {question.id: {one.id: one for one in question.expected} for question in golden}
         self._members = None if corpus_ids is None else self._held(corpus_ids)
 

@@ -82,8 +82,7 @@ class Requirement:
 def parse_requirement(text: str, k: int) -> Requirement:
     """One requirement; a measure without a cutoff gets the depth ``k`` of the search.
 
-    Raises UsageError for what is malformed, for a cutoff beyond ``k``, and for a measure that is no mean;
-    UnknownNameError for an unknown measure.
+    Raises UsageError for what is malformed or unknown, for a cutoff beyond ``k``, and for a measure that is no mean.
     """
     found = _SHAPE.fullmatch(text.strip())
     if found is None or found["quantity"].rstrip().endswith("="):  # Hit@5=>0.9
@@ -96,7 +95,9 @@ def parse_requirement(text: str, k: int) -> Requirement:
         try:
             quantity = measure_at_depth(name, k)
         except UnknownNameError as error:  # p95 is no measure, and near to p95_ms
-            raise UnknownNameError("quantity", error.name, (*error.known, *LATENCIES, PARITY)) from None
+            unknown = UnknownNameError("quantity", error.name, (*error.known, *LATENCIES, PARITY))
+            fix = f"{unknown.fix}; of latency: {', '.join(LATENCIES)}"
+            raise UsageError(unknown.what, fix=fix) from None
         if not is_mean(quantity):
             raise UsageError(f"the requirement '{text}': {quantity} is no mean over questions", fix=_EXAMPLE)
         name = shown_name(name, quantity)

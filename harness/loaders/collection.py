@@ -21,6 +21,7 @@ from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.storage.cache import Cache
+from harness.strict_toml import nearest
 from harness.types import Corpus, Dataset
 
 __all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
@@ -163,14 +164,23 @@ def _locate(name_or_path: str | Path, cards: Path | None, what: str = "dataset")
         card = known.get(text)
         if card is not None:
             return _Place(card.name, card.location, card, JoinRule(card.fields, card.separator))
-        if not path.exists() and path.suffix.lower() not in _FILES:
+        if not path.exists() and path.suffix.lower() not in _FILES and not _near_file(path):
             raise UnknownNameError(
                 what, text, (*known, "a folder", "a .zip file", *(["a file"] if what != "dataset" else []))
             )
-    if path.suffix.lower() in _FILES and not path.exists():
-        raise UsageError(f"there is no file '{text}'", fix="look at its name, and at the current folder")
+    if not path.exists() and (path.suffix.lower() in _FILES or _near_file(path)):
+        raise UsageError(
+            f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
+        )
     name = path.resolve().name
     return _Place(name[:-4] if path.is_file() and name.lower().endswith(".zip") else name, path, None, JoinRule())
+
+
+def _near_file(path: Path) -> str:
+    """A hint at a file beside a missing one that has a suffix and is called nearly so; or nothing."""
+    if not path.suffix or not path.parent.is_dir():
+        return ""
+    return nearest(path.name, sorted(one.name for one in path.parent.iterdir() if one.is_file()), cutoff=0.8)
 
 
 def _check_card(card: DatasetCard, found: Collection, source: Source) -> None:

@@ -91,7 +91,10 @@ def _objects(lines: Sequence[tuple[int, bytes]], problems: Problems) -> Iterator
         if isinstance(values, dict):
             yield _Record(number, values)
         else:
-            problems.add(number, f"a JSON object is expected, not {shown(values)}")
+            several = (
+                "; write one question on each line, without a list around them" if isinstance(values, list) else ""
+            )
+            problems.add(number, f"a JSON object is expected, not {shown(values)}{several}")
 
 
 def _rows(lines: Sequence[tuple[int, bytes]], separator: str, problems: Problems) -> Iterator[_Record]:
@@ -185,7 +188,7 @@ def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems
     if len(there) > 1:
         problems.add(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
     if not there and what != "id":
-        near = next(filter(None, (nearest(name, names) for name in record.values)), "")
+        near = next(filter(None, (nearest(name, names, cutoff=0.6) for name in record.values)), "")
         empty = "; write [] for a question that nothing answers" if what == "expected" else ""
         known = ", ".join(record.values) or "none"
         problems.add(record.line, f"the field '{names[0]}' is missing (there are: {known}){near}{empty}")

@@ -130,6 +130,12 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
     if card is None and "|" in name:
         problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
         return None
+    if card is None and "=" in name:  # csr:k1=3,b=0.95
+        stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
+        problems.append(
+            UsageError(stray, fix="separate parameters with ';', and backends with ',': csr:k1=3;b=0.95,flat")
+        )
+        return None
     if card is None:
         problems.append(UnknownNameError("backend", name, (*cards, *fusions(), f"{_RUN}:FILE")))
         return None
@@ -249,6 +255,12 @@ def _given(
     return given
 
 
+def _after_comma(given: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
+    """The first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
+    values = [value for value in given.values() if isinstance(value, str)]
+    return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
+
+
 def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
     """What is given for an existing index and does not go together."""
     rules = card.existing
@@ -269,7 +281,9 @@ def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterV
     if len(where) != 1:
         said = f"{' and '.join(where)} both say" if where else "nothing says"
         named = " or ".join(f"{key}=…" for key in rules.where)
-        problems.append(UsageError(f"backend '{name}', existing=true: {said} where the index is", fix=f"give {named}"))
+        comma = "" if where else _after_comma(given, rules.where)
+        fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
+        problems.append(UsageError(f"backend '{name}', existing=true: {said} where the index is", fix=fix))
     elif where == ["path"] and not Path(str(given["path"])).expanduser().is_dir():
         problems.append(UsageError(f"there is no folder '{given['path']}' (backend '{name}')", fix="name the index's"))
     return problems

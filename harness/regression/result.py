@@ -160,5 +160,5 @@ def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None)
 def documents_of_side(side: Side, *, cards: Path | None = None) -> api.Documents:
     """The documents of a stored result, if they are still where they were."""
     if side.kind == "check" and not side.report.plan.given:
-        return api.Documents(None, "Texts of documents are not in this file: the check is not of one corpus alone.")
+        return api.Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
     return api.documents_of(side.report, cards=cards)

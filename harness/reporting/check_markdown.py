@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.reporting.check_cases import preflight_text
-from harness.reporting.check_tables import check_tables, remarks, verdict_in_words
+from harness.reporting.check_tables import check_tables, remarks, verdict_in_words, verdict_word
 from harness.reporting.markdown_parts import (
     COMMENT_BYTES,
     Document,
@@ -21,7 +21,7 @@ __all__ = ["check_markdown"]
 
 _SHOWN = 20
 _TEXT = 300
-_SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️"}
+_SIGNS = {"passed": "✅", "failed": "❌", "invalid": "⚠️", "checked": "📋"}
 _DATA = ("requirement", "subject")
 
 
@@ -29,7 +29,8 @@ def check_markdown(report: CheckReport, limit: int = COMMENT_BYTES) -> str:
     """The report in at most ``limit`` bytes of UTF-8: verdict, tables, then what is behind each failure."""
     document = Document(limit)
     document.add(comment_marker("check", report.golden.name))
-    document.add(f"### {_SIGNS[report.verdict]} harness check: {code(report.golden.name)} {report.verdict}")
+    word = verdict_word(report)
+    document.add(f"### {_SIGNS[word]} harness check: {code(report.golden.name)} {word}")
     document.add(_facts(report))
     for problem in report.preflight:
         document.add(fenced(f"invalid: {preflight_text(problem)}"))

@@ -21,6 +21,7 @@ __all__ = [
     "missed_lines",
     "remarks",
     "verdict_in_words",
+    "verdict_word",
 ]
 
 _INTERVAL = "95 % interval"
@@ -35,7 +36,7 @@ def check_header(report: CheckReport) -> str:
     golden, settings = report.golden, report.settings
     matched = "exact ids" if golden.delimiter is None else f"ids matched by {golden.match}, '{golden.delimiter}'"
     parts = [
-        f"{report.verdict.upper()}: {golden.name}",
+        f"{verdict_word(report).upper()}: {golden.name}",
         f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
         *(f"{corpus.name}: {counted(corpus.documents, 'document')}" for corpus in report.corpora),
         matched,
@@ -43,6 +44,11 @@ def check_header(report: CheckReport) -> str:
         f"ties={settings['ties']}",
     ]
     return " · ".join(parts)
+
+
+def verdict_word(report: CheckReport) -> str:
+    """The verdict; a check that passed because nothing is required of it is only ``checked``."""
+    return "checked" if report.verdict == "passed" and not report.requirements else report.verdict
 
 
 def check_tables(report: CheckReport) -> list[Table]:
@@ -73,6 +79,8 @@ def remarks(report: CheckReport) -> list[str]:
         named = ", ".join(without[:_SHOWN]) + (", …" if len(without) > _SHOWN else "")
         expects = f"{counted(len(without), 'question')} expect{'s' if len(without) == 1 else ''}"
         lines.append(f"{expects} nothing, and no mean counts {'it' if len(without) == 1 else 'them'}: {named}")
+    if verdict_word(report) == "checked":
+        lines.append("nothing is required, so nothing can fail: --require 'Hit@5>=0.9' makes a verdict of it")
     shared: dict[str, list[str]] = {}
     for subject in report.subjects:
         for note in subject.notes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from harness.regression.costs import TOLERANCE
 from harness.regression.schema import BackendChange, CostChange, MetricJudgement, RegressionReport, SettingChange, Value
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, size
+from harness.wording import counted
 
 __all__ = [
     "both_values",
@@ -90,7 +91,7 @@ def remarks(report: RegressionReport) -> list[str]:
     if found:
         lines.append(
             "difference: after − before, with its 95 % BCa bootstrap interval; p: two-sided paired test "
-            f"({_tests(report)}), after Holm over {report.tests} tests; effect: Cohen's d; W/T/L: queries"
+            f"({_tests(report)}), after Holm over {counted(report.tests, 'test')}; effect: Cohen's d; W/T/L: queries"
         )
         lines.append("shows from: the smallest difference that so many queries show with power 0.8")
     if any(metric.gate is not None for _, metric in _judged(report)):

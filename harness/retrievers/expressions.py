@@ -66,9 +66,10 @@ def _parse(text: str, max_calls: int) -> Against:
         )
     if kind == "python":
         if not _TARGET.fullmatch(rest):
-            raise UsageError(
-                f"'{shown}' names no function", fix="write python:MODULE:FUNCTION, as python:my_app:search"
-            )
+            module, dot, function = rest.rpartition(".")
+            meant = f"python:{module}:{function}"
+            example = meant if dot and _TARGET.fullmatch(meant.partition(":")[2]) else "python:my_app:search"
+            raise UsageError(f"'{shown}' names no function", fix=f"write python:MODULE:FUNCTION, as {example}")
         return Against("python", name or shown, _with(name, shown), target=rest)
     if kind == "http":
         if rest.startswith("//"):

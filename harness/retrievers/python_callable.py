@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.remote.plain_url import without_secrets
 from harness.retrievers.answers import Answer, read_answer
+from harness.strict_toml import nearest
 
 __all__ = ["PythonRetriever", "load_callable"]
 
@@ -77,8 +78,10 @@ def load_callable(target: str) -> Callable[..., object]:
     )
     for part in path.split("."):
         if not hasattr(found, part):
+            near = nearest(part, [name for name in dir(found) if not name.startswith("_")])
             raise EngineUnavailableError(
-                f"'{module_name}' has no '{path}'", fix="write python:MODULE:FUNCTION, as python:my_app.search:retrieve"
+                f"'{module_name}' has no '{path}'{near}",
+                fix="write python:MODULE:FUNCTION, as python:my_app.search:retrieve",
             )
         found = getattr(found, part)
     function: Callable[..., object] = found

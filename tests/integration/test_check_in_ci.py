@@ -139,6 +139,19 @@ def test_nothing_is_written_where_nobody_asked(folder: Path) -> None:
     assert not [line for line in (done.stdout + done.stderr).splitlines() if line.lstrip().startswith("::")]
 
 
+def test_a_check_of_which_nothing_is_required_does_not_say_that_it_passed(checked: Checked) -> None:
+    plain = checked.report.model_copy(update={"requirements": [], "verdict": "passed"})
+    said = "nothing is required, so nothing can fail: --require 'Hit@5>=0.9' makes a verdict of it"
+    text, comment = Checked(plain).render(), check_markdown(plain)
+    assert text.startswith("CHECKED: ")
+    assert "harness check: `golden` checked" in comment
+    assert said in text
+    assert said in comment
+    assert "PASSED" not in text
+    assert "✅" not in comment
+    assert said not in checked.render()
+
+
 def test_impossible_files_are_refused_before_anything_runs(folder: Path) -> None:
     with pytest.raises(UsageError, match="--junit-per-query without --junit"):
         command(folder, "absent.jsonl", "--junit-per-query")

@@ -97,6 +97,15 @@ def test_what_does_not_go_together_is_refused(cards: Path, expression: str, mess
     assert message in str(refusal.value)
 
 
+def test_a_comma_between_parameters_is_told(cards: Path) -> None:
+    with pytest.raises(UsageError, match="where the index is\n  separate parameters with ';': ;path=…"):
+        parse_backends(["toy:existing=true;id_field=x, path=db"], cards)
+    with pytest.raises(UsageError) as refusal:
+        parse_backends("toy:existing=true;id_field=x,path=db", cards)
+    assert "'path=…' is a parameter, and stands where a backend is expected" in str(refusal.value)
+    assert "db" not in str(refusal.value)
+
+
 def test_every_problem_is_told_at_once(cards: Path) -> None:
     with pytest.raises(UsageError, match="2 problems"):
         parse_backends(["toy:existing=true;segments=single"], cards)

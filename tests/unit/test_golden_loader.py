@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, UnknownNameError, UsageError
 from harness.golden.golden_set import Expectation
 from harness.loaders.collection import load_corpus, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
@@ -97,7 +97,8 @@ GOOD = line(id="a", question="?", expected="x")
     ("text", "said"),
     [
         ('{"id": "a", "question"', "line 1: malformed JSON"),
-        ("[1]\n", "line 1: a JSON object is expected, not [1]"),
+        ("[1]\n", "line 1: a JSON object is expected, not [1]; write one question on each line, without a list"),
+        (line(_id="a", text="?"), "(there are: _id, text); write [] for"),
         (line(id="a", expected="x"), "line 1: the field 'question' is missing"),
         (line(id="a", questoin="?", expected="x"), "did you mean 'question'?"),
         (line(id="a", question="?"), "write [] for a question that nothing answers"),
@@ -166,6 +167,17 @@ def test_a_missing_file_is_no_unknown_dataset(tmp_path, monkeypatch, name):
     for load in (load_golden_of, load_corpus):
         with pytest.raises(UsageError, match="there is no file"):
             load(name)
+
+
+def test_a_missing_file_is_held_against_those_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden.jsonl").touch()
+    for name in ("golden.json", "goldn.jsonl", "./Golden.jsonl.gz"):
+        with pytest.raises(UsageError, match=r"there is no file '.*' \(did you mean 'golden.jsonl'\?\)"):
+            load_golden_of(name)
+    for name in ("golden", "chunks.json"):
+        with pytest.raises(UnknownNameError, match=name):
+            load_golden_of(name)
 
 
 def test_records_in_memory():

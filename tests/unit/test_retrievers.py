@@ -135,7 +135,11 @@ def test_expressions_are_named_and_redacted() -> None:
     ("expression", "said"),
     [
         ("chroma", "names no retriever"),
-        ("python:my_app", "names no function"),
+        ("python:my_app", "names no function\n  write python:MODULE:FUNCTION, as python:my_app:search"),
+        (
+            "python:my_app.search.find",
+            "names no function\n  write python:MODULE:FUNCTION, as python:my_app.search:find",
+        ),
         ("python:my app:f", "names no function"),
         ("http:ids=a", "needs url="),
         ("http:url=http://h/{question}", "needs ids="),
@@ -336,8 +340,10 @@ def test_modules_are_found_in_the_current_folder(tmp_path: Any, monkeypatch: pyt
     (tmp_path / "broken_module.py").write_text("import nothing_of_this_name\n")
     monkeypatch.chdir(tmp_path)
     assert load_callable("lonely_module:app.find")("a", 1) == ["a"]
-    with pytest.raises(EngineUnavailableError, match=r"'lonely_module' has no 'app\.search'"):
+    with pytest.raises(EngineUnavailableError, match=r"'lonely_module' has no 'app\.search'\n"):
         load_callable("lonely_module:app.search")
+    with pytest.raises(EngineUnavailableError, match=r"has no 'app\.fnid' \(did you mean 'find'\?\)"):
+        load_callable("lonely_module:app.fnid")
     with pytest.raises(EngineFailureError, match="cannot be imported: ModuleNotFoundError") as failure:
         load_callable("broken_module:f")
     assert any("import nothing_of_this_name" in line for line in failure.value.log)

@@ -59,7 +59,7 @@ class Detail {
     const rows = this.columns().map((ranking) => el("tr", {}, el("th", { scope: "row" }, model.labels[ranking]),
       ...model.metrics.map((_, metric) => cell(ranking, metric)),
       el("td", { class: "number" }, `${model.hits[ranking * model.queries + query].toLocaleString("en")}${model.kept[ranking] === null ? "" : " kept"}`)));
-    const relevant = model.expecting ? `${model.expected(query).length} expected` : model.judged ? `${model.relevant[query].toLocaleString("en")} relevant documents` : "no judgments";
+    const relevant = model.expecting ? `${model.expected(query).length} expected` : model.judged ? `${model.relevant[query].toLocaleString("en")} relevant document${model.relevant[query] === 1 ? "" : "s"}` : "no judgments";
     const about = el("p", { class: "about" }, model.labels.length > 1 ? `${relevant}; marks are against ${model.labels[selection.a]}` : relevant);
     return el("div", {}, about, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "ranking"), ...model.metrics.map(heading), heading("hits"))),

@@ -1,0 +1,71 @@
+"""What a golden set may have meant by ids that no document has."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.golden.examine import missing_ids
+from harness.golden.match import Expected, Match
+from harness.golden.near_ids import Meant, meant_by
+from harness.loaders.golden import golden_of_records
+from harness.types import Ids
+
+
+def meant(expected: list[str], corpus: list[str]) -> Meant:
+    golden = golden_of_records([{"question": "what?", "expected": expected}])
+    return meant_by(golden, [one for one in expected if one not in corpus], Ids.of(corpus))
+
+
+@pytest.mark.parametrize(
+    ("expected", "corpus", "option"),
+    [
+        (["a", "b"], ["a-1", "a-2", "b-1"], "--match document --delimiter '-'"),
+        (["a.md"], ["a.md::0"], "--match document --delimiter '::'"),
+        (["a", "whole"], ["a#1", "whole"], "--match document --delimiter '#'"),
+        (["a"], ["a#1#2"], "--match prefix --delimiter '#'"),
+        (["a", "b", "c"], ["a_x", "a#1", "b#1"], "--match document --delimiter '#'"),
+    ],
+)
+def test_documents_of_which_there_are_chunks(expected: list[str], corpus: list[str], option: str) -> None:
+    assert meant(expected, corpus) == (f"where it names documents of which the corpus has chunks: {option}", {})
+
+
+@pytest.mark.parametrize(
+    ("expected", "corpus"),
+    [
+        (["chunk-1"], ["chunk-10", "chunk-2"]),
+        (["manual#3"], ["manual#1", "manual#2", "manual#30"]),
+        (["a"], ["b", "ab"]),
+        (["a,b"], ["a", "c"]),
+        (["a"], []),
+    ],
+)
+def test_nothing_is_made_up(expected: list[str], corpus: list[str]) -> None:
+    assert meant(expected, corpus) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("expected", "near"),
+    [("policy-refunds", "policy-refund"), ("Terms-02", "terms-2"), ("shiping.md", "Shipping.md"), ("terms-3", None)],
+)
+def test_slips_of_spelling(expected: str, near: str | None) -> None:
+    found = meant([expected], ["policy-refund", "terms-2", "Shipping.md"])
+    assert found == ("", {} if near is None else {expected: near})
+
+
+def test_several_ids_in_one() -> None:
+    fix = "'a, b' is several ids in one: between them write ; or | in CSV, and a list in JSON"
+    assert meant(["x", "a, b"], ["a", "b"]) == (fix, {})
+
+
+def test_the_finding_says_it() -> None:
+    golden = golden_of_records([{"question": "what?", "expected": ["refunds", "gone"]}], "g.jsonl")
+    (finding,) = missing_ids(golden, Expected(golden, Match(), Ids.of(["refund"])), "the corpus 'c'")
+    assert finding.fix == "correct the ids of the golden set, or give the corpus that it was made for"
+    assert finding.examples == (
+        "g.jsonl, line 1: question 'line-1' expects 'refunds' (did you mean 'refund'?)",
+        "g.jsonl, line 1: question 'line-1' expects 'gone'",
+    )
+    by_document = Expected(golden, Match.of("document", "#"), Ids.of(["refund"]))
+    (finding,) = missing_ids(golden, by_document, "the corpus 'c'")
+    assert not [one for one in finding.examples if "did you mean" in one]
