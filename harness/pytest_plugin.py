@@ -266,8 +266,11 @@ def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
 def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
     """The fields of a request to check: of the command line, then the ini file, then ``harness.toml``.
 
-    ``path`` is a golden set, or a file like ``harness.toml`` that names one.
+    ``path`` is a golden set, or a file like ``harness.toml`` that names one. Raises UsageError for a file that names
+    none, and for a ``k`` that is no number.
     """
+    from harness.errors import UsageError
+
     own = path is not None and path.suffix == ".toml"
     toml = path if own else config.rootpath / _TOML
     found = _of_toml(toml) if toml is not None and toml.is_file() else {}
@@ -278,10 +281,14 @@ def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
             found[option.field] = asked
         elif listed:
             found[option.field] = [_placed(one, folder) for one in listed] if option.field == "corpus" else listed
+    if not str(found.get("k", 1)).isdecimal():
+        raise UsageError(f"golden_k is '{found['k']}'", fix="give a whole number: how many documents to ask for")
     if "k" in found:
         found["k"] = int(found["k"])
     if path is not None and not own:
         found["golden"] = path
+    elif own and "golden" not in found:
+        raise UsageError(f"[check] of '{path}' names no golden set", fix='add golden = "golden.jsonl" to it')
     return found
 
 

@@ -122,6 +122,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(_listed(request.require), request.k)
     golden, place = _golden(request)
+    _refuse_empty(golden, request.relevance)
     slices = _slices(request, requirements, golden)
     asked = _asked(request)
     only_asked = bool(asked) and not request.corpus and request.backends is None
@@ -161,6 +162,14 @@ def _ties(text: str) -> TieRule:
     if text not in names:
         raise UsageError(f"--ties {text}: no such choice", fix=f"known: {', '.join(names)}")
     return TieRule(text)
+
+
+def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
+    """A check by which nothing could be measured would pass."""
+    if not golden.expecting(relevance):
+        highest = max(one.grade for question in golden for one in question.expected)
+        fix = f"the highest grade of {golden.source} is {highest}"
+        raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
 
 
 def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:

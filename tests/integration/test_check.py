@@ -303,6 +303,7 @@ def other_run(folder: Path) -> Path:
         ({"backends": "csrr"}, UsageError, "did you mean 'csr'"),
         ({"metrics": "NumRet"}, UsageError, "no mean"),
         ({"corpus": ["a=x.jsonl", "a=y.jsonl"]}, UsageError, "two corpora"),
+        ({"relevance": 9}, UsageError, "no question expects anything of that grade"),
         ({"corpus": ()}, UsageError, "no corpus"),
         ({"corpus": "./nowhere.jsonl"}, UsageError, "there is no file"),
         (

@@ -137,11 +137,15 @@ def test_what_is_invalid_is_an_error_and_no_failure(project: pytest.Pytester) ->
             "*nothing is req*",
         ),
         (("--golden-set", "chunks.jsonl", "--golden-corpus", "chunks.jsonl"), "*chunks.jsonl: 8 problems*"),
+        (("--golden-set", "empty.toml"), "*empty.toml' names no golden set*"),
+        (("--golden-set", "golden.jsonl", "--golden-k", "five"), "*golden_k is 'five'*"),
         (("--golden-set", "absent.jsonl"), "*absent.jsonl': there is no such file*"),
     ],
 )
 def test_what_cannot_be_collected_says_why(project: pytest.Pytester, arguments: tuple[str, ...], says: str) -> None:
+    project.path.joinpath("empty.toml").write_text("[check]\nk = 3\n", encoding="utf-8")
     result = run(project, *arguments)
+    result.stdout.no_fnmatch_line("*Error: *")
     assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
     assert any(line for line in [*result.outlines, *result.errlines] if says.strip("*") in line)
 
