@@ -96,7 +96,9 @@ def test_a_collection_of_a_tutorial_scores_as_a_plain_script(tutorial, tmp_path)
     arguments = [str(folder / "golden.jsonl"), "--against", expression, "--out", str(out)]
     text = command(*arguments, "--require", f"Hit@5>={hits}", "--require", f"MRR@5>={ranks}", exit_code=0)
     assert hashes(folder / "db") == before
-    (subject,) = harness.Checked.load(out).report.subjects
+    report = harness.Checked.load(out).report
+    assert (report.preflight, report.warnings) == ([], [])  # a clean collection raises no alarm
+    (subject,) = report.subjects
     assert (subject.metrics["Hit@5"].mean, subject.metrics["MRR@5"].mean) == (hits, ranks)
     assert 0.2 < ranks < 1
     assert (subject.label, subject.corpus, subject.parity) == ("mine", None, None)
