@@ -17,6 +17,8 @@ __all__ = ["init", "template"]
 _FILE = Path("harness.toml")
 _EXAMPLE = "chunking-eval"
 _BASELINE = "reports/baselines/main.json"
+_RETRIEVER = "python:my_app.search:retrieve"
+_SHOWN = "[NAME=]RETRIEVER"
 
 
 class Choices(NamedTuple):
@@ -26,6 +28,12 @@ class Choices(NamedTuple):
     corpus: str | None
     dataset: str | None
     backends: str
+    against: tuple[str, ...] = ()
+
+    @property
+    def only_against(self) -> bool:
+        """Whether `check` asks what is there already, and no backend: that would need documents."""
+        return bool(self.against) and self.corpus is None
 
 
 def init(
@@ -36,6 +44,12 @@ def init(
         Option(help="A dataset's name, folder or .zip, for `harness compare`, and for `check` if it has a golden set."),
     ] = None,
     backends: Annotated[str, Option(help="Backends, separated by commas.", metavar="LIST")] = "csr",
+    against: Annotated[
+        list[str] | None,
+        Option(
+            help="What is there already, as `harness check --against` takes it; no corpus is needed.", metavar=_SHOWN
+        ),
+    ] = None,
     force: Annotated[bool, Option("--force", help="Replace a harness.toml that is there.")] = False,
 ) -> None:
     """Write a commented harness.toml, from which `harness check`, `compare` and `regress` take their options.
@@ -46,10 +60,11 @@ def init(
     """
     if _FILE.exists() and not force:
         raise UsageError(f"{_FILE} is there already", fix="add --force to replace it")
-    if golden is None and corpus is None and dataset is None and sys.stdin.isatty() and sys.stdout.isatty():
+    anything = golden or corpus or dataset or against
+    if not anything and sys.stdin.isatty() and sys.stdout.isatty():
         golden = typer.prompt("Golden set (a file, or nothing for the bundled example)", default="", show_default=False)
         corpus = typer.prompt("Documents (a .jsonl file or a folder)") if golden else None
-    chosen = _chosen(golden or None, corpus, dataset, backends)
+    chosen = _chosen(Choices(golden or None, corpus, dataset, backends, tuple(against or ())))
     try:
         _FILE.write_text(template(chosen), encoding="utf-8")
     except OSError as error:
@@ -58,7 +73,7 @@ def init(
     typer.echo(f"{_FILE} is written: look at it, then run {run}", err=True)
 
 
-def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backends: str) -> Choices:
+def _chosen(given: Choices) -> Choices:
     """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
     from harness import api
     from harness.golden.plan import plan_check
@@ -66,19 +81,25 @@ def _chosen(golden: str | None, corpus: str | None, dataset: str | None, backend
     from harness.planning.request import CompareRequest
     from harness.registry import find_cards
 
+    golden, corpus, dataset, backends, against = given
     if corpus is not None and golden is None:
         raise UsageError("--corpus without --golden: nothing would be asked", fix="add --golden FILE")
     if dataset is not None:
         api.plan_for(CompareRequest(backends=backends, dataset=dataset))
-    if golden is None and (dataset is None or _has_golden(dataset)):
-        golden = dataset or _EXAMPLE
+    if golden is None and dataset is not None and _has_golden(dataset):
+        golden = dataset
+    if against and golden is None:
+        raise UsageError("--against without --golden: nothing would be asked", fix="add --golden FILE")
+    if golden is None and dataset is None:
+        golden = _EXAMPLE
     if golden is not None:
-        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=backends))
+        asked = None if given.only_against else backends
+        plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=asked, against=against))
     if corpus is not None:
         place = corpus.rpartition("=")[2]
         if not Path(place).exists() and place not in (known := find_cards("datasets")):
             raise UnknownNameError("file, folder or dataset", place, known)
-    return Choices(golden, corpus, dataset, backends)
+    return given._replace(golden=golden)
 
 
 def _has_golden(dataset: str) -> bool:
@@ -106,9 +127,9 @@ def template(chosen: Choices) -> str:
         _line("golden", chosen.golden, "golden.jsonl"),
         _line("corpus", chosen.corpus, "chunks.jsonl"),
         "# What is held against them: `harness backends` lists the names.",
-        f"backends = {backends}",
+        f"{'# ' if chosen.only_against else ''}backends = {backends}",
         "# What you run already can be asked too: an index, an HTTP endpoint, a function of your own.",
-        '# against = ["python:my_app.search:retrieve"]',
+        _line("against", list(chosen.against) or None, [_RETRIEVER]),
         "k = 5",
         'metrics = ["Hit@5", "MRR@5", "Recall@5", "nDCG@5"]',
         "# What must hold, or the exit code is 1: of a measure, a latency, of parity, or of a slice.",
@@ -140,7 +161,7 @@ def template(chosen: Choices) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(key: str, value: str | None, example: str) -> str:
+def _line(key: str, value: str | list[str] | None, example: str | list[str]) -> str:
     return f"{key} = {_toml(value)}" if value is not None else f"# {key} = {_toml(example)}"
 
 

@@ -22,8 +22,15 @@ ROUNDING = 1e-12
 
 
 def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
-    """``values`` as float64 (n,); DataError for NaN and infinity with their places, UsageError for another shape."""
-    array = np.asarray(values, dtype=np.float64)
+    """``values`` as float64 (n,).
+
+    Raises DataError for NaN and infinity, with their places; UsageError for what are no numbers, and for another shape.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # ValueError of texts, and of lists of different lengths
+        fix = "give numbers, one a query; of mappings [values[query] for query in queries], on both sides"
+        raise UsageError(f"{name} are no numbers (but {type(values).__name__}): {error}", fix=fix) from error
     if array.ndim != 1:
         raise UsageError(f"{name} has {array.ndim} dimensions", fix="give one value a query: one dimension")
     bad = np.flatnonzero(~np.isfinite(array))

@@ -114,6 +114,9 @@ def test_links_and_history(show: Show, html: str) -> None:
     page.evaluate("location.hash = '#q=nothing'")
     expect(page.locator(".detail")).to_be_hidden()
     assert opened.texts == ["q4", "q2", "q1", "q3", "q5"]
+    expect(page.locator("[role=status]")).to_have_text("No query is called nothing · 5 of 5 queries")
+    page.locator("[data-filter=tied]").click()
+    expect(page.locator("[role=status]")).to_have_text("1 of 5 queries")
 
 
 def test_back_from_the_first_query_closes_it(show: Show, html: str) -> None:

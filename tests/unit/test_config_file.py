@@ -174,6 +174,7 @@ def test_every_option_of_the_verbs_can_stand_in_the_file() -> None:
         Choices("golden.jsonl", "chunks.jsonl", None, "csr"),
         Choices(None, None, "cacm", "csr,lucene:k1=1.2;b=0.75"),
         Choices('a "quoted"\\ \x7f\n name', "ü", None, "csr"),
+        Choices("golden.jsonl", None, None, "csr", ("mine=python:app:find", 'http:url=http://h/{question};ids="a"')),
     ],
 )
 def test_every_line_of_the_template_is_valid_commented_out_or_not(folder: Path, chosen: Choices) -> None:
@@ -196,6 +197,19 @@ def test_init_writes_what_check_reads(folder: Path) -> None:
     quick = ("--match", "document", "--delimiter", "#", "--isolation", "none", "--no-timing")
     harness("check", *quick, "--out", "out", code=1)
     assert [one.text for one in Checked.load("out").report.requirements] == ["Hit@5>=0.8"]
+
+
+def test_init_for_what_is_there_already_needs_no_corpus(folder: Path) -> None:
+    harness("init", "--golden", "golden.jsonl", "--against", "mine=python:my_app:find", code=0)
+    settings = read_settings(Path(FILE_NAME), "check")
+    assert settings["against"] == ["mine=python:my_app:find"]
+    assert "backends" not in settings
+    assert "corpus" not in settings
+    harness(
+        "init", "--golden", "golden.jsonl", "--corpus", "chunks.jsonl", "--against", "python:a:b", "--force", code=0
+    )
+    settings = read_settings(Path(FILE_NAME), "check")
+    assert (settings["against"], settings["backends"]) == (["python:a:b"], "csr")
 
 
 def test_init_without_a_terminal_asks_nothing_and_takes_the_example(folder: Path) -> None:
@@ -224,6 +238,8 @@ def test_init_asks_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (("--golden", "golden.jsonl"), UsageError),
         (("--corpus", "chunks.jsonl"), UsageError),
+        (("--against", "python:a:b"), UsageError),
+        (("--golden", "golden.jsonl", "--against", "python:a.b"), UsageError),
         (("--golden", "absent.jsonl", "--corpus", "chunks.jsonl"), UsageError),
         (("--golden", "chunks.jsonl", "--corpus", "chunks.jsonl"), DataError),
         (("--golden", "golden.jsonl", "--corpus", "c=absent.jsonl"), UsageError),

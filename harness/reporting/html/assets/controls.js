@@ -180,4 +180,9 @@ class Controls {
     }
     this.status.textContent = `${shown.toLocaleString("en")} of ${selection.model.queries.toLocaleString("en")} queries`;
   }
+
+  // Say that a link names a query that is not here; until something else is selected.
+  lack(id) {
+    this.status.textContent = `No query is called ${id} · ${this.status.textContent}`;
+  }
 }

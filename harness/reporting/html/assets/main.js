@@ -104,11 +104,12 @@ class App {
     const parameters = new URLSearchParams(hash);
     this.selection.read(parameters);
     this.refresh();
-    const query = parameters.has("q") ? this.byId.get(parameters.get("q")) : undefined;
-    if (query !== undefined) {
-      this.show(query, false);
-      if (first) document.getElementById("queries").scrollIntoView();
-    } else if (this.detail.query >= 0) this.shut();
+    const id = parameters.get("q");
+    const query = id !== null ? this.byId.get(id) : undefined;
+    if (query !== undefined) this.show(query, false);
+    else if (this.detail.query >= 0) this.shut();
+    if (query === undefined && id !== null) this.controls.lack(id);
+    if (first && id !== null) document.getElementById("queries").scrollIntoView();
   }
 }
 
