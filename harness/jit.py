@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["inline_kernel", "kernel", "prefetch", "reordering_kernel"]
+__all__ = ["inline_kernel", "inner_kernel", "kernel", "prefetch", "reordering_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +29,17 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`kernel`, for small functions called from kernels: LLVM inlines them into each caller."""
     return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, inline="never")(function))
+
+
+def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like :func:`inline_kernel`, for functions that only kernels call (Python would crash in the attempt).
+
+    They work on buffers of their caller, so that no references are counted (which takes a locked instruction for every
+    array that is touched, and short queries feel it), and they have no entry for Python (which would take a third
+    of the time to compile). One that makes an array of its own does not compile.
+    """
+    compiled = numba.njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return cast("Callable[P, R]", compiled)
 
 
 def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:

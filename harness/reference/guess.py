@@ -12,17 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.jit import inline_kernel
-from harness.reference.postings import Outlook, Postings, QueryRows, Rule, contribution
+from harness.ranking import unpack_score
 from harness.reference.selection import nth_largest
-from harness.types import Float64Array, UInt64Array
+from harness.types import UInt64Array
 
-__all__ = ["Sample", "guess_from_all", "guess_from_touched", "lowest_reaching", "threshold_of"]
+__all__ = ["Sample", "lowest_reaching", "rank_for", "threshold_of"]
 
 _LARGE_COLLECTION = 131_072
 _STEP, _LARGE_STEP = 32, 128
-_TOUCHED_STEP = np.uint64(16)
-_TOUCHED_SAMPLE = np.uint64(512)
-_LANE = np.uint64(8)
 _ONE = np.uint64(1)
 
 
@@ -67,57 +64,8 @@ def lowest_reaching(score: np.float32) -> np.float64:
 
 @inline_kernel
 def threshold_of(sample: UInt64Array, rank: np.uint64) -> np.float64:
-    """The ``rank``-th best of a sample (bits of positive doubles) as a threshold; 0.0 when there are fewer."""
+    """The ``rank``-th best of a sample (keys; their order changes) as a threshold; 0.0 when there are fewer."""
     if np.uint64(len(sample)) < rank:
         return np.float64(0.0)
-    score = np.float32(np.uint64(nth_largest(sample, rank)).view(np.float64))
+    score = unpack_score(nth_largest(sample, rank))
     return lowest_reaching(score) if score < np.float32(np.inf) else np.float64(0.0)
-
-
-@inline_kernel
-def guess_from_all(sample: Sample, sums: Float64Array, buffer: UInt64Array) -> np.float64:
-    """A threshold from short runs of sums at equal distances; 0.0 for none."""
-    documents = np.uint64(len(sums))
-    bits = sums.view(np.uint64)
-    found = np.uint64(0)
-    for start in range(np.uint64(0), documents, np.uint64(sample.step) * _LANE):
-        for row in range(start, min(start + _LANE, documents)):
-            buffer[found] = bits[row]  # bits of positive doubles are in the order of their values
-            found += np.uint64(sums[row] > 0.0)
-    return threshold_of(buffer[:found], np.uint64(sample.rank))
-
-
-@inline_kernel
-def guess_from_touched(
-    postings: Postings,
-    queries: QueryRows,
-    query: int,
-    outlook: Outlook,
-    rule: Rule,
-    sample: Sample,
-    width: np.uint64,
-    sums: Float64Array,
-    buffer: UInt64Array,
-) -> np.float64:
-    """A threshold from some of the query's postings, those of the longest term being still to be added.
-
-    The best documents have most of the query's terms, the best thousand fewer, and as many chances to be in the sample;
-    that a document occurs more than once, or without its last contribution, lowers the guess but not the result.
-    """
-    last = outlook.last
-    step = max(_TOUCHED_STEP, outlook.postings // max(_TOUCHED_SAMPLE, np.uint64(4) * width))
-    rank = sample.touched_rank
-    if rank == 0:
-        terms = np.float64(queries.indptr[query + 1] - queries.indptr[query])
-        repeats = 2.0 + max(0.0, terms - 2.0) * min(1.0, (10.0 / np.float64(width)) ** 0.3)
-        rank = rank_for(np.float64(width) * repeats / np.float64(step))
-    found = np.uint64(0)
-    for place in range(queries.indptr[query], queries.indptr[query + 1]):
-        column, weight = queries.columns[place], queries.weights[place]
-        for posting in range(postings.columns[column], postings.columns[column + 1], step):
-            total = sums[np.uint64(postings.rows[posting])]
-            if place == last:
-                total += np.float64(contribution(weight, postings.values[posting], rule))
-            buffer[found] = np.float64(total).view(np.uint64)
-            found += np.uint64(total > 0.0)
-    return threshold_of(buffer[:found], np.uint64(rank))

@@ -12,103 +12,104 @@ contributions can equal, because x + 0.0 and x - x are +0.0).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from harness.jit import inline_kernel, kernel
-from harness.reference.bounds import Candidates, look_at, rows_pay, search_with_rows
-from harness.reference.collect import collect_all, collect_reaching, collect_touched
-from harness.reference.guess import Sample, guess_from_all, guess_from_touched
-from harness.reference.impacts import Impacts
+from harness.jit import inner_kernel, kernel
+from harness.reference.collect import collect_all, collect_reaching, collect_touched, to_keys
+from harness.reference.guess import Sample, threshold_of
+from harness.reference.maps import Maps
 from harness.reference.postings import Outlook, Postings, QueryRows, Rule, contribution
+from harness.reference.pruning import complete_best, may_stop, search_by_rows, threshold_so_far
+from harness.reference.rows import rows_pay
+from harness.reference.sampling import sample_all, sample_touched
 from harness.reference.selection import keep_largest
+from harness.reference.terms import look_at
+from harness.reference.workspace import Search, Workspace
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 
-__all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
-
-
-class Workspace(NamedTuple):
-    """Buffers of one thread: ``sums`` float64 (n,), ``keys`` uint64 (n + 1,), and those for searching with rows."""
-
-    sums: Float64Array
-    keys: UInt64Array
-    candidates: Candidates
-
-    @classmethod
-    def empty(cls, documents: int, rule: Rule) -> Workspace:
-        """Clean buffers for a collection of that size."""
-        sums = np.full(documents, rule.empty, dtype=np.uint64).view(np.float64)
-        return cls(sums, np.empty(documents + 1, dtype=np.uint64), Candidates.empty(documents))
-
+__all__ = ["retrieve_kernel", "score_kernel"]
 
 _FEW = np.uint64(4)
-"""Queries with fewer postings than one in this many documents, the longest term apart, go by way of them."""
+"""Sums of fewer postings than one in this many documents are looked at by way of the postings."""
 
 
-@inline_kernel
-def _scatter(
-    postings: Postings,
-    queries: QueryRows,
-    query: int,
-    rule: Rule,
-    skipped: Int64Array,
-    skips: int,
-    sums: Float64Array,
-) -> None:
-    """Add the contributions of all terms but the first ``skips`` places in ``skipped`` (ascending)."""
+@inner_kernel
+def _add(postings: Postings, queries: QueryRows, place: int, rule: Rule, sums: Float64Array) -> np.uint64:
+    """Add the contributions of the query's term at ``place``; how many."""
     rows, values = postings.rows, postings.values
-    passed = 0
-    for place in range(queries.indptr[query], queries.indptr[query + 1]):
-        if passed < skips and skipped[passed] == place:
-            passed += 1
-            continue
-        column = queries.columns[place]
-        weight = queries.weights[place]
-        start, stop = postings.columns[column], postings.columns[column + 1]
-        for posting in range(start, stop):
-            sums[np.uint64(rows[posting])] += np.float64(contribution(weight, values[posting], rule))
+    column, weight = queries.columns[place], queries.weights[place]
+    start, stop = postings.columns[column], postings.columns[column + 1]
+    for posting in range(start, stop):
+        sums[np.uint64(rows[posting])] += np.float64(contribution(weight, values[posting], rule))
+    return np.uint64(stop - start)
 
 
-@inline_kernel
-def _search(
-    postings: Postings,
-    queries: QueryRows,
-    query: int,
-    outlook: Outlook,
-    rule: Rule,
-    sample: Sample,
-    width: np.uint64,
-    workspace: Workspace,
-) -> tuple[np.uint64, int]:
-    """Keys of a superset of the best ``width`` hits: how many, and how often a guess was too high."""
-    sums, keys, places = workspace.sums, workspace.keys, workspace.candidates.places
-    rest = outlook.postings - outlook.longest
-    few = outlook.exact and rest * _FEW < np.uint64(len(sums))
-    places[0] = outlook.last
-    guessing = sample.rank > 0
-    while True:
-        _scatter(postings, queries, query, rule, places, 1 if few else 0, sums)
-        threshold = np.float64(0.0)
-        if guessing and few:
-            threshold = guess_from_touched(postings, queries, query, outlook, rule, sample, width, sums, keys)
-        elif guessing:
-            threshold = guess_from_all(sample, sums, keys)
-        if few:
-            found = collect_touched(postings, queries, query, outlook.last, threshold, rule, sums, keys)
-        elif threshold > 0.0:
-            found = collect_reaching(threshold, rule, sums, keys)
-        else:
-            found = collect_all(rule, sums, keys)
-        if threshold == 0.0 or found >= width:
-            return found, int(guessing != (sample.rank > 0))
-        guessing = False
+@inner_kernel
+def _add_in_order(search: Search, outlook: Outlook, guessing: bool) -> tuple[int, np.uint64, np.float64, bool]:
+    """Add terms until the others can be left out: how many, their postings, and how the search goes on.
+
+    The third is a threshold above all that the terms left out can add, 0.0 when there is none; the fourth says to go
+    on by rows. Where few sums are touched, the last term is left to the one who collects them.
+    """
+    terms = search.terms
+    documents = np.uint64(len(search.sums))
+    few = (outlook.postings - outlook.last) * _FEW < documents
+    likely = 1.0 / np.sqrt(np.float64(outlook.terms))  # the best documents reach about that share of the most
+    added, hope = np.uint64(0), 0.0
+    for number in range(outlook.terms):
+        if guessing and added * _FEW < documents and may_stop(search, outlook, number, added, hope):
+            hope = threshold_so_far(search, outlook, number, added)
+            if hope > terms.most[number]:
+                return number, added, hope, False
+        if guessing and rows_pay(search, outlook, number, added):
+            return number, added, np.float64(0.0), True
+        if few and number == outlook.terms - 1:
+            return number, added, np.float64(0.0), False
+        added += _add(search.postings, search.queries, terms.places[number], search.rule, search.sums)
+        hope += (terms.most[number] - terms.most[number + 1]) * likely
+    return outlook.terms, added, np.float64(0.0), False
+
+
+@inner_kernel
+def _search(search: Search, query: int, outlook: Outlook, guessing: bool) -> tuple[np.uint64, int]:
+    """Keys of a superset of the best hits: how many, 0 when a guess was too high or there are none; and by which way.
+
+    Ways: 0 is by all postings, 1 with terms left out, 2 with terms left to their impact rows.
+    """
+    queries, found = search.queries, search.found
+    done, added, threshold, by_rows = outlook.terms, outlook.postings, np.float64(0.0), False
+    if outlook.exact:
+        done, added, threshold, by_rows = _add_in_order(search, outlook, guessing)
+    else:
+        for place in range(queries.indptr[query], queries.indptr[query + 1]):
+            _add(search.postings, queries, place, search.rule, search.sums)
+    if by_rows:
+        return search_by_rows(search, outlook, done), 2
+    few = outlook.exact and added * _FEW < np.uint64(len(search.sums))
+    pruned, last, gap = threshold > 0.0, outlook.terms, np.float64(0.0)
+    if pruned:
+        last, gap = done, search.terms.most[done]
+    elif guessing:
+        count, rank = sample_touched(search, done, last, outlook.postings) if few else sample_all(search)
+        threshold = threshold_of(found.keys[:count], rank)
+    if few:
+        count = collect_touched(search, done, last, threshold, gap)
+    elif threshold > 0.0:
+        count = collect_reaching(search, threshold, gap)
+    else:
+        count = collect_all(search)
+    if pruned:
+        return complete_best(search, outlook, done, threshold, count), 1
+    if threshold > 0.0 and count < search.width:
+        return np.uint64(0), 0
+    to_keys(found, count)
+    return count, 0
 
 
 @kernel
 def retrieve_kernel(
     postings: Postings,
-    impacts: Impacts,
+    maps: Maps,
     queries: QueryRows,
     first: int,
     rule: Rule,
@@ -120,36 +121,33 @@ def retrieve_kernel(
     """The best hits of queries ``first``, ``first + 1`` … as unsorted keys in the rows of ``best``.
 
     ``best`` is uint64 (queries, width), ``counts`` int64 (queries,) receives how many it holds; both full of zeros.
-    Returns how many guesses were too high and made a query run twice, how many queries used impact rows, and how many
-    of these had to run without them as well.
+    Returns how many queries ran twice, because a guess was too high, how many left terms out, and how many left terms
+    to their impact rows.
     """
-    sums, keys, candidates = workspace.sums, workspace.keys, workspace.candidates
+    sums, found, terms, levels = workspace.sums, workspace.found, workspace.terms, workspace.levels
     width = np.uint64(best.shape[1])
-    rejected, bounded, unbounded = 0, 0, 0
+    search = Search(postings, maps, queries, rule, sample, width, sums, found, terms, levels)
+    rejected, pruned, by_rows = 0, 0, 0
     for place in range(len(counts)):
-        query = first + place
-        found = np.uint64(0)
-        outlook = look_at(postings, queries, query, impacts, rule, candidates)
+        outlook = look_at(search, first + place)
         if outlook.postings == 0:
             continue
-        if sample.rank > 0 and rows_pay(outlook, impacts, len(sums), width):
-            count = outlook.rows
-            _scatter(postings, queries, query, rule, candidates.places, count, sums)
-            found = search_with_rows(postings, queries, impacts, count, sample, width, candidates, sums, keys)
-            bounded += 1
-            unbounded += found == 0
-        source = candidates.order
-        if found == 0:
-            found, again = _search(postings, queries, query, outlook, rule, sample, width, workspace)
-            rejected += again
-            source = keys
-        if found > width:
-            keep_largest(source[:found], width)
-            found = width
-        for hit in range(found):
-            best[np.uint64(place), hit] = source[hit]
-        counts[place] = found
-    return rejected, bounded, unbounded
+        guessing, hits = sample.rank > 0, np.uint64(0)
+        while True:
+            hits, way = _search(search, first + place, outlook, guessing)
+            pruned += way == 1
+            by_rows += way == 2
+            if hits > 0 or not guessing:
+                break
+            guessing = False
+            rejected += 1
+        if hits > width:
+            keep_largest(found.keys[:hits], width)
+            hits = width
+        for hit in range(hits):
+            best[np.uint64(place), hit] = found.keys[hit]
+        counts[place] = hits
+    return rejected, pruned, by_rows
 
 
 @kernel
@@ -168,7 +166,8 @@ def score_kernel(
     for query in range(len(indptr) - 1):
         if indptr[query] == indptr[query + 1]:
             continue
-        _scatter(postings, queries, query, rule, workspace.candidates.places, 0, sums)
+        for place in range(queries.indptr[query], queries.indptr[query + 1]):
+            _add(postings, queries, place, rule, sums)
         for hit in range(indptr[query], indptr[query + 1]):
             scores[hit] = np.float32(sums[rows[hit]] + 0.0)
         sums[:] = empty

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from harness.analysis.terms import TermCounts
 from harness.errors import DataError, UsageError
 from harness.reference.idf import bm25_idf
-from harness.reference.impacts import extremes, no_impacts
 from harness.reference.index import check_dimensions
+from harness.reference.maps import build_maps
 from harness.reference.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.reference.storage import StoredIndex, load_index, save_index
 from harness.reference.topk import Searcher, TopK
@@ -100,7 +100,7 @@ class LuceneIndex:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
+        """Bytes of the index: postings (8 each), maps, column starts and IDF; workspaces not counted."""
         return self._searcher.index_bytes + self._idf.nbytes
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
@@ -143,8 +143,7 @@ class LuceneIndex:
 
 
 def _searcher(postings: Postings, documents: int) -> Searcher:
-    smallest, largest, _ = extremes(postings.values)
-    return Searcher(postings, documents, _RULE, None, no_impacts(smallest, largest))
+    return Searcher(postings, documents, _RULE, None, build_maps(postings, documents, linear=False))
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

@@ -62,16 +62,17 @@ class Rule(NamedTuple):
 class Outlook(NamedTuple):
     """What a query asks for.
 
-    ``exact``: its float64 sums are exact, in whatever order they are added. ``last`` is the place of its longest term,
-    which has ``longest`` of all ``postings``. ``rows`` of its terms, with ``by_rows`` postings, have impact rows.
+    ``exact``: its float64 sums are exact, in whatever order they are added, and its ``terms`` are in order. They have
+    ``postings`` together, the last one has ``last`` of them. The last ``mapped`` terms have maps, and the last
+    ``rowed`` of these have impact rows as well.
     """
 
     exact: bool | np.bool
-    last: int
+    terms: int
     postings: np.uint64
-    longest: np.uint64
-    rows: int
-    by_rows: np.uint64
+    last: np.uint64
+    mapped: int
+    rowed: int
 
 
 @inline_kernel

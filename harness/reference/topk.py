@@ -13,9 +13,10 @@ import numpy.typing as npt
 from harness.errors import DataError, UsageError
 from harness.ranking import unpack_keys
 from harness.reference.guess import Sample
-from harness.reference.impacts import Impacts
-from harness.reference.kernels import Workspace, retrieve_kernel, score_kernel
+from harness.reference.kernels import retrieve_kernel, score_kernel
+from harness.reference.maps import Maps
 from harness.reference.postings import Postings, QueryRows, Rule, only_rows, read_only
+from harness.reference.workspace import Workspace
 from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array
 
 __all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
@@ -40,7 +41,7 @@ class Searcher:
     """Postings with everything a search needs; shared by both scoring modes.
 
     ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
-    of ties. Workspaces (16 bytes a document and at most 4 MiB) are kept between calls, one for each thread that ever
+    of ties. Workspaces (28 bytes a document) are kept between calls, one for each thread that ever
     searched.
     """
 
@@ -48,14 +49,14 @@ class Searcher:
     documents: int
     rule: Rule
     order: Int32Array | None
-    impacts: Impacts
+    maps: Maps
     _free: list[Workspace] = field(default_factory=list)
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings, column starts, tie order and impact rows."""
+        """Bytes of postings, column starts, tie order, maps and impact rows."""
         arrays = (*self.postings, *(() if self.order is None else (self.order,)))
-        return sum(int(array.nbytes) for array in arrays) + self.impacts.nbytes
+        return sum(int(array.nbytes) for array in arrays) + self.maps.nbytes
 
     def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
         """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
@@ -118,7 +119,7 @@ class Searcher:
         counts = np.zeros(end - first, dtype=np.int64)
         workspace = self._take()
         sample = Sample.of(width, self.documents)
-        retrieve_kernel(self.postings, self.impacts, queries, first, self.rule, sample, workspace, best, counts)
+        retrieve_kernel(self.postings, self.maps, queries, first, self.rule, sample, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
         kept = best[:, ::-1][np.arange(width) < counts[:, None]]

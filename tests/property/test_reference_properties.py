@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plain_search import as_lists, contributions, exact_score, plain_search
 
 from harness.errors import DataError
-from harness.reference import SparseIndex, bm25_idf, impacts
+from harness.reference import SparseIndex, bm25_idf, maps
 from harness.reference.guess import Sample
 from harness.types import SparseVectors
 
@@ -31,7 +31,7 @@ SAMPLES = {
     "just right": Sample(1, 4, 4),
     "coarse": Sample(2, 2, 2),
 }
-ROWS = {"few rows": False, "rows for all": True}
+MAPS = {"few maps": None, "maps for all": 0.0, "maps and rows for all": 1e9}
 
 
 @st.composite
@@ -60,13 +60,15 @@ def sample(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(Sample, "of", lambda _wanted, _documents: chosen)
 
 
-@pytest.fixture(params=ROWS, autouse=True)
-def rows_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Impact rows for every dimension, used whenever they may be, whatever they cost."""
-    if ROWS[request.param]:
-        monkeypatch.setattr(impacts, "_FREQUENT", 10**9)
-        monkeypatch.setattr(impacts, "_BUDGET", 1e9)
-        monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
+@pytest.fixture(params=MAPS, autouse=True)
+def maps_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps, or rows as well, for every dimension, used whenever they may be, whatever they cost."""
+    rows = MAPS[request.param]
+    if rows is not None:
+        monkeypatch.setattr(maps, "_FREQUENT", 10**9)
+        monkeypatch.setattr(maps, "_MAP_BUDGET", 1e9)
+        monkeypatch.setattr(maps, "_ROW_BUDGET", rows)
+        monkeypatch.setattr(maps, "_RELUCTANCE", 0.0)
 
 
 everything = settings(

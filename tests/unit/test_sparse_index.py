@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_matrix, csc_array, csr_array, csr_matrix
 
 from harness.errors import DataError, UsageError
-from harness.reference import SparseIndex, bm25_idf, document_frequencies, impacts
+from harness.reference import SparseIndex, bm25_idf, document_frequencies, maps
 from harness.reference.guess import Sample
 from harness.reference.kernels import retrieve_kernel
 from harness.types import SparseVectors
@@ -187,9 +187,10 @@ def test_listed_documents_may_repeat_and_come_in_any_order():
 
 
 def test_index_bytes_are_those_of_the_postings_and_the_columns():
-    assert index().index_bytes == 8 * 7 + 8 * 4
-    assert index(idf="bm25").index_bytes == 8 * 7 + 8 * 4 + 4 * 3
-    assert index(tie_break=np.arange(5, dtype=np.uint32)).index_bytes == 8 * 7 + 8 * 4 + 4 * 5
+    size = 8 * 7 + 8 * 4 + 4 * 3
+    assert index().index_bytes == size
+    assert index(idf="bm25").index_bytes == size + 4 * 3
+    assert index(tie_break=np.arange(5, dtype=np.uint32)).index_bytes == size + 4 * 5
 
 
 def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -209,9 +210,7 @@ def run_kernel(built: SparseIndex, queries: csr_array, width: int, sample: Sampl
     best, counts = np.zeros((count, width), dtype=np.uint64), np.zeros(count, dtype=np.int64)
     space = searcher._take()
     weighted = built._weighted(queries)
-    events = retrieve_kernel(
-        searcher.postings, searcher.impacts, weighted, 0, searcher.rule, sample, space, best, counts
-    )
+    events = retrieve_kernel(searcher.postings, searcher.maps, weighted, 0, searcher.rule, sample, space, best, counts)
     assert not space.sums.any()
     rows = [
         sorted((0xFFFFFFFF - (keys & np.uint64(0xFFFFFFFF)))[:found]) for keys, found in zip(best, counts, strict=True)
@@ -227,39 +226,70 @@ def test_a_guess_that_is_too_high_costs_a_second_run(share: float, rank: int, re
     column = np.where(generator.random(5_000) < share, generator.permutation(5_000) + 1, 0)
     pair = np.stack([column, column], axis=1).astype(np.float32)
     built = SparseIndex.build(csr_array(pair))
-    (rejected, bounded, _), rows = run_kernel(built, csr_array(np.ones((3, 2))), 8, Sample(1, rank, rank))
-    assert (rejected, bounded) == (reruns, 0)
+    (rejected, pruned, by_rows), rows = run_kernel(built, csr_array(np.ones((3, 2))), 8, Sample(1, rank, rank))
+    assert (rejected, pruned, by_rows) == (reruns, 0, 0)
     assert rows == [sorted(np.argsort(-column)[:8])] * 3
 
 
-def with_rows(monkeypatch: pytest.MonkeyPatch, documents: np.ndarray) -> SparseIndex:
-    monkeypatch.setattr(impacts, "_BUDGET", 1e9)
-    monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
+def with_maps(monkeypatch: pytest.MonkeyPatch, documents: np.ndarray, rows: float = 1e9) -> SparseIndex:
+    """An index that leaves terms out whenever it may: to impact rows, or by looking up candidates without them."""
+    monkeypatch.setattr(maps, "_MAP_BUDGET", 1e9)
+    monkeypatch.setattr(maps, "_ROW_BUDGET", rows)
+    monkeypatch.setattr(maps, "_RELUCTANCE", 0.0)
     return SparseIndex.build(csr_array(documents.astype(np.float32)))
 
 
-@pytest.mark.parametrize(("rank", "failures"), [(1, 3), (40, 0)])
+@pytest.mark.parametrize(("rank", "failures"), [(1, 2), (40, 0)])
 def test_impact_rows_give_the_same_and_fail_openly(monkeypatch: pytest.MonkeyPatch, rank: int, failures: int):
     generator = np.random.default_rng(2)
-    documents = generator.integers(1, 1000, (3_000, 4)) * (generator.random((3_000, 4)) < [0.9, 0.5, 0.3, 0.01])
-    built = with_rows(monkeypatch, documents)
-    assert built._searcher.impacts.columns.tolist() == [0, 1, 2]
+    documents = generator.integers(1, 1000, (3_000, 4)) * (generator.random((3_000, 4)) < [0.9, 0.5, 0.3, 0.005])
+    built = with_maps(monkeypatch, documents)
+    assert built._searcher.maps.columns.tolist() == [0, 1, 2]
     queries = np.array([[1, 1, 1, 1], [2, 1, -1, 3], [1, 0, 0, 0]])
-    (_, bounded, unbounded), rows = run_kernel(built, csr_array(queries), 20, Sample(1, rank, rank))
-    assert (bounded, unbounded) == (3, failures)
+    (rejected, _, by_rows), rows = run_kernel(built, csr_array(queries), 20, Sample(1, rank, rank))
+    assert (rejected, by_rows) == (failures, 3)
     for query, found in zip(queries, rows, strict=True):
         best = np.lexsort((np.arange(3_000), -(documents @ query)))[:20]
         assert found == sorted(best)
 
 
-def test_impact_rows_bound_every_value(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("width", "touched_rank", "failures"), [(10, 0, 0), (30, 8, 0), (30, 1, 1)])
+def test_frequent_terms_that_cannot_decide_are_looked_up(
+    monkeypatch: pytest.MonkeyPatch, width: int, touched_rank: int, failures: int
+):
+    """The rare term outweighs both others together, and those it leaves out are known from their maps."""
+    generator = np.random.default_rng(6)
+    values = generator.integers(1, 1000, (5_000, 3)) + np.array([0, 0, 3_000])
+    documents = values * (generator.random((5_000, 3)) < [0.6, 0.3, 0.05])
+    built = with_maps(monkeypatch, documents, rows=0.0)
+    queries = np.array([[1, 1, 1], [0, 1, 1], [1, 1, 0]])
+    (rejected, pruned, by_rows), rows = run_kernel(built, csr_array(queries), width, Sample(1, 60, touched_rank))
+    assert (rejected, pruned, by_rows) == (failures, 2, 0)
+    for query, found in zip(queries, rows, strict=True):
+        best = np.lexsort((np.arange(5_000), -(documents @ query)))[:width]
+        assert found == sorted(best)
+
+
+def test_maps_and_rows_know_every_value(monkeypatch: pytest.MonkeyPatch):
     generator = np.random.default_rng(3)
     documents = generator.lognormal(0, 3, (1_000, 3)).astype(np.float32) * (generator.random((1_000, 3)) < 0.7)
-    found = with_rows(monkeypatch, documents)._searcher.impacts
-    levels = found.levels.reshape(3, 1_000).T
-    assert np.array_equal(levels > 0, documents > 0)
-    assert np.all(levels * found.steps * (1 + 2.0**-20) >= documents)
-    assert np.all((levels - 1.0) * found.steps * (1 - 2.0**-20) <= np.where(documents > 0, documents, 0))
+    built = with_maps(monkeypatch, documents)
+    found, postings = built._searcher.maps, built._searcher.postings
+    bits = np.unpackbits(found.bits.view(np.uint8).reshape(3, -1), axis=1, bitorder="little")
+    assert np.array_equal(bits[:, :1_000].T, documents > 0)
+    codes = found.codes.reshape(3, -1, 1, maps.HALF_BLOCK) >> np.array([0, 4]).reshape(1, 1, 2, 1) & 15
+    bounds = codes.reshape(3, -1)[:, :1_000].T ** 2 * found.steps
+    assert np.array_equal(bounds > 0, documents > 0)
+    assert np.all(bounds * (1 + 2.0**-20) >= documents)
+    assert np.all(
+        (codes.reshape(3, -1)[:, :1_000].T - 1) ** 2 * found.steps <= np.where(documents > 0, documents, np.inf)
+    )
+    assert found.highest.tolist() == documents.max(axis=0).tolist()
+    for column in range(3):
+        base = np.uint64(column * len(found.bits) // 3)
+        for place, row in enumerate(np.flatnonzero(documents[:, column])):
+            assert maps.rank_of(found, base, np.uint64(row)) == place
+        assert np.diff(postings.columns)[column] == (documents[:, column] > 0).sum()
 
 
 @pytest.mark.parametrize(
@@ -272,28 +302,41 @@ def test_impact_rows_bound_every_value(monkeypatch: pytest.MonkeyPatch):
         ([[1e-45, 0], [1e-45, 0], [1e-45, 0]], [1, 0]),  # a product that loses more than its last bit
     ],
 )
-def test_impact_rows_are_left_out_where_they_prove_nothing(
+def test_no_term_is_left_out_where_nothing_can_be_proved(
     monkeypatch: pytest.MonkeyPatch, documents: list[list[float]], query: list[float]
 ):
-    built = with_rows(monkeypatch, np.array(documents))
-    (_, bounded, _), _ = run_kernel(built, csr_array(np.array([query])), 2, Sample(1, 3, 3))
-    assert bounded == 0
+    built = with_maps(monkeypatch, np.array(documents))
+    (_, pruned, by_rows), _ = run_kernel(built, csr_array(np.array([query])), 2, Sample(1, 3, 3))
+    assert (pruned, by_rows) == (0, 0)
 
 
 def test_a_frequent_dimension_of_zeros_has_no_use_for_its_row(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(impacts, "_BUDGET", 1e9)
-    monkeypatch.setattr(impacts, "_RELUCTANCE", 0.0)
     stored = csr_array((np.array([0.0, 0.0, 1.0]), np.array([0, 0, 1]), np.array([0, 1, 3])), shape=(2, 2))
+    with_maps(monkeypatch, np.ones((1, 1)))
     built = SparseIndex.build(stored)
     assert hits(built, [1, 0]) == []
     assert hits(built, [1, 1]) == [(1, 1.0)]
 
 
-def test_impact_rows_stay_within_their_budget():
+def test_a_term_that_no_document_has_is_no_row(monkeypatch: pytest.MonkeyPatch):
+    documents = np.array([[4.0, 0.0, 2.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1.0]])
+    built = with_maps(monkeypatch, documents)
+    (rejected, _, by_rows), rows = run_kernel(built, csr_array(np.array([[1.0, 8.0, 1.0]])), 2, Sample(1, 2, 2))
+    assert (rejected, by_rows, rows) == (0, 1, [[0, 1]])
+    assert hits(built, [1, 8, 1]) == [(1, 8.0), (0, 6.0), (2, 1.0)]
+
+
+def test_queries_of_very_many_terms_are_added_as_they_are():
+    documents = csr_array(np.ones((3, 600)))
+    assert hits(SparseIndex.build(documents), [1] * 600) == [(0, 600.0), (1, 600.0), (2, 600.0)]
+
+
+def test_maps_and_rows_stay_within_their_budget():
     generator = np.random.default_rng(4)
-    documents = csr_array((generator.random((2_000, 40)) < np.linspace(0.9, 0.01, 40)).astype(np.float32))
+    documents = csr_array((generator.random((2_000, 60)) < np.linspace(0.9, 0.01, 60)).astype(np.float32))
     built = SparseIndex.build(documents)
-    assert 0 < len(built._searcher.impacts.columns) < 40
+    found = built._searcher.maps
+    assert 0 < (found.rows >= 0).sum() < len(found.columns) < 60
     assert built.index_bytes <= 1.2 * 8 * documents.nnz
 
 
