@@ -58,6 +58,7 @@ def test_help_loads_neither_numbers_nor_clients(arguments: list[str], repository
         "harness.cli",
         "harness.cli.app",
         "harness.errors",
+        "harness.remote",
         "harness.remote.plain_url",  # messages are shown without secrets
     }
 
