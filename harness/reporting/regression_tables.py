@@ -44,7 +44,7 @@ def headline(report: RegressionReport) -> str:
     worse = [f"{one.after} {metric.metric}" for one, metric in _judged(report) if metric.gate == "failed"]
     verdicts = [metric.verdict for _, metric in _judged(report)]
     counts = ", ".join(
-        f"{verdicts.count(verdict)} {verdict}"
+        f"{verdicts.count(verdict)} {verdict}{_ungated(report) if verdict == 'worse' else ''}"
         for verdict in ("worse", "better", "same", "undecided")
         if verdict in verdicts
     )
@@ -58,6 +58,16 @@ def headline(report: RegressionReport) -> str:
         said = "COMPARED"
     data = f"{report.data.common_queries:,} common queries"
     return f"{said} · {counts or 'no metrics'} · {report.before.source} → {report.after.source} · {data}"
+
+
+def _ungated(report: RegressionReport) -> str:
+    """What is worse and has no gate where others have one: with that a run can pass."""
+    names = [f"{one.after} {metric.metric}" for one, metric in _judged(report) if _worse_without_gate(metric)]
+    return f" (without a gate: {', '.join(names)})" if names and report.gate is not None else ""
+
+
+def _worse_without_gate(metric: MetricJudgement) -> bool:
+    return metric.verdict == "worse" and metric.gate is None
 
 
 def invalid_because(report: RegressionReport) -> str:

@@ -203,6 +203,24 @@ def test_a_metric_that_one_side_lacks_is_named_and_the_others_are_judged() -> No
     assert report.warnings == ["not judged, because the later result lacks it: nDCG@2"]
 
 
+def test_what_is_worse_and_has_no_gate_is_told_beside_a_pass() -> None:
+    metric, _ = many(40, 0.0)
+    overlap = {name: dict.fromkeys(metric["nDCG@10"], value) for name, value in (("before", 1.0), ("after", 0.8))}
+    base = side({"csr": BEFORE})
+    digests = dict.fromkeys(metric["nDCG@10"], "0")
+    before, after = (
+        replace(base, figures={"csr": {**metric, "oracle overlap@10": values}}, digests=digests)
+        for values in overlap.values()
+    )
+    report = compare_sides("regress", before, after, CompareRules()).report
+    said = (
+        "PASSED: nothing is worse beyond the allowed drop · 1 worse (without a gate: csr oracle overlap@10), 1 same · "
+    )
+    assert headline(report).startswith(said)
+    plain = compare_sides("diff", before, after, CompareRules(Rules(allowed_drop=None))).report
+    assert headline(plain).startswith("COMPARED · 1 worse, 1 same · ")
+
+
 def test_of_data_without_judgments_an_exact_backend_is_judged_by_its_overlap() -> None:
     base, exact = side({"csr": BEFORE}), {"oracle overlap@10": dict.fromkeys(("q1", "q2", "q3"), 1.0)}
     one = replace(base, figures={"csr": exact})
