@@ -13,6 +13,7 @@ import numba
 import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 __all__ = ["inline_kernel", "inner_kernel", "kernel", "prefetch", "reordering_kernel"]
@@ -21,14 +22,37 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
+    """Numba's cache on disk, which reads a function's index before it looks whether that is of this source.
+
+    An index names modules of the package. Those of an earlier version, which an upgrade leaves behind, may name some
+    that are gone: what it holds is of no use then, and it is emptied.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - Numba has no types
+        """The compiled code for a signature, None where there is none."""
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            self.flush()
+            return None
+
+
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:  # noqa: ANN401 - Numba's own options
+    """Compile ``function`` on first use, without the GIL, and keep it on disk."""
+    dispatcher = numba.njit(nogil=True, **options)(function)
+    dispatcher._cache = _Cache(function)  # noqa: SLF001 - what cache=True does, with Numba's own class
+    return cast("Callable[P, R]", dispatcher)
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` with Numba: no Python, no GIL, cached on disk."""
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+    return _compiled(function)
 
 
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`kernel`, for small functions called from kernels: LLVM inlines them into each caller."""
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, inline="never")(function))
+    return _compiled(function, inline="never")
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -38,14 +62,12 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     array that is touched, and short queries feel it), and they have no entry for Python (which would take a third
     of the time to compile). One that makes an array of its own does not compile.
     """
-    compiled = numba.njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return cast("Callable[P, R]", compiled)
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`inline_kernel`, but sums may be taken in any order and products fused with them; nothing else."""
-    compiled = numba.njit(cache=True, nogil=True, inline="never", fastmath={"reassoc", "contract"})(function)
-    return cast("Callable[P, R]", compiled)
+    return _compiled(function, inline="never", fastmath={"reassoc", "contract"})
 
 
 def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
