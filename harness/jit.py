@@ -6,7 +6,10 @@ strict type checker would lose every function it touches.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -38,10 +41,22 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             return None
 
 
+@functools.cache
+def _sources() -> str:
+    """SHA-256 of all modules of this package that have kernels.
+
+    Numba looks at the file of a kernel alone: after a change in another it would go on with what it inlined from that.
+    """
+    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
+    return hashlib.sha256(b"\0".join(text for text in texts if b"harness.jit" in text)).hexdigest()
+
+
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:  # noqa: ANN401 - Numba's own options
     """Compile ``function`` on first use, without the GIL, and keep it on disk."""
     dispatcher = numba.njit(nogil=True, **options)(function)
-    dispatcher._cache = _Cache(function)  # noqa: SLF001 - what cache=True does, with Numba's own class
+    cache = _Cache(function)
+    cache._cache_file._version = f"{numba.__version__} {_sources()}"  # noqa: SLF001 - an index of another is not read
+    dispatcher._cache = cache  # noqa: SLF001 - what cache=True does, with Numba's own class
     return cast("Callable[P, R]", dispatcher)
 
 

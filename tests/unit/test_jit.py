@@ -1,0 +1,33 @@
+"""Compiled kernels on disk: taken again by the same sources, and never by others."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import jit
+
+MODULE = "kernels_of_this_test"
+SOURCE = "from harness.jit import kernel\n\n\n@kernel\ndef twice(value: float) -> float:\n    return value + value\n"
+
+
+def hits(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many compiled kernels were taken from disk by a process that begins."""
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    twice: Any = importlib.import_module(MODULE).twice
+    assert twice(2.0) == 4.0
+    return sum(twice.stats.cache_hits.values())
+
+
+def test_kernels_that_other_sources_left_are_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"{MODULE}.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [hits(monkeypatch), hits(monkeypatch)] == [0, 1]
+    with monkeypatch.context() as other:
+        other.setattr(jit, "_sources", lambda: "of an earlier version")
+        assert [hits(monkeypatch), hits(monkeypatch)] == [0, 1]
+    assert hits(monkeypatch) == 0
