@@ -164,13 +164,14 @@ def _run(plan: Plan, output: Output) -> None:
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:
-    from harness.regression.baseline import save_baseline
+    from harness.regression.baseline import describe_baseline, save_baseline
 
     if comparison.failed:
         typer.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)
-    else:
-        save_baseline(comparison, path)
-        typer.echo(f"baseline: {path}", err=True)
+        return
+    replaced = f", in place of {describe_baseline(path)}" if path.exists() else ""
+    save_baseline(comparison, path)
+    typer.echo(f"baseline: {path}{replaced}", err=True)
 
 
 def _save(comparison: Comparison, output: Output, dataset: str) -> Comparison:

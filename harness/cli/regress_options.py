@@ -126,7 +126,8 @@ def _drops(given: Sequence[str]) -> dict[str, float]:
         try:
             drop = float(number)
         except ValueError as error:
-            raise UsageError(f"--max-drop {text}: '{number}' is not a number", fix="write nDCG@10=0.01") from error
+            fix = "write nDCG@10=0.01 for a hundredth in the unit of the metric; shares of the value are not taken"
+            raise UsageError(f"--max-drop {text}: '{number}' is not a number", fix=fix) from error
         if not 0.0 <= drop < float("inf"):
             raise UsageError(f"--max-drop {text}: not a drop", fix="give 0 or more, in the unit of the metric")
         if name in found:

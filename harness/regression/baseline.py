@@ -31,6 +31,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Baseline",
     "check_baseline_target",
+    "describe_baseline",
     "read_baseline",
     "save_baseline",
     "write_baseline",
@@ -101,6 +102,16 @@ def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
 def save_baseline(comparison: Comparison, path: str | Path) -> None:
     """Write a comparison as a baseline; raises as :func:`write_baseline`."""
     write_baseline(Path(path), side_of_comparison(comparison))
+
+
+def describe_baseline(path: Path) -> str:
+    """What a baseline is of, in words: backends, collection and date; that it cannot be read where it cannot."""
+    try:
+        report = read_baseline(path).report
+    except ResultError:
+        return "one that cannot be read"
+    backends = ", ".join(backend.label for backend in report.backends)
+    return f"that of {backends} on {report.dataset.name} from {report.created}"
 
 
 def read_baseline(path: Path) -> Side:

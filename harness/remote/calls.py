@@ -24,7 +24,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _TRIES = 3
 """Times that an answer which cannot be used is asked for: the same question rarely gets another one."""
 _HIDDEN = "(key)"
-_OF_PASSING = "start the server, or give it more time; what was finished is kept for the next run"
+_OF_PASSING = "start the server, or give it more time; what a cache holds by then is not asked for again"
 _OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's API, for this model"
 
 

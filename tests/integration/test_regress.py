@@ -241,7 +241,9 @@ def test_the_command_of_a_comparison_says_where_it_went_and_what_it_left_out(sma
     command = Comparison.load(place).report.command
     kept = ["--out", str(place), "--save-baseline", str(baseline), "--overwrite", "--format", "json", "--no-text"]
     assert command[-len(kept) :] == kept
-    assert run(*command[1:]).exit_code == 0
+    again = run(*command[1:])
+    assert again.exit_code == 0
+    assert f"baseline: {baseline}, in place of that of good on data from 20" in again.stderr
     assert Comparison.load(place).report.command == command
     hidden = compare(small, "good", "told in python", timing=False, keep_text=False)
     assert hidden.report.command[-3:] == ["--out", str(small["base"] / "told in python"), "--no-text"]

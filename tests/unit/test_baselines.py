@@ -9,7 +9,7 @@ import pytest
 from regression_sides import AFTER, BEFORE, backend, side
 
 from harness.errors import ResultError, UsageError
-from harness.regression.baseline import check_baseline_target, read_baseline, write_baseline
+from harness.regression.baseline import check_baseline_target, describe_baseline, read_baseline, write_baseline
 from harness.regression.read import read_side
 
 
@@ -54,6 +54,14 @@ def test_the_same_result_gives_the_same_bytes_and_a_changed_ranking_changes_its_
         "values": {"nDCG@2": 0.0, "AP": 0.25},
         "first": ["y", "w", "v", "c"],
     }
+
+
+def test_what_a_baseline_is_of_is_told_even_where_it_is_damaged(path: Path) -> None:
+    given = side({"csr": BEFORE})
+    write_baseline(path, given)
+    assert describe_baseline(path) == f"that of csr on {given.report.dataset.name} from {given.report.created}"
+    path.write_text(path.read_text()[:-40])
+    assert describe_baseline(path) == "one that cannot be read"
 
 
 def test_no_baseline_is_made_of_a_result_in_which_a_backend_failed(path: Path) -> None:
