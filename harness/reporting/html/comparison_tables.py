@@ -35,7 +35,7 @@ def quality_table(report: Report) -> Table:
     columns = [
         Column("backend", numeric=False),
         *(Column(f"{name}{CUT_SHORT}" if cut_short(report, name) else name) for name in metrics),
-        Column("answered", help="queries with at least one hit"),
+        Column("answered", help="judged queries with at least one hit"),
     ]
     return Table("Mean over queries", columns, rows, lines)
 
