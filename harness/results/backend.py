@@ -69,7 +69,7 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Backe
         metrics=_metrics(one.scores, seed),
         parity=_parity(one, seed),
         spread=spread_stats(one),
-        deterministic=_deterministic(trial.spec),
+        deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         notes=[
             *_notes(one, dataset),
             *(load_notes(record, plan.load) if record is not None else []),

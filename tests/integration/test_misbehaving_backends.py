@@ -101,6 +101,15 @@ def test_each_is_reported_as_what_it_is(all_of_them: Done, name: str) -> None:
     assert f"{name} failed: " in all_of_them.out
 
 
+def test_one_that_cannot_be_imported_takes_no_result_with_it(environment: dict[str, str], tmp_path: Path) -> None:
+    cards = write_cards(tmp_path, module="no_such_module", absent="Engine")
+    done = compare(["good", "absent"], environment, tmp_path, "--cards", str(cards))
+    assert done.code == 3
+    assert "module 'no_such_module' of 'engine' cannot be imported" in done.backend("absent")["error"]["message"]
+    assert done.backend("good")["status"] == "ok"
+    assert (done.backend("good")["deterministic"], done.backend("absent")["deterministic"]) == (True, None)
+
+
 def test_the_command_says_that_some_failed(all_of_them: Done) -> None:
     assert all_of_them.code == 3
 
