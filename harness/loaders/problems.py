@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from harness.errors import DataError
 
 __all__ = ["Problems"]
@@ -10,20 +12,24 @@ _KEPT = 20
 
 
 class Problems:
-    """The problems of one file: the first twenty are kept, all are counted, so that a wrong file costs no memory."""
+    """The problems of one file, in the order of its lines, whichever check found them and when.
+
+    The first twenty are kept and all are counted, so that a wrong file costs no memory.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.count = 0
-        self._kept: list[str] = []
+        self._kept: list[tuple[int, int, str]] = []
 
     def add(self, line: int | None, text: str) -> None:
-        """Note a problem on ``line`` (counted from 1; None for the whole file)."""
+        """Note a problem on ``line`` (counted from 1; None for the whole file, which comes first)."""
         self.count += 1
-        if len(self._kept) < _KEPT:
-            self._kept.append(text if line is None else f"line {line}: {text}")
+        insort(self._kept, (line or 0, self.count, text))
+        del self._kept[_KEPT:]
 
     def raise_if_any(self, fix: str | None = None) -> None:
         """Raise one DataError with everything noted, if anything was."""
         if self.count:
-            raise DataError(self.source, self._kept, fix=fix, count=self.count)
+            lines = [f"line {line}: {text}" if line else text for line, _, text in self._kept]
+            raise DataError(self.source, lines, fix=fix, count=self.count)

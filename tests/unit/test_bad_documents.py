@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import re
 import zipfile
 from pathlib import Path
 
@@ -135,6 +136,14 @@ def test_the_first_twenty_problems_and_a_count(folder):
     assert "line 20: " in message
     assert "line 21: " not in message
     assert "… and 9980 more" in message
+
+
+def test_problems_stand_in_the_order_of_lines_whichever_check_finds_them(folder):
+    content = b'{"_id":"d1","text":"a"}\n{"_id":"d1","text":"b"}\n{"_id":" ","text":"c"}\n' + b"{}\n" * 30
+    message = fault(folder, "corpus.jsonl", content)
+    noted = [int(line) for line in re.findall(r"^  line (\d+): ", message, re.MULTILINE)]
+    assert "32 problems" in message
+    assert noted == list(range(2, 22))
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl"])
