@@ -88,12 +88,12 @@ class UsageError(HarnessError):
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
-    ``known`` holds all of them.
+    ``known`` holds all of them. ``aliases`` are taken too: the nearest name may be one, and none is listed.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        folded = {candidate.lower(): candidate for candidate in self.known}
+        folded = {candidate.lower(): candidate for candidate in (*aliases, *self.known)}
         near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
         hint = f"did you mean '{folded[near[0]]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")

@@ -34,7 +34,7 @@ def parse_measure(text: str) -> Measure:
     if kind is None and found["inside"] is None and at is None:
         kind, at = _trec_parts(name)
     if kind is None:
-        raise UnknownNameError("measure", name, KINDS)
+        raise UnknownNameError("measure", name, KINDS, aliases=reversed(_spellings()))
     return Measure(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
 
 
@@ -78,12 +78,18 @@ def split_measures(text: str) -> list[str]:
 @cache
 def _names() -> dict[str, Kind]:
     """Every accepted name in lower case."""
-    names: dict[str, Kind] = {}
-    for kind in KINDS.values():
-        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut):
-            if name is not None:
-                names[name.lower()] = kind
-    return names
+    return {name.lower(): kind for name, kind in _spellings().items()}
+
+
+@cache
+def _spellings() -> dict[str, Kind]:
+    """Every accepted name as it is written."""
+    return {
+        name: kind
+        for kind in KINDS.values()
+        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut)
+        if name is not None
+    }
 
 
 def _trec_parts(name: str) -> tuple[Kind | None, str | None]:

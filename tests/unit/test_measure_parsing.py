@@ -82,7 +82,17 @@ def test_no_two_rows_claim_one_name():
 
 @pytest.mark.parametrize(
     ("text", "near"),
-    [("nDGC@10", "nDCG"), ("Succes@5", "Success"), ("bpreff", "Bpref"), ("Rpec", "Rprec"), ("Juged@10", "Judged")],
+    [
+        ("nDGC@10", "nDCG"),
+        ("Succes@5", "Success"),
+        ("bpreff", "Bpref"),
+        ("Rpec", "Rprec"),
+        ("Juged@10", "Judged"),
+        ("Rekall@5", "Recall"),
+        ("precison@5", "Precision"),
+        ("HitRat@1", "HitRate"),
+        ("map_cutt_5", "map_cut"),
+    ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(text, near):
     with pytest.raises(UnknownNameError, match=f"did you mean '{near}'"):
