@@ -29,13 +29,15 @@ from harness.results.stages import stage_notes, stage_stats
 from harness.statistics import mean_interval
 from harness.storage.store import holds_white_space
 from harness.timing import Latency, latency
-from harness.types import Dataset
+from harness.types import Dataset, Run
+from harness.wording import counted
 
 __all__ = ["backend_results", "has_terms"]
 
 _NS_PER_S = 1e9
 _MISSING_SHOWN = 100
 _NAMED = 20
+_STRANGERS = 3
 
 
 def backend_results(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) -> list[schema.BackendResult]:
@@ -222,16 +224,30 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
             vectors, vectors.terms, dataset, existing=record is not None and record.existing is not None
         )
     run = one.outcome.run
+    if run is not None and one.outcome.trial.spec.kind == "run":
+        notes += _notes_on_strangers(run, dataset)
     if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
     return notes
+
+
+def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
+    """Documents of somebody's run that the collection lacks: it may be a run of another one."""
+    strangers = np.flatnonzero(dataset.corpus.ids.rows_of(run.doc_ids) < 0)
+    if not len(strangers):
+        return []
+    named = ", ".join(run.doc_ids.take(strangers[:_STRANGERS]))
+    more = ", …" if len(strangers) > _STRANGERS else ""
+    of = f"{len(strangers):,} of its {counted(len(run.doc_ids), 'document')}"
+    return [f"{of} are not in the collection ({named}{more}): their hits keep their ranks"]
 
 
 def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, existing: bool) -> list[str]:
     notes = []
     with_terms = int(np.count_nonzero(terms.counts.lengths))
     if with_terms < len(dataset.corpus) and not existing:
-        notes.append(f"N, df and avgdl count the {with_terms:,} documents that have a term")
+        counting = "1 document that has" if with_terms == 1 else f"{with_terms:,} documents that have"
+        notes.append(f"N, df and avgdl count the {counting} a term")
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))
     if unknown:
         found = "query has" if unknown == 1 else "queries have"
