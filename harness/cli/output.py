@@ -78,12 +78,15 @@ def stored_at(folder: Path | None, name: str = "report.json") -> Iterator[None]:
         typer.echo(f"report: {folder}/{name}, and report.html for a browser", err=True)
 
 
-def check_format(format_name: str) -> None:
-    """Refuse an unknown format now, not after an hour of work; raises UnknownNameError."""
+def check_format(format_name: str, *, others: Sequence[str] = ()) -> None:
+    """Refuse what is no format, nor one of the verb's ``others``, now and not after an hour of work.
+
+    Raises UnknownNameError.
+    """
     from harness.reporting.render import FORMATS
 
-    if format_name not in FORMATS:
-        raise UnknownNameError("format", format_name, FORMATS)
+    if format_name not in (known := (*FORMATS, *others)):
+        raise UnknownNameError("format", format_name, known)
 
 
 def named_by_time(name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.compare_options import CardsOption
-from harness.cli.output import print_result, write_report
+from harness.cli.output import check_format, print_result, write_report
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def report(
         return
     if folder is None:
         raise UsageError("no result folder was given", fix="name one that harness wrote, under reports/")
+    check_format(format_name, others=[_HTML])
     if format_name == _HTML:
         print_result(_page(folder, cards, keep_text=not no_text))
         return

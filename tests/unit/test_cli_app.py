@@ -64,6 +64,7 @@ def test_version() -> None:
     [
         (["compar"], "Did you mean 'compare'"),
         (["--nonsense"], "No such option"),
+        (["report", ".", "--format", "xml"], "known: csv, html, json, markdown, table"),
         ([], "Usage: harness"),
     ],
 )
