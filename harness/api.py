@@ -42,6 +42,7 @@ from harness.storage.columns import take_rows
 from harness.storage.result_folder import check_target
 from harness.storage.scratch import scratch_folder
 from harness.types import Corpus, Dataset, Ids, Queries
+from harness.wording import counted
 
 __all__ = [
     "Documents",
@@ -89,7 +90,8 @@ def run(plan: Plan, display: Display | None = None, output: Output | None = None
     cache = Cache()
     with cache.intact():
         whole = _load(plan, cache, shown)
-        shown.done("load", f"{whole.name}, {len(whole.corpus):,} documents, {len(whole.queries):,} queries")
+        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
+        shown.done("load", f"{whole.name}, {held}")
         dataset = _sample(whole, plan.request)
         assessed = run_on(plan, dataset, cache, shown, lambda _: dataset.qrels)
     command = [*plan.command(), *(output or Output()).arguments()]

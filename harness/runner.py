@@ -41,6 +41,7 @@ from harness.registry import load_engine
 from harness.storage.cache import Cache
 from harness.storage.columns import save_table
 from harness.types import Dataset, Ids, Int64Array, Run
+from harness.wording import counted
 
 __all__ = ["Outcome", "run_plan"]
 
@@ -359,8 +360,9 @@ def _in_words(outcome: Outcome) -> str:
         return f"made of {', '.join(outcome.combined.of)}"
     if outcome.record is None:
         return "read"
-    index, queries = outcome.record.index, len(outcome.record.hits.indptr) - 1
+    index = outcome.record.index
+    searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query', 'queries')} searched"
     if outcome.record.existing is not None:
-        return f"an existing index of {index.indexed:,} documents, {queries:,} queries searched"
+        return f"an existing index of {counted(index.indexed, 'document')}, {searched}"
     builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""
-    return f"{index.indexed:,} of {index.sent:,} documents indexed, {queries:,} queries searched{builds}"
+    return f"{index.indexed:,} of {counted(index.sent, 'document')} indexed, {searched}{builds}"

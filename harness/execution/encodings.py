@@ -26,6 +26,7 @@ from harness.protocols import Clock, Display, ParameterValue, Progress
 from harness.storage.cache import JSON, Cache
 from harness.storage.columns import load_sparse, load_table, save_sparse
 from harness.types import Dataset
+from harness.wording import counted
 
 __all__ = ["Encodings", "analyse", "encoder_key"]
 
@@ -135,7 +136,7 @@ class Encodings:
         except HarnessError as error:
             self._failed[asked] = error
             raise
-        self._display.done(analyzer, f"{len(self._dataset.corpus):,} documents analysed")
+        self._display.done(analyzer, f"{counted(len(self._dataset.corpus), 'document')} analysed")
         return read_analysed(folder)
 
 

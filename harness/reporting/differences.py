@@ -61,7 +61,7 @@ def family_of(report: Report) -> str:
     compared = len(report.comparisons)
     asked = sum(row.p is not None and row.wins + row.losses > 0 for row in report.comparisons)
     if asked == compared:
-        return f"the {compared} comparisons of this table"
+        return f"the {compared} comparisons of this table" if compared > 1 else "the one comparison of this table"
     return f"the {asked} of {compared} comparisons of this table in which a query differs"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table
 from harness.results.schema import BackendResult, LossStats, ParityStats, Report
+from harness.wording import counted
 
 __all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 
@@ -54,7 +55,11 @@ def _parity(backends: list[BackendResult]) -> Table:
     )
     rows = [_row(backend, depths, len(columns)) for backend in backends]
     queries = _queries(backends)
-    return Table(f"Parity with the exact reference, {queries} queries", columns, tuple(rows) if queries else ())
+    return Table(
+        f"Parity with the exact reference, {counted(queries, 'query', 'queries')}",
+        columns,
+        tuple(rows) if queries else (),
+    )
 
 
 def _recall(backends: list[BackendResult]) -> Table:
@@ -66,7 +71,11 @@ def _recall(backends: list[BackendResult]) -> Table:
     )
     rows = [(*_row(backend, depths, len(columns) - 1), _in_graph(backend)) for backend in backends]
     queries = _queries(backends)
-    return Table(f"Recall against exact dense search, {queries} queries", columns, tuple(rows) if queries else ())
+    return Table(
+        f"Recall against exact dense search, {counted(queries, 'query', 'queries')}",
+        columns,
+        tuple(rows) if queries else (),
+    )
 
 
 def _losses(backends: list[BackendResult]) -> Table:

@@ -44,7 +44,7 @@ def terminal_text(head: str, shown: Sequence[Table], lines: Sequence[str], *, te
     console.print(Text(head, style="bold"))
     for table in shown:
         drawn = RichTable(
-            title=Text(table.title),
+            title=Text(table.title, no_wrap=True, overflow="ignore"),
             title_justify="left",
             title_style="bold",
             box=box.SIMPLE_HEAD,

@@ -12,6 +12,7 @@ from harness.reporting.load_tables import closed_loop, cold, legend_of_load, ope
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
 from harness.results.schema import BackendResult, FilterInfo, MetricValue, Report
+from harness.wording import counted
 
 __all__ = ["header", "legend", "notes", "tables"]
 
@@ -32,7 +33,7 @@ def header(report: Report) -> str:
     """One line that says on what, how much and under which rules."""
     dataset, resolved = report.dataset, report.plan.resolved
     empty = f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""
-    queries = f"{dataset.queries.searched:,} queries"
+    queries = counted(dataset.queries.searched, "query", "queries")
     if dataset.sampled_from is not None:
         queries = f"{dataset.queries.searched:,} of {dataset.sampled_from:,} queries, a sample"
     judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
@@ -41,7 +42,7 @@ def header(report: Report) -> str:
         judged += f", {evaluated.pop():,} evaluated"
     parts = [
         dataset.name,
-        f"{dataset.documents:,} documents{empty}",
+        f"{counted(dataset.documents, 'document')}{empty}",
         *([_filter(dataset.filter)] if dataset.filter is not None else []),
         queries,
         judged if dataset.judgments else "no judgments, so no metrics",

@@ -23,6 +23,7 @@ from harness.results.fused import ExactLists
 from harness.results.hybrid import hold_hybrid
 from harness.runner import Outcome
 from harness.types import Dataset, Int32Array, Run, Similarity
+from harness.wording import counted
 
 __all__ = ["Held", "Oracles"]
 
@@ -100,7 +101,8 @@ class Oracles:
         label, card = outcome.trial.label, outcome.trial.spec.card
         if self._exact.wants(label) and card is not None:
             self._exact.keep(label, exact, card.oracle.tolerance)
-        self._display.done(label, f"{parity.tie_equivalent} of {parity.queries} queries agree with the exact reference")
+        of = f"{parity.tie_equivalent} of {counted(parity.queries, 'query', 'queries')}"
+        self._display.done(label, f"{of} agree with the exact reference")
         rebuilds = tuple(
             {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
         )

@@ -8,8 +8,11 @@ import pytest
 from sample_report import sample_report, swept_report
 
 from harness.errors import UnknownNameError
+from harness.reporting.cells import Table
+from harness.reporting.differences import family_of
 from harness.reporting.html.comparison_tables import quality_table
-from harness.reporting.render import FORMATS, render
+from harness.reporting.parity_tables import parity_tables
+from harness.reporting.render import FORMATS, render, terminal_text
 from harness.reporting.tables import header, notes
 from harness.results.schema import FilterInfo, Report
 
@@ -67,6 +70,23 @@ def test_the_frontier_in_csv() -> None:
 
 def test_json_reads_back_as_the_same_report() -> None:
     assert Report.model_validate_json(render(sample_report(), "json")) == sample_report()
+
+
+def test_titles_are_not_broken_where_the_table_is_narrower() -> None:
+    report = sample_report()
+    title = parity_tables(report)[0].title
+    assert title in terminal_text("", [Table(title, ("a", "b"), (("1", "2"),))], [], terminal=False)
+
+
+def test_one_is_no_plural() -> None:
+    report = sample_report()
+    queries = report.dataset.queries.model_copy(update={"searched": 1})
+    single = report.model_copy(
+        update={"dataset": report.dataset.model_copy(update={"queries": queries, "documents": 1})}
+    )
+    assert " · 1 document" in header(single)
+    assert " · 1 query · " in header(single)
+    assert family_of(report.model_copy(update={"comparisons": report.comparisons[:1]})).count("comparisons") == 0
 
 
 def test_unknown_format_is_refused() -> None:
