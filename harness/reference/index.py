@@ -114,18 +114,20 @@ class SparseIndex:
         """
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
-        save_index(folder, StoredIndex(_KIND, self._searcher.postings, len(self), self._searcher.order, self._idf, {}))
+        save_index(
+            Path(folder), StoredIndex(_KIND, self._searcher.postings, len(self), self._searcher.order, self._idf, {})
+        )
 
     @classmethod
-    def load(cls, folder: Path, *, verify: bool = True) -> SparseIndex:
+    def load(cls, folder: Path | str, *, verify: bool = True) -> SparseIndex:
         """Memory-map an index that :meth:`save` wrote.
 
         ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
         DataError for a folder that holds something else or a newer format.
         """
-        stored = load_index(folder, _KIND, verify=verify)
+        stored = load_index(Path(folder), _KIND, verify=verify)
         maps = build_maps(stored.postings, stored.documents)
         return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order, maps), stored.idf)
 

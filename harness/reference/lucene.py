@@ -120,15 +120,15 @@ class LuceneIndex:
         """Exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Write the index into ``folder``; see :meth:`SparseIndex.save`."""
         settings = {"k1": self.k1, "b": self.b}
-        save_index(folder, StoredIndex(_KIND, self._searcher.postings, len(self), None, self._idf, settings))
+        save_index(Path(folder), StoredIndex(_KIND, self._searcher.postings, len(self), None, self._idf, settings))
 
     @classmethod
-    def load(cls, folder: Path, *, verify: bool = True) -> LuceneIndex:
+    def load(cls, folder: Path | str, *, verify: bool = True) -> LuceneIndex:
         """Memory-map an index that :meth:`save` wrote; see :meth:`SparseIndex.load`."""
-        stored = load_index(folder, _KIND, verify=verify)
+        stored = load_index(Path(folder), _KIND, verify=verify)
         if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
             raise DataError(str(folder), ["holds no IDF, k1 or b"])
         return cls(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.errors import CacheError, DataError, UsageError
 from harness.reference.postings import Postings, freeze
-from harness.storage.columns import load_ids, load_sparse, save_ids, save_sparse
+from harness.storage.columns import load_ids, load_sparse, save_column, save_ids, save_sparse
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = [
@@ -86,12 +86,13 @@ def load_index(folder: Path, kind: str, *, verify: bool) -> StoredIndex:
     return StoredIndex(kind, postings, expected[0], order, idf, header["settings"])
 
 
-def save_encoded(folder: Path, encoded: Encoded) -> None:
+def save_encoded(folder: Path | str, encoded: Encoded) -> None:
     """Write a matrix with its ids and IDF into ``folder`` (made when missing). Raises UsageError when they disagree."""
     if len(encoded.ids) != len(encoded.vectors):
         raise UsageError(
             f"{len(encoded.ids)} ids for {len(encoded.vectors)} rows", fix="give one id for each row of the matrix"
         )
+    folder = Path(folder)
     begin(folder)
     save_sparse(folder, "vectors", encoded.vectors)
     save_ids(folder / "ids.arrow", encoded.ids)
@@ -101,12 +102,13 @@ def save_encoded(folder: Path, encoded: Encoded) -> None:
     finish(folder, "encoded", {"counts": counts})
 
 
-def load_encoded(folder: Path, *, verify: bool = True) -> Encoded:
+def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
     """Memory-map what :func:`save_encoded` wrote.
 
     ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file, DataError
     for a folder that holds something else or a newer format.
     """
+    folder = Path(folder)
     header = open_header(folder, "encoded", verify=verify)
     counts = header["counts"]
     vectors, ids = load_sparse(folder, "vectors"), load_ids(folder / "ids.arrow")
@@ -182,7 +184,7 @@ def _checksum(path: Path) -> list[int]:
 def save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> None:
     """Write ``name.npy`` unless there is nothing to write."""
     if array is not None:
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        save_column(folder / f"{name}.npy", array)
 
 
 def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes

@@ -21,6 +21,7 @@ __all__ = [
     "load_sparse",
     "load_table",
     "load_vectors",
+    "save_column",
     "save_ids",
     "save_sparse",
     "save_table",
@@ -29,7 +30,8 @@ __all__ = [
 
 
 def save_table(path: Path, table: pa.Table) -> None:
-    """Write an Arrow table as an uncompressed IPC file, which can be memory-mapped."""
+    """Write an Arrow table as an uncompressed IPC file, which can be memory-mapped; see :func:`save_column`."""
+    path.unlink(missing_ok=True)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -83,10 +85,10 @@ def load_ids(path: Path) -> Ids:
 
 def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
     """Write ``name.indptr.npy``, ``name.indices.npy``, ``name.values.npy`` and ``name.dimensions.npy``."""
-    np.save(folder / f"{name}.indptr.npy", vectors.indptr, allow_pickle=False)
-    np.save(folder / f"{name}.indices.npy", vectors.indices, allow_pickle=False)
-    np.save(folder / f"{name}.values.npy", vectors.values, allow_pickle=False)
-    np.save(folder / f"{name}.dimensions.npy", np.int64(vectors.dimensions), allow_pickle=False)
+    save_column(folder / f"{name}.indptr.npy", vectors.indptr)
+    save_column(folder / f"{name}.indices.npy", vectors.indices)
+    save_column(folder / f"{name}.values.npy", vectors.values)
+    save_column(folder / f"{name}.dimensions.npy", np.array(vectors.dimensions, dtype=np.int64))
 
 
 def load_sparse(folder: Path, name: str) -> SparseVectors:
@@ -106,6 +108,12 @@ def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
     """
     dense = folder / f"{name}.npy"
     return load_column(dense) if dense.exists() else load_sparse(folder, name)
+
+
+def save_column(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write one ``.npy`` file, always a new one: mappings of an earlier one, ``array`` too, keep their content."""
+    path.unlink(missing_ok=True)
+    np.save(path, array, allow_pickle=False)
 
 
 def load_column(path: Path) -> npt.NDArray[Any]:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from harness.analysis.terms import TermCounts
 from harness.errors import CacheError, DataError, UsageError
-from harness.reference import Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
+from harness.reference import DenseIndex, Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
 from harness.types import Ids, SparseVectors
 
 VECTORS = SparseVectors.from_scipy(csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 1]], dtype=np.float32)))
@@ -30,6 +30,44 @@ def test_everything_comes_back_memory_mapped(folder: Path):
         column.tolist() for column in built.retrieve(QUERY, 5)
     ]
     assert isinstance(loaded._searcher.postings.values, np.memmap)
+
+
+def test_an_index_saved_where_it_was_loaded_from_stays_whole(folder: Path):
+    loaded = SparseIndex.load(folder)
+    before = [column.tolist() for column in loaded.retrieve(QUERY, 5)]
+    loaded.save(folder)
+    assert [column.tolist() for column in loaded.retrieve(QUERY, 5)] == before
+    assert [column.tolist() for column in SparseIndex.load(folder).retrieve(QUERY, 5)] == before
+
+
+def test_dense_and_encoded_vectors_saved_where_they_were_loaded_from_stay_whole(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    DenseIndex.build(rng.random((2000, 8), dtype=np.float32), tie_break=np.arange(2000, dtype=np.uint32)).save(tmp_path)
+    dense = DenseIndex.load(tmp_path)
+    dense.save(tmp_path)
+    assert np.array_equal(DenseIndex.load(tmp_path).vectors, dense.vectors)
+    save_encoded(tmp_path / "encoded", Encoded(VECTORS, Ids.of("abc")))
+    save_encoded(tmp_path / "encoded", load_encoded(tmp_path / "encoded"))
+    assert load_encoded(tmp_path / "encoded").ids.to_list() == ["a", "b", "c"]
+
+
+def test_another_index_saved_in_its_place_leaves_one_that_is_open_alone(folder: Path):
+    loaded = SparseIndex.load(folder)
+    before = [column.tolist() for column in loaded.retrieve(QUERY, 5)]
+    SparseIndex.build(csr_array((1, 3), dtype=np.float32)).save(folder)
+    assert [column.tolist() for column in loaded.retrieve(QUERY, 5)] == before
+
+
+def test_folders_may_be_text(tmp_path: Path):
+    folder = f"{tmp_path}/text"
+    SparseIndex.build(VECTORS).save(folder)
+    assert len(SparseIndex.load(folder)) == 3
+    save_encoded(folder, Encoded(VECTORS, Ids.of("abc")))
+    assert load_encoded(folder).ids.to_list() == ["a", "b", "c"]
+    DenseIndex.build(np.ones((2, 4), dtype=np.float32)).save(folder)
+    assert len(DenseIndex.load(folder)) == 2
+    LuceneIndex.build(TermCounts(VECTORS, VECTORS, Ids.of("abc"), np.zeros(3, dtype=np.int32))).save(folder)
+    assert len(LuceneIndex.load(folder)) == 3
 
 
 def test_an_index_without_idf_and_tie_breaks_replaces_one_with(folder: Path):

@@ -207,18 +207,18 @@ class DenseIndex:
         refuse_overflow(scores, indptr, 0)
         return scores
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
-        save_dense(folder, np.ascontiguousarray(self.vectors), self._lengths, self._order)
+        save_dense(Path(folder), np.ascontiguousarray(self.vectors), self._lengths, self._order)
 
     @classmethod
-    def load(cls, folder: Path, *, verify: bool = True) -> DenseIndex:
+    def load(cls, folder: Path | str, *, verify: bool = True) -> DenseIndex:
         """Memory-map an index that :meth:`save` wrote.
 
         ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
         DataError for a folder that holds something else or a newer format.
         """
-        return cls(*load_dense(folder, verify=verify))
+        return cls(*load_dense(Path(folder), verify=verify))
 
     def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
         if similarity not in CODES:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.reference.storage import begin, damaged, finish, load_optional, open_header, save_optional
-from harness.storage.columns import load_column
+from harness.storage.columns import load_column, save_column
 from harness.types import Float32Array, Float64Array, Int32Array
 
 __all__ = ["StoredDense", "load_dense", "save_dense"]
@@ -27,8 +27,8 @@ class StoredDense(NamedTuple):
 def save_dense(folder: Path, documents: Float32Array, lengths: Float64Array, order: Int32Array | None) -> None:
     """Write an index; the header comes last, so that an interrupted save is noticed."""
     begin(folder)
-    np.save(folder / "vectors.npy", documents, allow_pickle=False)
-    np.save(folder / "lengths.npy", lengths, allow_pickle=False)
+    save_column(folder / "vectors.npy", documents)
+    save_column(folder / "lengths.npy", lengths)
     save_optional(folder, "order", order)
     finish(folder, _KIND, {"counts": {"documents": documents.shape[0], "dimensions": documents.shape[1]}})
 
