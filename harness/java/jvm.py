@@ -7,7 +7,6 @@ without Lucene's vector module, which cut-down runtimes lack, and with ``-Xrs``,
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import signal
@@ -24,6 +23,7 @@ from typing import Any
 
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.optional import require
+from harness.storage.digests import steady_digest
 
 __all__ = ["DEFAULT_HEAP", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
 
@@ -111,15 +111,8 @@ def find_jar(jar: str | None = None) -> Path:
 
 
 def jar_digest(jar: Path) -> str:
-    """SHA-256 of a jar's content; read once in a process as long as its size and time of change stay."""
-    found = jar.stat()
-    return _digest(jar, found.st_size, found.st_mtime_ns)
-
-
-@functools.cache
-def _digest(jar: Path, _size: int, _mtime_ns: int) -> str:
-    with jar.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    """SHA-256 of a jar's content, remembered in the cache for as long as the file stays as it is."""
+    return steady_digest(jar)
 
 
 def _version_of(jar: Path) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ LAYERS = (
         "strict_toml",
     },
     {"filtering"},
-    {"parameters", "remote.calls", "storage.cache_entries", "storage.result_folder", "types"},
+    {"parameters", "remote.calls", "storage.cache_entries", "storage.digests", "storage.result_folder", "types"},
     {"analysis.terms", "protocols", "ranking", "storage.columns", "timing", "under_load"},
     {
         "cards",
