@@ -13,7 +13,7 @@ TESTS ?= tests
 # What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check chromium bench docs clean
+.PHONY: help demo test check chromium kernels bench docs clean
 
 help:
 	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
@@ -26,14 +26,20 @@ help:
 demo: $(VENV)/.installed-all
 	$(BIN)/harness compare --backends $(BACKENDS)
 
-# In the order of the folders, so that unit tests, whose files are short, come last and no core is left waiting.
-test: check chromium
+# What is installed, checked and compiled by one process each goes side by side. Then the tests, in the order of the
+# folders, so that unit tests, whose files are short, come last and no core is left waiting.
+test:
+	@$(MAKE) --no-print-directory --jobs 2 check chromium kernels
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(TESTS)
 
 check: $(VENV)/.installed-all,test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Once for all tests: their first processes would compile the same kernels side by side.
+kernels: $(VENV)/.installed-all,test
+	$(BIN)/python -c 'from harness.reference import *; compile_kernels(); compile_dense_kernels()'
 
 # The page for people is tested in a real browser: Debian's, where this is root's machine and none is there. Elsewhere
 # those tests are skipped, and the table at the end says so.
