@@ -15,10 +15,10 @@ import pyarrow as pa
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.execution.checks import refuse_impossible
-from harness.execution.embeddings import remote_calls
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.rebuilds import builds_of
+from harness.execution.remote_calls import remote_calls
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset

@@ -157,7 +157,11 @@ MemoryLimitOption = Annotated[
 ]
 MaxCallsOption = Annotated[
     int | None,
-    Option(help="Calls of a remote model that each backend may make; --dry-run says how many it needs.", metavar="N"),
+    Option(
+        help="Calls of a remote model that each backend may make; --dry-run says how many it needs. With 0, what the "
+        "cache does not hold is an error.",
+        metavar="N",
+    ),
 ]
 VerifyCacheOption = Annotated[
     str | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from harness.protocols import Inputs
 from harness.remote.calls import RemoteCalls
 from harness.types import Float32Array
 
-__all__ = ["CHARACTERS_A_TOKEN", "EndpointModel", "calls_for"]
+__all__ = ["CHARACTERS_A_TOKEN", "EndpointModel", "Spent", "calls_for"]
 
 CHARACTERS_A_TOKEN = 4
 """Of English, roughly: how many tokens a text has is the server's tokenizer to say."""
@@ -22,6 +22,14 @@ CHARACTERS_A_TOKEN = 4
 def calls_for(texts: int, settings: Settings) -> int:
     """Calls that so many texts take, if none has to be repeated."""
     return -(-texts // settings.batch_size)
+
+
+class Spent(NamedTuple):
+    """``calls`` that were made, ``repeated_calls`` among them, and the ``tokens`` that were counted, 0 for unknown."""
+
+    calls: int = 0
+    repeated_calls: int = 0
+    tokens: int = 0
 
 
 class EndpointModel:
@@ -35,15 +43,13 @@ class EndpointModel:
 
     @property
     def facts(self) -> Facts:
-        """The endpoint, how often it was called, and the tokens that it counted."""
-        calls = self._calls
-        counted = {"tokens": self._tokens} if self._tokens else {}
-        return {
-            "endpoint": self._settings.endpoint,
-            "calls": calls.calls,
-            "repeated_calls": calls.repeated,
-            **counted,
-        }
+        """The endpoint."""
+        return {"endpoint": self._settings.endpoint}
+
+    @property
+    def spent(self) -> Spent:
+        """How often it was called so far, and the tokens that it counted."""
+        return Spent(self._calls.calls, self._calls.repeated, self._tokens)
 
     def encode(self, texts: Inputs, role: Role) -> Float32Array:
         """float32 (n, d); raises EngineUnavailableError."""

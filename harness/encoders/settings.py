@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast, get_args
 from harness.errors import UsageError
 from harness.parameters import encoder_parameters
 from harness.protocols import ParameterValue
-from harness.remote.calls import Limits
+from harness.remote.calls import Limits, allowed_calls
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = [
@@ -210,7 +210,7 @@ def _limits(given: Mapping[str, ParameterValue]) -> Limits:
         timeout_s=float(given["request_timeout_s"]),
         retry_s=float(given["request_retry_s"]),
         per_minute=float(given["requests_per_minute"]),
-        max_calls=int(given["max_calls"]),
+        max_calls=allowed_calls(given["max_calls"]),
     )
 
 

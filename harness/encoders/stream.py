@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from harness.errors import DataError
 from harness.protocols import Clock, Inputs, ParameterValue, Progress
 from harness.types import Float32Array, Ids, SparseVectors
 
-__all__ = ["Made", "encode_into", "finished_dense", "read_made", "write_made"]
+__all__ = ["Done", "Made", "encode_into", "finished_dense", "read_made", "rows_begun", "write_made"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
@@ -43,7 +43,8 @@ class Made:
 
     ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all the runs that it took. ``values`` are
     those stored of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts`` are the
-    model's own words: device, versions.
+    model's own words: device, versions. ``chunks`` is in how many steps that was, which of a model behind an endpoint
+    are the calls that it answered.
     """
 
     rows: int
@@ -53,6 +54,14 @@ class Made:
     prompt: str
     batch_size: int
     facts: Mapping[str, ParameterValue]
+    chunks: int = 0
+
+
+class Done(NamedTuple):
+    """What one call of :func:`encode_into` did itself: ``rows`` in ``chunks``; none of what was there before."""
+
+    rows: int
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class _State:
     values: int = 0
     dimensions: int = 0
     took_ns: int = 0
+    chunks: int = 0
 
 
 def encode_into(
@@ -75,7 +85,7 @@ def encode_into(
     prompt: str,
     progress: Progress,
     clock: Clock,
-) -> None:
+) -> Done:
     """Encode all of ``texts``, going on where an earlier run into ``folder`` was interrupted.
 
     Where less is there than it left, or what it says of itself cannot be read, that is named on the log and everything
@@ -85,8 +95,8 @@ def encode_into(
     have to be normalised; and whatever the model raises.
     """
     if (folder / _MADE).exists():
-        return
-    state = _read_state(folder, texts, role, settings)
+        return Done(0, 0)
+    begun = state = _read_state(folder, texts, role, settings)
     before = f", {state.rows:,} done before" if state.rows else ""
     progress.start(f"encode {role}{before}", len(texts) - state.rows)
     columns: _Columns | None = None
@@ -100,7 +110,7 @@ def encode_into(
             _refuse_other_width(rows, part, state)
             if columns is None:
                 columns = _Columns(folder, role, state, rows)
-            state = columns.append(rows, replace(state, took_ns=state.took_ns + took))
+            state = columns.append(rows, replace(state, took_ns=state.took_ns + took, chunks=state.chunks + 1))
             _write(folder / _PROGRESS, asdict(state))
             progress.advance(len(part))
         if columns is None:
@@ -118,11 +128,23 @@ def encode_into(
         prompt=prompt,
         batch_size=settings.batch_size,
         facts=model.facts,
+        chunks=state.chunks,
     )
     if sparse:
         np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
     write_made(folder, made)
     (folder / _PROGRESS).unlink(missing_ok=True)
+    return Done(state.rows - begun.rows, state.chunks - begun.chunks)
+
+
+def rows_begun(folder: Path) -> int:
+    """How many texts an interrupted :func:`encode_into` left finished in ``folder``, by its own account; 0 for none."""
+    try:
+        if (folder / _MADE).exists():
+            return read_made(folder).rows
+        return _State(**orjson.loads((folder / _PROGRESS).read_bytes())).rows
+    except (OSError, ValueError, TypeError):  # whoever goes on with it names what is wrong
+        return 0
 
 
 def read_made(folder: Path) -> Made:

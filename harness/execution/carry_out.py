@@ -60,8 +60,9 @@ def _do(folder: Path, progress: Progress, before_open: Callable[[], None]) -> No
             run_ask(folder, job, progress, time.perf_counter_ns)
         case EncodeJob():
             from harness.execution.encode import encode
+            from harness.execution.encoded_files import write_encoded
 
-            encode(job, progress, time.perf_counter_ns)
+            write_encoded(folder, encode(job, progress, time.perf_counter_ns))
         case TrialJob():
             from harness.execution.trial import run_trial
 

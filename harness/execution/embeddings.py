@@ -10,16 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from harness.encoders.derived import derive
-from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
+from harness.encoders.http_endpoint import calls_for
 from harness.encoders.identity import declared_prompts, encoding_key
-from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.encoders.settings import EncoderName, Role, Settings
 from harness.encoders.sparsity import sparsity
-from harness.encoders.stream import Made, read_made
+from harness.encoders.stream import Made, read_made, rows_begun
 from harness.errors import DataError, EncoderError, EngineFailureError, EngineUnavailableError, HarnessError
+from harness.execution.encoded_files import Encoded, read_encoded
 from harness.execution.executor import Executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import EncodeJob, EncodePart, write_job
@@ -28,15 +26,17 @@ from harness.execution.verify import TOLERANCES, compare_sample, draw_sample
 from harness.planning.plan import Trial
 from harness.protocols import Display, ParameterValue
 from harness.reference.encoding import widen
+from harness.remote.calls import calls_in_words, calls_refused
 from harness.storage.cache import JSON, Cache, Continued, entry_name
 from harness.storage.columns import load_vectors
 from harness.types import Dataset, SparseVectors
 
-__all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
+__all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys"]
 
 KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9
+_SPENT = ("calls", "repeated_calls", "tokens")
 
 
 class CacheCheck(NamedTuple):
@@ -47,10 +47,13 @@ class CacheCheck(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """Where the vectors of documents and of queries lie, which were made just now, and what verifying the rest said."""
+    """Where the vectors of documents and of queries lie, which were made or completed just now, what that took, and
+    what verifying the rest said.
+    """
 
     folders: Folders
     made_now: frozenset[Role]
+    encoded: Encoded
     note: str | None = None
 
 
@@ -115,18 +118,34 @@ class Embeddings:
         }
         if not cached or not self._check.share:
             return found
-        note = self._verify(settings, trial, cached, _calls_made(found))
+        note, again = self._verify(settings, trial, cached, found.encoded.calls)
         self._display.done(model, note)
-        return found._replace(note=note)
+        spent = {name: getattr(found.encoded, name) + getattr(again, name) for name in _SPENT}
+        return found._replace(note=note, encoded=found.encoded._replace(**spent))
 
     def _encoded(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
         """The model's own vectors; what is missing is encoded."""
         with self._continued(settings, keys) as entries:
             # queries first: they are few, and tell soon that a model is no good
             missing = [role for role in reversed(_ROLES) if not entries[role].finished]
+            encoded = Encoded({})
             if missing:
-                self._encode(settings, trial, {role: entries[role].folder for role in missing}, self._texts, {})
-        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing))
+                folders = {role: entries[role].folder for role in missing}
+                self._refuse_calls(settings, folders)
+                encoded = self._encode(settings, trial, folders, self._texts, {})
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing), encoded)
+
+    def _refuse_calls(self, settings: Settings, folders: Mapping[Role, Path]) -> None:
+        """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
+        if settings.limits.max_calls != 0:
+            return
+        left = {role: self._count(role) - rows_begun(folder) for role, folder in folders.items()}
+        if calls := sum(calls_for(count, settings) for count in left.values()):
+            what = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
+            raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
+
+    def _count(self, role: Role) -> int:
+        return len(self._dataset.corpus if role == "documents" else self._dataset.queries)
 
     def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
         """Vectors cut out of the model's own; ``made_now`` are those for which the model was asked just now."""
@@ -135,7 +154,7 @@ class Embeddings:
             for role, source in zip(_ROLES, whole.folders, strict=True):
                 if not entries[role].finished:
                     derive(source, entries[role].folder, ids[role], role, settings)
-        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now)
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now, whole.encoded)
 
     @contextmanager
     def _continued(
@@ -153,33 +172,39 @@ class Embeddings:
                 for role in _ROLES
             }
 
-    def _verify(self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int) -> str:
-        """Encode a sample of the cached vectors again; raises CacheError where they differ.
+    def _verify(
+        self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int
+    ) -> tuple[str, Encoded]:
+        """Encode a sample of the cached vectors again; what came of it, and what it took.
 
-        ``calls_made`` of an endpoint count against --max-calls: EngineUnavailableError when they have used it up.
+        Raises CacheError where they differ. ``calls_made`` of an endpoint count against --max-calls:
+        EngineUnavailableError when they have used it up.
         """
-        allowed = settings.limits.max_calls - calls_made
-        if settings.limits.max_calls and allowed <= 0:
-            raise EngineUnavailableError(
-                f"endpoint '{settings.endpoint}': {calls_made} calls were made, and --max-calls allows none to "
-                "verify the cache",
-                fix="allow more, or leave --verify-cache out",
-            )
         folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
         share, seed = self._check
         samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
+        limit: dict[str, ParameterValue] = {}
+        if settings.limits.max_calls is not None:
+            limit["max_calls"] = settings.limits.max_calls - calls_made
+        if limit.get("max_calls") == 0:
+            needed = sum(calls_for(len(sample.rows), settings) for sample in samples.values())
+            raise EngineUnavailableError(
+                f"endpoint '{settings.endpoint}': {calls_made} calls were made, and --max-calls allows none to "
+                "verify the cache",
+                fix=f"allow {needed} more, or leave --verify-cache out",
+            )
         again = {role: folder / role for role in cached}
         for role in cached:
             again[role].mkdir()
         texts = {role: sample.texts for role, sample in samples.items()}
-        limit = {"max_calls": allowed} if settings.limits.max_calls else {}
-        self._encode(settings, trial, again, texts, limit)
+        encoded = self._encode(settings, trial, again, texts, limit)
         worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
         counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
-        return (
+        said = (
             f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
             f"{TOLERANCES[settings.dtype]:g} is allowed"
         )
+        return said, encoded
 
     def _encode(
         self,
@@ -188,7 +213,7 @@ class Embeddings:
         targets: Mapping[Role, Path],
         texts: Mapping[Role, Path],
         limit: Mapping[str, ParameterValue],
-    ) -> None:
+    ) -> Encoded:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
         parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
         asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
@@ -205,6 +230,7 @@ class Embeddings:
                 fix=own or error.fix or "what was encoded is kept: the next run goes on from there",
                 log=error.log,
             ) from error
+        return read_encoded(folder)
 
     def _in_words(self, found: _Entries) -> str:
         parts = []
@@ -213,55 +239,18 @@ class Embeddings:
             if not made.rows:
                 continue  # an index that is searched without a collection
             if role in found.made_now:
-                seconds = made.took_ns / _NS_PER_S
-                parts.append(f"{made.rows:,} {role} encoded, {made.rows / max(seconds, 1e-9):,.0f}/s")
+                seconds, before = made.took_ns / _NS_PER_S, made.rows - found.encoded.rows[role]
+                whole = f" ({before:,} of them by an earlier run)" if before else ""
+                parts.append(f"{made.rows:,} {role} encoded{whole}, {made.rows / max(seconds, 1e-9):,.0f}/s")
             else:
                 parts.append(f"vectors of {made.rows:,} {role} re-used")
         return ", ".join(parts) + ("" if found.made_now else ": nothing was encoded")
-
-
-def _calls_made(found: _Entries) -> int:
-    """Calls of an endpoint for what was made just now: one client counted them, over both roles."""
-    made = [read_made(folder) for role, folder in zip(_ROLES, found.folders, strict=True) if role in found.made_now]
-    return max((int(one.facts.get("calls", 0)) for one in made), default=0)
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
     """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.identity.encoding_key`."""
     digests: dict[Role, str] = {"documents": dataset.corpus.digest, "queries": dataset.queries.digest}
     return {role: encoding_key(settings, role, digest, fetch=fetch) for role, digest in digests.items()}
-
-
-def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
-    """What a trial with a model behind an endpoint would ask of it now, in words; None for any other trial.
-
-    What is in the cache is not asked for again. Raises as :func:`embedding_keys`.
-    """
-    spec = trial.spec
-    if spec.kind != "rerank" and (spec.card is None or model_encoder(spec.card.encoder) != "dense"):
-        return None
-    if spec.kind == "rerank" and spec.name != "dense":
-        return _calls_of_second_stage(trial, dataset)
-    settings = Settings.of("dense", trial.parameters).of_model
-    if settings.source.kind != "http":
-        return None
-    texts: dict[Role, pa.ChunkedArray] = {"documents": dataset.corpus.texts, "queries": dataset.queries.texts}
-    calls, tokens = 0, 0
-    for role, key in embedding_keys(settings, dataset, fetch=False).items():
-        if not cache.holds(KIND, key):
-            prompt = len(settings.prompt(role, {}))
-            characters = int(pc.sum(pc.utf8_length(texts[role])).as_py() or 0) + prompt * len(texts[role])
-            calls, tokens = calls + calls_for(len(texts[role]), settings), tokens + characters // CHARACTERS_A_TOKEN
-    asked = f"{calls:,} calls of '{settings.endpoint}', about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
-    return asked if calls else f"0 calls of '{settings.endpoint}': all vectors are in the cache"
-
-
-def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
-    """At most one call a candidate; which ones they are, and so what is cached, the first stage has yet to say."""
-    if "endpoint" not in trial.parameters:
-        return None
-    calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
-    return f"at most {calls:,} calls of '{trial.parameters['endpoint']}': what is in the cache is not asked again"
 
 
 def _vectors(settings: Settings, entries: _Entries) -> Vectors:
@@ -276,19 +265,21 @@ def _vectors(settings: Settings, entries: _Entries) -> Vectors:
         if len(documents) and documents.shape[1] != queries.shape[1]:
             problem = f"{documents.shape[1]} dimensions of documents, {queries.shape[1]} of queries"
             raise DataError(f"model '{settings.source.name}'", [problem], fix="both must come from one model")
+    facts = _facts(settings, made, entries.encoded, sparse)
+    calls = (calls_in_words(facts),) if settings.source.kind == "http" else ()
     return Vectors(
         encoder=settings.encoder,
         sparse=sparse,
         dense=dense,
         folders=(folders,),
         steps_ns=tuple(made[role].took_ns if role in entries.made_now else None for role in _ROLES),
-        facts=_facts(settings, made, entries.made_now, sparse),
-        notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ())),
+        facts=facts,
+        notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ()), *calls),
     )
 
 
 def _facts(
-    settings: Settings, made: Mapping[Role, Made], made_now: frozenset[Role], sparse: SparsePair | None
+    settings: Settings, made: Mapping[Role, Made], encoded: Encoded, sparse: SparsePair | None
 ) -> dict[str, ParameterValue | None]:
     """What the report says of the encoder: the model, the prompts that were applied, and how it was run."""
     documents, queries = made["documents"], made["queries"]
@@ -302,13 +293,22 @@ def _facts(
         "dimensions": documents.dimensions or queries.dimensions,  # there may be no documents
         "document_prompt": documents.prompt,
         "query_prompt": queries.prompt,
-        "documents_encoded": documents.rows if "documents" in made_now else 0,
-        "queries_encoded": queries.rows if "queries" in made_now else 0,
+        "documents_encoded": encoded.rows.get("documents", 0),
+        "queries_encoded": encoded.rows.get("queries", 0),
         "encode_seconds": documents.took_ns / _NS_PER_S,
         "documents_per_second": documents.rows / (documents.took_ns / _NS_PER_S) if documents.took_ns else None,
         "batch_size": documents.batch_size,
         **({name: float(value) for name, value in statistics._asdict().items()} if statistics is not None else {}),
         **documents.facts,
+        **(_calls(made, encoded) if settings.source.kind == "http" else {}),
+    }
+
+
+def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterValue]:
+    """The calls of this run, and those of earlier ones whose answers are in the cache."""
+    return {
+        **{name: getattr(encoded, name) for name in _SPENT},
+        "calls_before": sum(one.chunks for one in made.values()) - encoded.chunks,
     }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.encoders.http_endpoint import EndpointModel, Spent
 from harness.encoders.identity import declared_prompts
 from harness.encoders.model import create_model
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into
+from harness.execution.encoded_files import Encoded
 from harness.execution.jobs import EncodeJob
 from harness.execution.trial import load_inputs
 from harness.protocols import Clock, Progress
@@ -15,14 +17,14 @@ from harness.protocols import Clock, Progress
 __all__ = ["encode"]
 
 
-def encode(job: EncodeJob, progress: Progress, clock: Clock) -> None:
-    """Encode every part with one model, into its target."""
+def encode(job: EncodeJob, progress: Progress, clock: Clock) -> Encoded:
+    """Encode every part with one model, into its target; what that took, beside what was there before."""
     settings = Settings.of(job.encoder, job.parameters)
     prompts = declared_prompts(settings)
     progress.start("load model", None)
     model = create_model(settings)
-    for part in job.parts:
-        encode_into(
+    done = {
+        part.role: encode_into(
             Path(part.target),
             load_inputs(Path(part.texts), (), part.role),
             part.role,
@@ -32,3 +34,8 @@ def encode(job: EncodeJob, progress: Progress, clock: Clock) -> None:
             progress=progress,
             clock=clock,
         )
+        for part in job.parts
+    }
+    spent = model.spent if isinstance(model, EndpointModel) else Spent()
+    rows: dict[str, int] = {role: one.rows for role, one in done.items()}
+    return Encoded(rows, sum(one.chunks for one in done.values()), *spent)

@@ -73,7 +73,7 @@ def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRe
     whose vectors need a model that is not named.
     """
     texts = [_text(name, one) for name, one in given]
-    retrievers, execution = parse_against(texts, max_calls=request.max_calls or 0), execution_of(request)
+    retrievers, execution = parse_against(texts, max_calls=request.max_calls), execution_of(request)
     functions = {
         found.label: one for found, (_, one) in zip(retrievers, given, strict=True) if not isinstance(one, str)
     }

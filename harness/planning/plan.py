@@ -232,12 +232,14 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         "--threads": request.threads,
         "--jobs": request.jobs,
         "--relevance": request.relevance,
-        "--max-calls": 1 if request.max_calls is None else request.max_calls,
         "--sample-queries": 1 if request.sample_queries is None else request.sample_queries,
     }
     wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
     if wrong:
         mistakes.add(UsageError("; ".join(wrong), fix="each must be at least 1"))
+    if request.max_calls is not None and request.max_calls < 0:
+        fix = "it must be 0 or more; without it there is no limit"
+        mistakes.add(UsageError(f"--max-calls is {request.max_calls}", fix=fix))
     if request.seed < 0:
         mistakes.add(UsageError(f"--seed is {request.seed}", fix="it must be 0 or more"))
     if request.deadline_s is not None and not request.deadline_s > 0:

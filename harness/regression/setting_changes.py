@@ -13,7 +13,10 @@ __all__ = ["changed_settings", "machine_changes"]
 
 _OF_EACH_BACKEND = {"backends", "notes"}
 _OF_NO_CONSEQUENCE = {"resume", "cards", "sweep", "jobs", "verify_cache", "max_calls", "reference", "all_pairs"}
-_MEASURED = {"documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"}
+_MEASURED = {
+    *("documents_encoded", "queries_encoded", "encode_seconds", "documents_per_second"),
+    *("calls", "repeated_calls", "tokens", "calls_before"),
+}
 """Facts about an encoder that are of one run, and no settings."""
 _MEMORY_UNIT = 1024**3
 
@@ -38,7 +41,11 @@ def machine_changes(before: Report, after: Report) -> list[SettingChange]:
 
 def _of_pair(before: BackendResult, after: BackendResult) -> Iterator[SettingChange]:
     yield from _changes("engine", after.label, _engine(before), _engine(after))
-    yield from _changes("parameters", after.label, before.parameters, after.parameters)
+    given = [
+        {name: value for name, value in one.parameters.items() if name not in _OF_NO_CONSEQUENCE}
+        for one in (before, after)
+    ]
+    yield from _changes("parameters", after.label, *given)
     left_out = {*before.parameters, *after.parameters, *_MEASURED}
     facts = [{name: said for name, said in one.encoder.items() if name not in left_out} for one in (before, after)]
     yield from _changes("encoder", after.label, *facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 from harness.errors import EngineUnavailableError, UsageError
 from harness.remote.credentials import hide, read_key, shown
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
+from harness.wording import counted
 
-__all__ = ["Limits", "RemoteCalls"]
+__all__ = ["Limits", "RemoteCalls", "allowed_calls", "calls_in_words", "calls_refused"]
 
 Answer = TypeVar("Answer")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -32,13 +33,36 @@ _OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's AP
 class Limits:
     """``timeout_s`` for one call, ``retry_s`` from its first failure until it is given up.
 
-    ``per_minute`` and ``max_calls`` are of calls, repeated ones included; 0 sets no limit.
+    ``per_minute`` and ``max_calls`` are of calls, repeated ones included; 0 calls per minute set no limit, and None of
+    ``max_calls``, where 0 lets none be made.
     """
 
     timeout_s: float = 60.0
     retry_s: float = 120.0
     per_minute: float = 0.0
-    max_calls: int = 0
+    max_calls: int | None = None
+
+
+def allowed_calls(given: float | str) -> int | None:
+    """What a parameter ``max_calls`` comes to for :class:`Limits`: -1 sets no limit."""
+    return None if int(given) < 0 else int(given)
+
+
+def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
+    """A sentence on the ``calls`` of an ``endpoint``, the ``repeated_calls`` among them, and the ``calls_before``."""
+    repeated = f" ({facts['repeated_calls']:,} of them repeated)" if facts["repeated_calls"] else ""
+    return (
+        f"{facts['calls']:,} calls of '{facts['endpoint']}' were made now{repeated}; "
+        f"the answers of {facts['calls_before']:,} earlier ones were in the cache"
+    )
+
+
+def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
+    """The error where ``--max-calls 0`` meets what is in no cache; so many ``calls`` would bring it."""
+    return EngineUnavailableError(
+        f"the cache lacks {what}: that takes {counted(calls, 'call')} of '{url}', and --max-calls 0 allows none",
+        fix=f"allow them with --max-calls {calls}, or leave it out",
+    )
 
 
 class _Fault(NamedTuple):
@@ -168,9 +192,12 @@ class RemoteCalls:
             return _Fault(f"answered with what cannot be used: {error}", unusable=True)
 
     def _take_turn(self) -> None:
-        if self._limits.max_calls and self.calls >= self._limits.max_calls:
+        if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
+            made = (
+                f"{self.calls} calls of '{self._url}' were made" if self.calls else f"no call of '{self._url}' was made"
+            )
             raise EngineUnavailableError(
-                f"{self.calls} calls of '{self._url}' were made, and --max-calls allows no more",
+                f"{made}, and --max-calls allows {'no more' if self.calls else 'none'}",
                 fix="allow more; what was finished is kept, and the next run goes on there",
             )
         now = self._clock()

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 from harness.errors import UsageError
 from harness.protocols import ParameterValue, Progress
-from harness.remote.calls import Limits, RemoteCalls
+from harness.remote.calls import Limits, RemoteCalls, allowed_calls, calls_refused
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 from harness.rerank.reranker import Facts
 from harness.storage.cache import JSON
 from harness.types import Float32Array
+from harness.wording import counted
 
 __all__ = ["GRADES", "Judge", "read_grade"]
 
@@ -35,11 +36,12 @@ _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
 class Judge:
-    """One call a pair, at temperature 0 with a fixed seed; grades are stored by groups, and when a call fails."""
+    """One call a pair, at temperature 0 with a fixed seed."""
 
     whole_numbers: ClassVar[bool] = True
-    group: ClassVar[int] = 8
+    group: ClassVar[int] = 100
     stored: ClassVar[bool] = True
+    paid: ClassVar[bool] = True
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         """Raises UsageError for an endpoint that is no plain URL, and without a model."""
@@ -63,6 +65,11 @@ class Judge:
         """The whole prompt."""
         return json.dumps(self._messages(query, document), ensure_ascii=False)
 
+    def allow(self, pairs: int) -> None:
+        """Raises EngineUnavailableError where grades are missing and ``max_calls`` is 0."""
+        if pairs and allowed_calls(self._parameters["max_calls"]) == 0:
+            raise calls_refused(str(self._parameters["endpoint"]), pairs, counted(pairs, "grade"))
+
     def load(self) -> None:
         """Open the client."""
         given = self._parameters
@@ -70,7 +77,7 @@ class Judge:
             timeout_s=float(given["request_timeout_s"]),
             retry_s=float(given["request_retry_s"]),
             per_minute=float(given["requests_per_minute"]),
-            max_calls=int(given["max_calls"]),
+            max_calls=allowed_calls(given["max_calls"]),
         )
         self._calls = RemoteCalls(str(given["endpoint"]), key_env=str(given["api_key_env"]), limits=limits)
 
@@ -93,10 +100,12 @@ class Judge:
     @property
     def facts(self) -> Facts:
         """The endpoint, and how often it was called."""
-        counted = (
-            {"calls": self._calls.calls, "repeated_calls": self._calls.repeated} if self._calls is not None else {}
-        )
-        return {"endpoint": self._parameters["endpoint"], **counted}
+        calls = self._calls
+        return {
+            "endpoint": self._parameters["endpoint"],
+            "calls": calls.calls if calls is not None else 0,
+            "repeated_calls": calls.repeated if calls is not None else 0,
+        }
 
     def close(self) -> None:
         """Let go of the connections."""

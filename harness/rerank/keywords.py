@@ -29,6 +29,7 @@ class Keywords:
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 10_000
     stored: ClassVar[bool] = False
+    paid: ClassVar[bool] = False
 
     def identity(self) -> dict[str, JSON]:
         """The rule's number."""
@@ -37,6 +38,9 @@ class Keywords:
     def content(self, query: str, document: str) -> str:  # noqa: ARG002 - the interface's
         """The document."""
         return document
+
+    def allow(self, pairs: int) -> None:
+        """Counting costs nothing."""
 
     def load(self) -> None:
         """There is nothing to load."""

@@ -35,6 +35,7 @@ class LocalModel:
     whole_numbers: ClassVar[bool] = False
     group: ClassVar[int] = 2048
     stored: ClassVar[bool] = True
+    paid: ClassVar[bool] = False
     name: ClassVar[str] = ""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -68,6 +69,9 @@ class LocalModel:
     def content(self, query: str, document: str) -> str:  # noqa: ARG002 - the interface's
         """The document."""
         return document
+
+    def allow(self, pairs: int) -> None:
+        """No call is made."""
 
     def parameter(self, name: str) -> ParameterValue:
         """One of the parameters that were given."""

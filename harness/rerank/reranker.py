@@ -24,6 +24,8 @@ class Reranker(Protocol):
     """How many pairs are scored before their scores are stored."""
     stored: ClassVar[bool]
     """False for scores that are made faster than read."""
+    paid: ClassVar[bool]
+    """True where each score is a call that somebody may pay for: it is stored before the next pair is asked for."""
 
     def identity(self) -> dict[str, JSON]:
         """Everything that changes a score beside the two texts, and nothing else; loads no model.
@@ -33,6 +35,12 @@ class Reranker(Protocol):
 
     def content(self, query: str, document: str) -> str:
         """What of the pair the score depends on, where the query is known."""
+
+    def allow(self, pairs: int) -> None:
+        """Asked of a ``paid`` reranker before anything is scored: so many pairs have no score yet.
+
+        Raises EngineUnavailableError where no call may be made for them.
+        """
 
     def load(self) -> None:
         """Make ready to score; called once, and not where every score is cached. Raises HarnessError."""

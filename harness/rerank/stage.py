@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -49,15 +50,18 @@ def score_candidates(
     """The score of every pair.
 
     The model is loaded when the first pair is not in the cache. What was scored is stored group by group, also when a
-    group fails in the middle. Raises what the reranker raises.
+    group fails in the middle; of a ``paid`` reranker each score before the next pair is asked for. Raises what the
+    reranker raises.
     """
     kept = cache if reranker.stored else None
     scores = np.full(len(candidates.query_rows), np.nan, dtype=np.float32)
     scored, score_ns, load_ns = 0, 0, None
+    if reranker.paid:
+        missing_pairs = sum(len(group.look_up(kept, scores[group.place])) for group in _groups(reranker, candidates))
+        reranker.allow(missing_pairs)
     progress.start("rerank", len(scores))
     try:
-        for start in range(0, len(scores), reranker.group):
-            group = _Group(reranker, candidates, slice(start, start + reranker.group))
+        for group in _groups(reranker, candidates):
             missing = group.look_up(kept, scores[group.place])
             progress.advance(len(group.queries) - len(missing))
             if not len(missing):
@@ -68,15 +72,24 @@ def score_candidates(
                 load_ns = clock() - began
             began = clock()
             try:
-                group.score(reranker, missing, scores[group.place], progress)
+                if reranker.paid and kept is not None:
+                    scored += group.ask(reranker, kept, missing, scores[group.place], progress)
+                else:
+                    group.score(reranker, missing, scores[group.place], progress)
+                    scored += len(missing)
             finally:
                 score_ns += clock() - began
-                if kept is not None:
+                if kept is not None and not reranker.paid:
                     group.store(kept, missing, scores[group.place])
-            scored += len(missing)
     finally:
         reranker.close()
-    return Reranked(scores, scored, score_ns, load_ns or 0, reranker.whole_numbers, reranker.facts)
+    facts = {**reranker.facts, **({"calls_before": len(scores) - scored} if reranker.paid else {})}
+    return Reranked(scores, scored, score_ns, load_ns or 0, reranker.whole_numbers, facts)
+
+
+def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
+    for start in range(0, len(candidates.query_rows), reranker.group):
+        yield _Group(reranker, candidates, slice(start, start + reranker.group))
 
 
 class _Group:
@@ -108,6 +121,24 @@ class _Group:
             reranker.score(queries, documents, found, progress)
         finally:
             scores[missing] = found
+
+    def ask(
+        self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: Float32Array, progress: Progress
+    ) -> int:
+        """Score the missing pairs one by one, each stored when it is known; how many nobody else had scored by then."""
+
+        def one(place: int) -> np.float32:
+            found = np.full(1, np.nan, dtype=np.float32)
+            reranker.score([self.queries[place]], [self.documents[place]], found, progress)
+            return np.float32(found[0])
+
+        scored = 0
+        for place in missing.tolist():
+            answer = cache.once(self.queries[place], self.contents[place], partial(one, place))
+            scores[place] = answer.score
+            scored += answer.now
+            progress.advance(int(not answer.now))
+        return scored
 
     def store(self, cache: ScoreCache, missing: Int64Array, scores: Float32Array) -> None:
         """Store those of the missing that have a score now."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from harness.planning.plan import Plan
+from harness.remote.calls import calls_in_words
 from harness.results import schema
 from harness.results.ceiling import ceiling
 from harness.runner import Outcome
@@ -59,4 +60,6 @@ def stage_notes(outcome: Outcome, plan: Plan) -> list[str]:
     if reranked is not None and reranked.scored < len(reranked.scores):
         known = len(reranked.scores) - reranked.scored
         notes.append(f"{known:,} of {len(reranked.scores):,} scores were in the cache, so its own time is not told")
+    if reranked is not None and "calls" in reranked.facts:
+        notes.append(calls_in_words(reranked.facts))
     return notes

@@ -36,7 +36,7 @@ class Against:
     backend: str = ""
 
 
-def parse_against(expressions: Sequence[str], *, max_calls: int = 0) -> list[Against]:
+def parse_against(expressions: Sequence[str], *, max_calls: int | None = None) -> list[Against]:
     """Every expression in order; backends are looked at no closer, that is the plan's.
 
     Raises UsageError for a malformed one, and for two with one label.
@@ -54,7 +54,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def _parse(text: str, max_calls: int) -> Against:
+def _parse(text: str, max_calls: int | None) -> Against:
     named = _NAMED.match(text)
     name, expression = (named["name"].strip(), text[named.end() :]) if named is not None else ("", text)
     shown = without_secrets(expression)

@@ -61,7 +61,7 @@ class HttpSettings:
     secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Mapping[str, str], *, max_calls: int = 0) -> HttpSettings:
+    def of(cls, given: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
         """Settings from the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
         for name in ("url", "ids"):
             if not given.get(name):

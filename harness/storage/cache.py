@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError
+from harness.storage.sync import sync_folder, sync_path
 
 __all__ = [
     "JSON",
@@ -32,6 +33,7 @@ __all__ = [
     "entry_name",
     "file_digest",
     "files_fault",
+    "recover",
 ]
 
 JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
@@ -43,6 +45,8 @@ UNFINISHED = ".unfinished"
 """How the folder of an entry ends that was begun and will be gone on with."""
 _SCHEME = 1
 _NAME_LENGTH = 32
+_REPLACED = "replaced"
+"""What an entry is called inside its temporary folder while the one that takes its place is being moved there."""
 _SILENT_WAIT_S = 2.0
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
@@ -145,6 +149,12 @@ class Cache:
         entry = self._lying(self._place(kind, key)[0])
         return entry is not None and (entry / MANIFEST).is_file()
 
+    def begun(self, kind: str, key: Mapping[str, JSON]) -> Path | None:
+        """The folder of what an interrupted :meth:`continued` left; None where nothing is begun."""
+        entry = self._lying(self._place(kind, key)[0])
+        folder = entry.with_suffix(UNFINISHED) if entry is not None else None
+        return folder if folder is not None and folder.is_dir() else None
+
     def _lying(self, placed: Path) -> Path | None:
         """Where an entry lies that :meth:`continued` began or finished; None when there is none."""
         found = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
@@ -186,16 +196,19 @@ class Cache:
         *,
         about: str,
         state: str,
+        durable: bool = False,
     ) -> None:
         """As :meth:`put`, by ``write(folder, what read(the entry that is there) gives, or None)``, under one lock.
 
-        So nothing that another process puts there meanwhile is lost.
+        So nothing that another process puts there meanwhile is lost. A ``durable`` revision is on the disk afterwards,
+        whatever happens to the machine.
         """
         entry, text = self._place(kind, key)
         with _writing(self.root), entry_lock(entry):
             known = self._read(entry, text, read)
             _sweep(entry)
-            _build(entry, text, lambda folder: write(folder, known), {"about": about, "state": state})
+            words = {"about": about, "state": state}
+            _build(entry, text, lambda folder: write(folder, known), words, durable=durable)
 
     def read(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
         """What ``read(folder)`` makes of an entry that :meth:`put` may replace; None when there is none.
@@ -210,6 +223,7 @@ class Cache:
             return self._read(entry, text, read)
 
     def _read(self, entry: Path, key: str, read: Callable[[Path], Content]) -> Content | None:
+        recover(entry)
         fault = self._fault(entry, key)
         if fault is None:
             return read(entry)
@@ -299,15 +313,29 @@ def _sweep(entry: Path) -> None:
         shutil.rmtree(left)
 
 
-def _build(entry: Path, key: str, build: Callable[[Path], None], words: Mapping[str, str]) -> None:
+def recover(entry: Path) -> None:
+    """Put an entry back that a killed process had moved away, and nothing yet in its place; the caller has its lock."""
+    aside = [] if entry.exists() else sorted(entry.parent.glob(f"{entry.name}.*.tmp/{_REPLACED}"))
+    if aside:
+        aside[0].rename(entry)
+
+
+def _build(
+    entry: Path, key: str, build: Callable[[Path], None], words: Mapping[str, str], *, durable: bool = False
+) -> None:
     folder, replaced = _temporary(entry), _temporary(entry)
     try:
         build(folder)
         _describe(folder, key, words)
+        if durable:
+            sync_folder(folder)
         if entry.exists():
-            entry.rename(replaced / "replaced")
+            entry.rename(replaced / _REPLACED)
         folder.rename(entry)
+        if durable:
+            sync_path(entry.parent)
     finally:
+        recover(entry)  # interrupted between the two
         for left in (folder, replaced):
             if left.exists():
                 shutil.rmtree(left)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.storage.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault
+from harness.storage.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault, recover
 from harness.storage.scratch import in_use, sweep_scratch
 
 __all__ = ["COMPARISON", "WORK", "Entry", "comparison_running", "list_entries", "remove_entry", "sweep"]
@@ -77,7 +77,9 @@ def remove_entry(entry: Entry) -> bool:
             doomed = entry.path.with_suffix(".removed.tmp")
             if entry.path.exists():
                 entry.path.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+            # what killed processes left too: an earlier state in it would be put back in the entry's place
+            for left in (doomed, *entry.path.parent.glob(f"{entry.name}.*.tmp")):
+                shutil.rmtree(left, ignore_errors=True)
             entry.path.with_suffix(".lock").unlink(missing_ok=True)
     except Timeout:
         return False
@@ -97,7 +99,9 @@ def sweep(cache: Cache) -> None:
     for left in cache.root.rglob("*.tmp"):
         if not _NAME.match(left.name) or not left.is_dir():
             continue
-        with suppress(Timeout), entry_lock(left.parent / left.name.partition(".")[0], timeout_s=0):
+        entry = left.parent / left.name.partition(".")[0]
+        with suppress(Timeout), entry_lock(entry, timeout_s=0):
+            recover(entry)
             shutil.rmtree(left, ignore_errors=True)
 
 

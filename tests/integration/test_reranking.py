@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +195,56 @@ def test_a_judge_that_goes_away_is_one_backends_failure_and_goes_on_where_it_was
         assert pairs is not None
         assert pairs.reranking is not None
         assert pairs.reranking.scored == len(server.asked) - before == pairs.reranking.pairs - graded
+
+
+def test_a_killed_run_loses_no_grade_and_totals_are_right(tmp_path: Path) -> None:
+    collection, cards = write_collection(tmp_path / "small"), write_cards(tmp_path / "cards", good="BruteForce")
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    with chat_server(Fault(), Fault(), Fault(wait_s=60.0)) as server:
+        backend = f"good|judge:model=j;endpoint={server.url}"
+        options = ["--dataset", str(collection), "--cards", str(cards), "--k", "4", "--isolation", "none"]
+        words = ["--backends", backend, *options, "--out", str(out), "--overwrite"]
+        killed = start(*words, cache=cache)
+        wait_for(lambda: len(server.asked) == 3)
+        killed.kill()
+        killed.communicate(timeout=60)
+        assert killed.returncode < 0
+        answered = [asked["messages"][-1]["content"] for asked in server.asked[:2]]
+        refused = run(*words, "--max-calls", "0", cache=cache)
+        assert refused.returncode == 3
+        assert len(server.asked) == 3, "a call was made"
+        done = run(*words, cache=cache)
+        assert done.returncode == 0, done.stderr
+        again = [asked["messages"][-1]["content"] for asked in server.asked[3:]]
+        assert not set(answered) & set(again), "a grade was paid for twice"
+        assert f"the cache lacks {len(again)} grades: that takes {len(again)} calls of" in refused.stdout
+        assert facts(out) == {"endpoint": server.url, "calls": len(again), "repeated_calls": 0, "calls_before": 2}
+        served = run(*words, "--max-calls", "0", cache=cache)
+        assert served.returncode == 0, served.stdout
+        assert facts(out) == {"endpoint": server.url, "calls": 0, "repeated_calls": 0, "calls_before": len(again) + 2}
+        assert len(server.asked) == 3 + len(again)
+
+
+def start(*arguments: str, cache: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "harness", "compare", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, "HARNESS_CACHE": str(cache)}
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "it never happened"
+        time.sleep(0.02)
+
+
+def facts(out: Path) -> Mapping[str, object]:
+    stages = harness.Comparison.load(out).report.backends[-1].stages
+    assert stages is not None
+    assert stages.reranking is not None
+    return stages.reranking.facts
 
 
 @pytest.mark.parametrize(

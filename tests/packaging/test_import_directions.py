@@ -19,7 +19,7 @@ pytestmark = pytest.mark.packaging
 # import one another. A unit is a module or a sub-package of `harness`; a module inside a sub-package that is named here
 # is a unit of its own. A new unit has to be given its place.
 LAYERS = (
-    {"_version", "java", "planning", "remote", "remote.plain_url", "storage", "wording"},
+    {"_version", "java", "planning", "remote", "remote.plain_url", "storage", "storage.sync", "wording"},
     {"errors"},
     {
         "environment",

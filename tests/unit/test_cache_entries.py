@@ -97,6 +97,67 @@ def test_an_entry_that_cannot_be_replaced_stays(cache: Cache) -> None:
     assert not list(cache.root.glob("*/*.tmp"))
 
 
+_KILLED = """
+import os, sys
+from pathlib import Path
+from harness.storage.cache import Cache
+
+renames = int(sys.argv[2])
+whole = Path.rename
+
+def rename(self, target):
+    global renames
+    renames -= 1
+    if renames < 0:
+        os._exit(9)
+    return whole(self, target)
+
+Path.rename = rename
+words = {"about": "", "state": "finished"}
+new = lambda folder, known: (folder / "data").write_text(f"{known}, new")
+read = lambda folder: (folder / "data").read_text()
+Cache(Path(sys.argv[1])).revise("trials", {"k": 10, "nested": {"k1": 0.9}}, read, new, **words)
+"""
+
+
+@pytest.mark.parametrize(("renames", "left"), [(0, "content"), (1, "content"), (2, "content, new")])
+def test_a_replacement_that_is_killed_leaves_the_one_or_the_other(cache: Cache, renames: int, left: str) -> None:
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(cache.root), str(renames)], check=False)
+    assert killed.returncode == (9 if renames < 2 else 0)
+    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) == left
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_what_a_killed_replacement_left_is_swept_and_removed_with_its_entry(cache: Cache, renames: int) -> None:
+    words = [sys.executable, "-c", _KILLED, str(cache.root), str(renames)]
+    subprocess.run(words, check=False)
+    sweep(cache)
+    assert list(cache.root.glob("*/*.tmp")) == []
+    texts, trial = list_entries(cache)
+    subprocess.run(words, check=False)
+    trial.path.mkdir(exist_ok=True)
+    assert remove_entry(trial)
+    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) is None
+    assert kinds(cache) == ["texts"] == [texts.kind]
+
+
+def test_a_replacement_that_is_interrupted_between_the_renames_leaves_the_old_one(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, seen = Path.rename, list[Path]()
+
+    def rename(self: Path, target: Path) -> Path:
+        seen.append(self)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return whole(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        cache.put("trials", TRIAL, lambda folder: (folder / "data").write_text("new") and None, about="", state="")
+    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) == "content"
+
+
 def test_what_a_process_builds_is_never_removed(cache: Cache) -> None:
     texts, trial = list_entries(cache)
     with process_that_holds(trial.path.with_suffix(".lock")):

@@ -84,7 +84,7 @@ def test_what_passes_is_waited_for_as_long_as_the_server_says_else_twice_as_long
     assert time.slept[:4] == [3.0, 1.0, 2.0, 4.0]
     assert 4.0 < time.slept[4] <= 7.0
     assert time.slept[5] == 16.0
-    assert (made.facts["calls"], made.facts["repeated_calls"]) == (7, 6)
+    assert made.spent[:2] == (7, 6)
 
 
 def test_a_server_that_stays_broken_is_given_up_in_time(endpoint: EndpointStub) -> None:
@@ -210,6 +210,51 @@ def test_a_comparison_asks_once_says_what_it_asked_and_goes_on_after_its_limit(
     assert "sesame" not in "".join(path.read_text(errors="replace") for path in world.rglob("*.json"))
 
 
+def counted(result: schema.BackendResult) -> tuple[object, ...]:
+    return tuple(result.encoder[name] for name in ("calls", "repeated_calls", "calls_before"))
+
+
+def test_calls_of_this_run_stand_beside_those_of_earlier_ones(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=1"
+    whole, first = len(QUERIES) + len(DOCUMENTS), len(QUERIES) + 2
+    assert compared(world, backend, max_calls=first).error is not None
+    endpoint.faults = [(429, {"Retry-After": "0"}, b"busy")]
+    resumed = compared(world, backend)
+    assert counted(resumed) == (whole - first + 1, 1, first)
+    assert (resumed.encoder["documents_encoded"], resumed.encoder["queries_encoded"]) == (len(DOCUMENTS) - 2, 0)
+    said = f"{whole - first + 1} calls of '{endpoint.url}' were made now (1 of them repeated); the answers of {first}"
+    assert any(note.startswith(said) for note in resumed.notes)
+    cached = compared(world, backend)
+    assert counted(cached) == (0, 0, whole)
+    narrow = compared(world, f"{backend};truncate_dim=2", max_calls=0)
+    assert counted(narrow) == (0, 0, whole)
+
+
+def test_calls_that_verify_the_cache_are_counted(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=1"
+    compared(world, backend)
+    sent = len(endpoint.bodies)
+    assert counted(compared(world, backend, verify_cache="50%")) == (len(endpoint.bodies) - sent, 0, sent)
+
+
+def test_no_calls_at_all_is_an_error_that_says_how_many_are_missing(endpoint: EndpointStub, world: Path) -> None:
+    backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=2"
+    refused = compared(world, backend, max_calls=0)
+    needed = -(-len(QUERIES) // 2) + -(-len(DOCUMENTS) // 2)
+    assert f"the cache lacks vectors of {len(QUERIES)} queries and {len(DOCUMENTS)} documents" in str(refused.error)
+    assert f"that takes {needed} calls of '{endpoint.url}', and --max-calls 0 allows none" in str(refused.error)
+    assert endpoint.bodies == []
+    compared(world, backend, max_calls=needed - 1)
+    assert "lacks vectors of 2 documents: that takes 1 call of" in str(compared(world, backend, max_calls=0))
+    assert compared(world, backend, max_calls=1).error is None
+    assert len(endpoint.bodies) == needed
+    assert compared(world, backend, max_calls=0).error is None
+    assert compared(world, f"{backend};max_calls=0").error is None
+    unverified = compared(world, backend, max_calls=0, verify_cache="100%")
+    assert f"allow {needed} more, or leave --verify-cache out" in str(unverified.error)
+    assert len(endpoint.bodies) == needed
+
+
 def test_verifying_the_cache_keeps_to_the_same_limit_of_calls(endpoint: EndpointStub, world: Path) -> None:
     backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=1;request_retry_s=0"
     assert compared(world, backend).error is None
@@ -255,6 +300,9 @@ def test_a_dry_run_says_how_many_calls_and_tokens_and_makes_none(endpoint: Endpo
     tokens = sum(map(len, DOCUMENTS.values())) // 4 + sum(map(len, QUERIES.values())) // 4
     assert f"3 calls of '{endpoint.url}', about {tokens} tokens" in shown.stdout
     assert endpoint.bodies == []
+    assert compared(world, backend, max_calls=1).error is not None
+    begun = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert f"2 calls of '{endpoint.url}'" in begun.stdout
     assert compared(world, backend).error is None
     again = subprocess.run([*words, "--format", "json"], capture_output=True, text=True, check=True)
     (trial,) = json.loads(again.stdout)["trials"]

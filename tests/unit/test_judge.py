@@ -130,6 +130,21 @@ def test_a_key_that_a_message_repeats_is_not_told_in_part(monkeypatch):
         assert KEY[:3] not in str(failed.value)
 
 
+def test_a_judge_that_may_not_be_called_says_how_many_calls_are_missing():
+    with chat_server() as server:
+        asked = judge(server, max_calls=0)
+        asked.allow(0)
+        with pytest.raises(
+            EngineUnavailableError, match=r"(?s)the cache lacks 4 grades: that takes 4 calls of .*--max-calls 4"
+        ):
+            asked.allow(4)
+        judge(server).allow(4)
+        judge(server, max_calls=3).allow(4)
+        with pytest.raises(EngineUnavailableError, match=r"no call of .* was made, and --max-calls allows none"):
+            graded(asked)
+    assert server.asked == []
+
+
 def test_no_more_calls_than_allowed():
     with chat_server() as server, pytest.raises(EngineUnavailableError, match=r"2 calls .* allows no more"):
         graded(judge(server, max_calls=2))

@@ -54,6 +54,13 @@ def test_threads_reach_backends_that_take_them() -> None:
     assert plan(threads=2, backends="csr:threads=1").trials[0].parameters["threads"] == 1
 
 
+def test_no_calls_may_be_allowed_and_fewer_may_not() -> None:
+    assert plan(max_calls=0, backends="flat:model=random").trials[0].parameters["max_calls"] == 0
+    assert plan(backends="flat:model=random").trials[0].parameters["max_calls"] == -1
+    with pytest.raises(UsageError, match="--max-calls is -1"):
+        plan(max_calls=-1)
+
+
 def test_all_wrong_numbers_are_reported_together() -> None:
     with pytest.raises(UsageError, match="--k is 0; --repeat is -1"):
         plan(k=0, repeat=-1)

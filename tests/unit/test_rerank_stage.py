@@ -17,6 +17,7 @@ from harness.rerank.keywords import keyword_count
 from harness.rerank.scores import ScoreCache, digest
 from harness.rerank.stage import Candidates, score_candidates
 from harness.storage.cache import Cache
+from harness.storage.columns import load_table
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
 DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])
@@ -34,6 +35,7 @@ class Lengths:
     whole_numbers: ClassVar[bool] = False
     group: ClassVar[int] = 3
     stored: ClassVar[bool] = True
+    paid: ClassVar[bool] = False
     facts: ClassVar[dict[str, str]] = {"device": "none"}
 
     def __init__(self, fails_on: str | None = None) -> None:
@@ -44,6 +46,9 @@ class Lengths:
 
     def content(self, query: str, document: str) -> str:
         return document
+
+    def allow(self, pairs: int) -> None:
+        raise AssertionError("only what is paid for has to be allowed")
 
     def load(self) -> None:
         self.loads += 1
@@ -115,6 +120,54 @@ def test_a_failure_in_the_middle_keeps_what_was_scored(tmp_path):
     again = Lengths()
     assert run(again, candidates((0, 0), (0, 1), (0, 3)), tmp_path) == ([5.0, 18.0, 11.0], 1)
     assert again.asked == [("cat", "a cat")]
+
+
+class Paid(Lengths):
+    """Each score is a call: what the disk holds is noted when it is made, and when it may not be."""
+
+    paid: ClassVar[bool] = True
+
+    def __init__(self, cache: Path | None = None, *, fails_on: str | None = None) -> None:
+        super().__init__(fails_on)
+        self.cache, self.on_disk, self.allowed = cache, list[int](), list[int]()
+
+    def allow(self, pairs: int) -> None:
+        self.allowed.append(pairs)
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: np.ndarray, progress: object) -> None:
+        assert len(queries) == 1, "pairs that are paid for are scored one by one"
+        files = self.cache.rglob("scores.arrow") if self.cache is not None else ()
+        self.on_disk.append(sum(len(load_table(file)) for file in files))
+        super().score(queries, documents, out, progress)
+
+
+def test_what_is_paid_for_is_on_the_disk_before_the_next_call(tmp_path):
+    reranker = Paid(tmp_path)
+    scores, scored = run(reranker, candidates((0, 0), (0, 1), (0, 2), (0, 3), (1, 0)), tmp_path)
+    assert (scores, scored) == ([5.0, 18.0, 7.0, 11.0, 5.0], 5)
+    assert reranker.on_disk == [0, 1, 2, 3, 4]
+    assert reranker.allowed == [5]
+
+
+def test_two_runs_at_once_pay_for_no_pair_twice(tmp_path):
+    pairs = [(0, row) for row in range(4)]
+    rerankers = [Paid(), Paid()]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda one: run(one, candidates(*pairs), tmp_path), rerankers))
+    assert [scores for scores, _ in found] == [[5.0, 18.0, 7.0, 11.0]] * 2
+    assert sum(scored for _, scored in found) == 4
+    assert sorted(pair for one in rerankers for pair in one.asked) == sorted(
+        ("cat", text) for text in DOCUMENTS.to_pylist()
+    )
+
+
+def test_what_is_paid_for_tells_what_was_paid_before(tmp_path):
+    with pytest.raises(EngineUnavailableError, match="it is gone"):
+        run(Paid(fails_on="a cat"), candidates((0, 0), (0, 1), (0, 3)), tmp_path)
+    again = Paid()
+    cache = ScoreCache(Cache(tmp_path), "lengths", again.identity())
+    done = score_candidates(again, candidates((0, 0), (0, 1), (0, 3)), cache, PROGRESS, lambda: 0)
+    assert (done.scored, done.facts["calls_before"], again.allowed) == (1, 2, [1])
 
 
 def test_no_candidates(tmp_path):
