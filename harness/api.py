@@ -33,6 +33,7 @@ from harness.results.backend import backend_results
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import paired_differences, reference_label, reference_notes
+from harness.results.frontier import frontier_stats
 from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
@@ -287,7 +288,7 @@ def _report(
         "reference": reference,
         "notes": [*plan.notes, *reference_notes(plan, assessed)],
     }
-    return schema.Report(
+    report = schema.Report(
         schema=schema.SCHEMA_VERSION,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         kind="compare",
@@ -300,3 +301,4 @@ def _report(
         backends=results,
         comparisons=paired_differences(assessed, results, reference, plan.request.seed),
     )
+    return report.model_copy(update={"frontiers": frontier_stats(report)})

@@ -1,135 +1,17 @@
-"""The frontier of a sweep: which values of a parameter no other value beats, in quality and in latency."""
+"""The frontier of a sweep as a table, with what its mark means."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from harness.planning.sweep import Swept, swept
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
 from harness.reporting.parity_tables import loss_cell
-from harness.results.schema import BackendResult, Report
+from harness.results.frontier import RECALL, Frontier, Point, frontiers, recall_of
+from harness.results.schema import Report
 
-__all__ = ["Frontier", "Point", "frontier_notes", "frontier_tables", "frontiers", "legend_of_frontier", "on_frontier"]
+__all__ = ["frontier_notes", "frontier_tables", "legend_of_frontier"]
 
 _MARK = "●"
-_RECALL = "recall@"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value of a sweep: its backend, its quality (higher is better) and its median latency in milliseconds.
-
-    Both are None where they were not measured; such a point is not ``best``, which says that it is on the frontier.
-    """
-
-    value: str
-    backend: BackendResult
-    quality: float | None
-    p50_ms: float | None
-    best: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Frontier:
-    """The points of one sweep in the order of its values; ``measure`` names what quality is, None where there is none.
-
-    ``timed`` is False where no latencies were measured: there is no frontier then.
-    """
-
-    sweep: Swept
-    measure: str | None
-    points: tuple[Point, ...]
-    timed: bool
-
-    @property
-    def name(self) -> str:
-        """The swept backend and parameter."""
-        return f"{self.sweep.backend}, {self.sweep.parameter}"
-
-
-def on_frontier(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Which of (quality, cost) no other point dominates: is at least as good and costs at most as much, one strictly.
-
-    Equal points do not dominate one another. No points: an empty list.
-    """
-    return [
-        not any(other != point and other[0] >= point[0] and other[1] <= point[1] for other in points)
-        for point in points
-    ]
-
-
-def frontiers(report: Report) -> list[Frontier]:
-    """One for each ``--sweep`` of the comparison, derived from what its backends came to.
-
-    Quality is the mean of the first metric; with the same exact result for all values, that puts them in the order of
-    what they lose against it. Without judgments it is the share of the exact best k that was found.
-    """
-    given = report.plan.given.get("sweep")
-    sweeps = given if isinstance(given, list) else []
-    return [_frontier(swept(one), report) for one in sweeps]
-
-
-def _frontier(sweep: Swept, report: Report) -> Frontier:
-    found = [(value, backend) for value in sweep.values if (backend := _backend_of(sweep, value, report)) is not None]
-    measure = _measure([backend for _, backend in found])
-    measured = [(_quality(backend, measure), _p50(backend)) for _, backend in found]
-    whole = [(quality, p50) for quality, p50 in measured if quality is not None and p50 is not None]
-    best = {point for point, kept in zip(whole, on_frontier(whole), strict=True) if kept}
-    points = tuple(
-        Point(value, backend, quality, p50, (quality, p50) in best)
-        for (value, backend), (quality, p50) in zip(found, measured, strict=True)
-    )
-    return Frontier(sweep, measure, points, any(p50 is not None for _, p50 in measured))
-
-
-def _backend_of(sweep: Swept, value: str, report: Report) -> BackendResult | None:
-    """The backend that the sweep made of a value: numbers may be written otherwise in its label."""
-    for backend in report.backends:
-        named, equals, shown = backend.label.rpartition("=")
-        place = max(named.rfind(";"), named.rfind(":"))
-        same = (named[:place], named[place + 1 :]) == (sweep.backend, sweep.parameter)
-        if equals and same and (shown == value or _number(shown) == _number(value) is not None):
-            return backend
-    return None
-
-
-def _number(text: str) -> float | None:
-    """The number, or truth value, that a parameter is given as."""
-    if text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _measure(backends: Sequence[BackendResult]) -> str | None:
-    names = [list(backend.metrics) for backend in backends if backend.metrics]
-    if names:
-        return names[0][0]
-    depths = [int(depth) for backend in backends if backend.parity for depth in backend.parity.overlap]
-    return f"{_RECALL}{max(depths)}" if depths else None
-
-
-def _quality(backend: BackendResult, measure: str | None) -> float | None:
-    if measure in backend.metrics:
-        return backend.metrics[str(measure)].mean
-    return (
-        _recall(backend, int(measure.removeprefix(_RECALL)))
-        if measure is not None and measure.startswith(_RECALL)
-        else None
-    )
-
-
-def _recall(backend: BackendResult, depth: int) -> float | None:
-    """The share of the exact best ``depth`` that is among the engine's, over all queries."""
-    return backend.parity.overlap.get(str(depth)) if backend.parity is not None else None
-
-
-def _p50(backend: BackendResult) -> float | None:
-    search = backend.search
-    return search.milliseconds.p50 if search is not None and search.milliseconds is not None else None
 
 
 def frontier_tables(report: Report) -> list[Table]:
@@ -146,7 +28,7 @@ def _table(frontier: Frontier) -> Table:
         frontier.sweep.parameter,
         *([measure] if judged else []),
         *(["loss"] if lossy else []),
-        *(f"{_RECALL}{depth}" for depth in depths),
+        *(f"{RECALL}{depth}" for depth in depths),
         *("p50 ms", "p95 ms", "queries/s", "frontier"),
     )
     rows = tuple(_row(point, measure, depths, judged=judged, lossy=lossy) for point in frontier.points)
@@ -164,7 +46,7 @@ def _row(point: Point, measure: str, depths: Sequence[int], *, judged: bool, los
         point.value,
         *([figure(point.quality, ".4f")] if judged else []),
         *([loss_cell(loss)] if lossy else []),
-        *(figure(_recall(backend, depth), ".4f") for depth in depths),
+        *(figure(recall_of(backend, depth), ".4f") for depth in depths),
         milliseconds(times.p50 if times is not None else None),
         milliseconds(times.p95 if times is not None else None),
         figure(backend.search.qps if backend.search is not None else None, ",.0f"),

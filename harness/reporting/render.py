@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from harness.errors import UnknownNameError
 from harness.reporting.cells import Table
-from harness.reporting.frontier import frontiers
 from harness.reporting.tables import header, legend, notes, tables
+from harness.results.frontier import frontier_stats, frontiers
 from harness.results.schema import Report
 
 __all__ = ["FORMATS", "flat", "markdown_text", "render", "terminal_text"]
@@ -106,6 +106,8 @@ def _csv(report: Report) -> str:
         sections.append((backend.label, "backend", facts))
         levels = [(f"closed_loop.{level['clients']}", level) for level in content.pop("closed_loop")]
         levels += [(f"open_loop.{level['rate']:g}", level) for level in content.pop("open_loop")]
+        each = content["spread"].pop("each") if content["spread"] else []
+        levels += [(f"spread.build.{one.pop('build')}", one) for one in each]
         sections += [(backend.label, name, level) for name, level in levels]
         sections += [(backend.label, name, values) for name, values in content.items() if values]
     for one in frontiers(report):
@@ -136,7 +138,8 @@ def flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _json(report: Report) -> str:
-    return report.model_dump_json(by_alias=True, indent=2) + "\n"
+    whole = report.model_copy(update={"frontiers": frontier_stats(report)})  # that of an earlier version has none
+    return whole.model_dump_json(by_alias=True, indent=2) + "\n"
 
 
 _RENDERERS: dict[str, Callable[[Report], str]] = {"markdown": _markdown, "csv": _csv, "json": _json}

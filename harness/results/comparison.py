@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from harness.errors import ResultError
-from harness.reporting.frontier import frontiers
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.render import render
+from harness.results.frontier import frontiers
 from harness.results.schema import (
     BackendResult,
     ClosedLoopStats,
@@ -147,9 +147,10 @@ class Comparison:
         return pd.DataFrame([row.model_dump() for row in self.report.comparisons], columns=columns)
 
     def spread(self) -> pd.DataFrame:
-        """Spread over builds: one row a backend and figure (a metric, or the overlap with its oracle at a depth).
+        """Spread over builds: one row a backend and figure (a metric, the overlap with its oracle at a depth, a cost).
 
-        Columns mean, sd, min and max; no rows where no backend was built several times.
+        Costs are seconds, ready_seconds, documents_per_second, bytes and log_bytes, as in :meth:`builds`. Columns mean,
+        sd, min and max; no rows where no backend was built several times.
         """
         import pandas as pd
 
@@ -158,10 +159,27 @@ class Comparison:
             if backend.spread is None:
                 continue
             overlaps = {f"oracle overlap@{depth}": value for depth, value in backend.spread.oracle_overlap.items()}
-            for figure, value in {**backend.spread.metrics, **overlaps}.items():
+            for figure, value in {**backend.spread.metrics, **overlaps, **backend.spread.costs}.items():
                 rows[backend.label, figure] = value.model_dump()
         index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "figure"])
         return pd.DataFrame(list(rows.values()), index=index, columns=list(SpreadValue.model_fields))
+
+    def builds(self) -> pd.DataFrame:
+        """Every build of the backends that were built several times: one row a backend and build, from 1.
+
+        Columns seconds, ready_seconds, documents_per_second, bytes, log_bytes, peak_rss_bytes, peak_anonymous_bytes,
+        then the metrics and the overlaps with the oracle. Times are NaN where the plan took none.
+        """
+        import pandas as pd
+
+        rows = {}
+        for backend in self.report.backends:
+            for one in backend.spread.each if backend.spread is not None else ():
+                overlaps = {f"oracle overlap@{depth}": share for depth, share in one.oracle_overlap.items()}
+                costs = one.model_dump(exclude={"build", "metrics", "oracle_overlap"})
+                rows[backend.label, one.build] = {**costs, **one.metrics, **overlaps}
+        index = pd.MultiIndex.from_tuples(list(rows), names=["backend", "build"])
+        return pd.DataFrame(list(rows.values()), index=index)
 
     def timings(self) -> pd.DataFrame:
         """Indexing and search: one row a backend that an engine served, times in milliseconds and seconds as named.

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from harness.results.schema_costs import (
+    BuildStats,
     ClosedLoopStats,
     ColdStats,
     Count,
@@ -27,6 +28,7 @@ from harness.results.schema_costs import (
 __all__ = [
     "SCHEMA_VERSION",
     "BackendResult",
+    "BuildStats",
     "ClosedLoopStats",
     "ColdStats",
     "ContentDigests",
@@ -36,6 +38,8 @@ __all__ = [
     "EvaluatedCounts",
     "ExistingStats",
     "FilterInfo",
+    "FrontierPoint",
+    "FrontierStats",
     "HarnessInfo",
     "IndexStats",
     "LatencyStats",
@@ -227,6 +231,13 @@ class SpreadStats(Record):
         description="depth -> `parity.overlap` of each build (of dense backends the recall); empty without an oracle"
     )
     metrics: dict[str, SpreadValue]
+    costs: dict[str, SpreadValue] = Field(
+        default_factory=dict,
+        description="times, rate and bytes of `each` that every build has; empty in results of earlier versions",
+    )
+    each: list[BuildStats] = Field(
+        default_factory=list, description="every build by itself; empty in results of earlier versions"
+    )
 
 
 class RerankingStats(Record):
@@ -244,7 +255,10 @@ class RerankingStats(Record):
     ceiling: dict[str, float] = Field(
         description="each nDCG of the best possible order of the candidates: what no second stage can exceed"
     )
-    facts: dict[str, Json] = Field(description="what the scores were made with: device, versions, calls of an endpoint")
+    facts: dict[str, Json] = Field(
+        description="what the scores were made with: device, versions; of a judge the calls that this run made, those "
+        "among them that were repeated, and earlier ones whose answers were in the cache (`calls_before`)"
+    )
 
 
 class StageStats(Record):
@@ -274,7 +288,9 @@ class BackendResult(Record):
     error: ErrorInfo | None
     engine: EngineDescription | None
     encoder: dict[str, Json] = Field(
-        description="what made the vectors or terms: encoder, analyzer, parameters, statistics"
+        description="what made the vectors or terms: encoder, analyzer, parameters, statistics; of an endpoint the "
+        "calls of this run, for all backends that share the vectors, and earlier ones whose answers were in the cache "
+        "(`calls_before`)"
     )
     parameters: dict[str, Json]
     phases: PhaseTimes | None
@@ -319,6 +335,31 @@ class PairedDifference(Record):
     )
 
 
+class FrontierPoint(Record):
+    """One value of a swept parameter."""
+
+    backend: str = Field(description="label of the backend with this value")
+    value: str = Field(description="as it was given")
+    quality: float | None = Field(description="mean of the frontier's measure; null where it was not measured")
+    loss: float | None = Field(description="engine minus oracle on that measure; null without oracle or judgments")
+    p50_ms: float | None = Field(description="null where no latencies were measured")
+    on_frontier: bool = Field(
+        description="no other value has at least its quality and at most its p50, one of them better; false too where "
+        "one of the two was not measured"
+    )
+
+
+class FrontierStats(Record):
+    """One `--sweep`: what each value of a parameter costs and what it buys."""
+
+    backend: str = Field(description="the swept backend as it is named without the parameter")
+    parameter: str
+    measure: str | None = Field(
+        description="the first metric; without judgments recall at the deepest depth; null without an oracle too"
+    )
+    points: list[FrontierPoint] = Field(description="in the order of the values")
+
+
 class Report(Record):
     """A whole comparison as stored."""
 
@@ -334,6 +375,9 @@ class Report(Record):
     backends: list[BackendResult]
     comparisons: list[PairedDifference] = Field(
         description="every backend against `plan.resolved.reference`, or every pair (`--all-pairs`)"
+    )
+    frontiers: list[FrontierStats] | None = Field(
+        default=None, description="one for each `--sweep`; null in results of earlier versions"
     )
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.reporting.frontier import on_frontier
+from harness.results.frontier import on_frontier
 
 VALUES = st.integers(0, 6).map(float)
 POINTS = st.lists(st.tuples(VALUES, VALUES), max_size=12)

@@ -146,6 +146,25 @@ SPREAD = schema.SpreadStats(
     pairwise_overlap={"10": 0.9125, "1000": 0.99912},
     oracle_overlap={"10": _value(0.9875), "1000": _value(0.9975)},
     metrics={"nDCG@10": _value(0.4), "AP": _value(0.3124)},
+    costs={
+        "documents_per_second": schema.SpreadValue(mean=5200.0, sd=300.0, min=4900.0, max=5500.0),
+        "bytes": schema.SpreadValue(mean=5_300_000.0, sd=0.0, min=5_300_000.0, max=5_300_000.0),
+    },
+    each=[
+        schema.BuildStats(
+            build=number,
+            seconds=0.25,
+            ready_seconds=0.0,
+            documents_per_second=rate,
+            bytes=5_300_000,
+            log_bytes=0,
+            peak_rss_bytes=None,
+            peak_anonymous_bytes=None,
+            metrics={"nDCG@10": 0.4},
+            oracle_overlap={"10": 0.9875},
+        )
+        for number, rate in enumerate((4900.0, 5200.0, 5500.0), start=1)
+    ],
 )
 
 
@@ -272,6 +291,7 @@ def sample_report() -> schema.Report:
         ),
         backends=backends,
         comparisons=[worse, difference],
+        frontiers=[],
     )
 
 

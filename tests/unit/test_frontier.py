@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from sample_report import sample_report, swept_report
 
 from harness.planning.sweep import Swept, swept
-from harness.reporting.frontier import frontiers, on_frontier
+from harness.reporting.render import render
 from harness.reporting.tables import legend, notes, tables
+from harness.results.frontier import frontiers, on_frontier
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,24 @@ def test_values_find_their_backends_however_they_were_written() -> None:
         ("400", "chroma:ef_search=400"),
     ]
     assert [point.best for point in one.points] == [True, True, False, False]
+
+
+def test_json_has_the_points_whatever_version_stored_the_report() -> None:
+    (sweep,) = json.loads(render(swept_report(), "json"))["frontiers"]
+    assert (sweep["backend"], sweep["parameter"], sweep["measure"]) == ("chroma", "ef_search", "nDCG@10")
+    assert sweep["points"][0] == {
+        "backend": "chroma:ef_search=10",
+        "value": "10",
+        "quality": 0.3,
+        "loss": pytest.approx(-0.1),
+        "p50_ms": 0.1,
+        "on_frontier": True,
+    }
+    assert [point["on_frontier"] for point in sweep["points"]] == [True, True, False, False]
+    assert (sweep["points"][3]["quality"], sweep["points"][3]["loss"]) == (None, None)
+    (untimed,) = json.loads(render(swept_report(timed=False), "json"))["frontiers"]
+    assert not any(point["on_frontier"] for point in untimed["points"])
+    assert json.loads(render(sample_report(), "json"))["frontiers"] == []
 
 
 def test_without_judgments_the_recall_decides() -> None:
