@@ -14,13 +14,14 @@ from harness.errors import HarnessError
 from harness.execution.checks import OWN_ADAPTERS, refuse_lost_documents, refuse_unmatched
 from harness.execution.executor import Executor
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
-from harness.execution.rebuild_files import RebuildHits
+from harness.execution.process import Finished
+from harness.execution.rebuild_files import BuildCost, RebuildHits
 from harness.planning.plan import Plan, Trial
 from harness.protocols import Progress
 from harness.registry import load_engine
 from harness.types import Dataset, Run
 
-__all__ = ["Rebuilder", "builds_of", "of_build", "rebuilt_runs"]
+__all__ = ["Rebuilder", "build_cost", "builds_of", "of_build", "rebuilt_runs"]
 
 
 def builds_of(trial: Trial, plan: Plan) -> int:
@@ -40,6 +41,23 @@ def builds_of(trial: Trial, plan: Plan) -> int:
 def rebuilt_runs(record: TrialRecord, dataset: Dataset) -> tuple[Run, ...]:
     """The runs of all builds after the first; an index that was there before has none."""
     return tuple(_run(hits, dataset) for hits in record.rebuilds)
+
+
+def build_cost(record: TrialRecord, memory: Finished | None) -> BuildCost:
+    """What the build of a trial took.
+
+    Without the peaks where another trial built its index: ``memory`` is of a worker that only searched then.
+    """
+    seen = memory if record.built_by is None else None
+    return BuildCost(
+        index_ns=record.index.index_ns,
+        ready_ns=record.index.ready_ns,
+        indexed=record.index.indexed,
+        index_bytes=record.storage.index_bytes,
+        log_bytes=record.storage.log_bytes,
+        peak_rss_bytes=seen.peak_rss_bytes if seen is not None else None,
+        peak_anonymous_bytes=seen.peak_anonymous_bytes if seen is not None else None,
+    )
 
 
 def of_build(progress: Progress, number: int, builds: int) -> Progress:
@@ -67,7 +85,7 @@ class Rebuilder:
     work: Path
 
     def run(self, job: TrialJob, builds: int, progress: Progress, *, reopened: bool) -> tuple[RebuildHits, ...]:
-        """The hits of builds 2 to ``builds``: every query once, unmeasured.
+        """Builds 2 to ``builds``, with the hits of every query, asked once and unmeasured, and what each build took.
 
         ``job`` is that of the first build; with ``reopened`` its index was closed and opened again before it was
         searched, and so are these. Raises HarnessError, naming the build, where one fails or loses documents.
@@ -87,7 +105,9 @@ class Rebuilder:
                 finished = self.executor.run(folder, progress)
                 record = read_trial(folder)
                 refuse_lost_documents(record, self.dataset, finished.log)
-                hits = RebuildHits(record.hits.indptr, record.hits.rows, record.hits.scores)
+                hits = RebuildHits(
+                    record.hits.indptr, record.hits.rows, record.hits.scores, build_cost(record, finished)
+                )
                 run = _run(hits, self.dataset)
                 ranking.check(run)
                 refuse_unmatched(run, self.dataset)
@@ -97,7 +117,7 @@ class Rebuilder:
 
 
 def _unmeasured(job: TrialJob, index_folder: Path, *, reopened: bool) -> TrialJob:
-    """The job of a later build: its times are nobody's, and of a server's collections only the first may be kept."""
+    """The job of a later build: its latencies are nobody's; of a server's collections only the first may be kept."""
     own = job.engine.startswith(OWN_ADAPTERS) and "keep" in job.parameters
     parameters = {**job.parameters, "keep": False} if own else job.parameters
     return replace(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from harness.reporting.cells import Table, figure
+from harness.reporting.cells import Table, figure, size
 from harness.results.schema import BackendResult, Report, SpreadStats, SpreadValue
 
 __all__ = ["legend_of_spread", "spread_tables"]
+
+
+_COSTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "documents_per_second": ("docs/s", "{:,.0f}".format),
+    "bytes": ("index", lambda count: size(round(count))),
+}
+"""The costs that have a row, as the table *Index* names and shows them; the others are in every other format."""
 
 
 def spread_tables(report: Report) -> list[Table]:
@@ -49,10 +56,15 @@ def _figures(backend: BackendResult, spread: SpreadStats) -> Iterator[tuple[str,
         yield _row(backend.label, name, value)
     for depth, value in spread.oracle_overlap.items():
         yield _row(backend.label, f"{kind}@{depth}", value)
+    for name, (title, shown) in _COSTS.items():
+        if name in spread.costs:
+            yield _row(backend.label, title, spread.costs[name], shown)
 
 
-def _row(label: str, figure: str, value: SpreadValue) -> tuple[str, ...]:
-    return (label, figure, *(f"{number:.4f}" for number in (value.mean, value.sd, value.min, value.max)))
+def _row(
+    label: str, figure: str, value: SpreadValue, shown: Callable[[float], str] = "{:.4f}".format
+) -> tuple[str, ...]:
+    return (label, figure, *(shown(number) for number in (value.mean, value.sd, value.min, value.max)))
 
 
 def _rankings(label: str, spread: SpreadStats, depths: list[int]) -> tuple[str, ...]:

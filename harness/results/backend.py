@@ -70,7 +70,7 @@ def _backend_result(one: Assessed, dataset: Dataset, plan: Plan) -> schema.Backe
         queries=schema.EvaluatedCounts(**one.scores.counts._asdict()) if one.scores is not None else None,
         metrics=_metrics(one.scores, seed),
         parity=_parity(one, seed),
-        spread=spread_stats(one),
+        spread=spread_stats(one, timed=timed),
         deterministic=_deterministic(trial.spec) if outcome.failure is None else None,
         notes=[
             *_notes(one, dataset),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
+    "BuildStats",
     "ClosedLoopStats",
     "ColdStats",
     "Count",
@@ -94,6 +95,24 @@ class IndexStats(Record):
     )
     state: dict[str, Json] = Field(description="the engine's own account of its index")
     existing: ExistingStats | None = Field(default=None, description="null for an index that was built for this result")
+
+
+class BuildStats(Record):
+    """One of several builds of the same index: what it took, and what searching it came to."""
+
+    build: Count = Field(description="from 1; the first is the one that all else of the backend is of")
+    seconds: float | None = Field(description="as in `index`, like all that follows but the last two")
+    ready_seconds: float | None
+    documents_per_second: float | None
+    bytes: Count | None
+    log_bytes: Count
+    peak_rss_bytes: int | None = Field(
+        description="of the first build with all its searches, of the others with one pass; null for an index that "
+        "another backend built"
+    )
+    peak_anonymous_bytes: int | None
+    metrics: dict[str, float] = Field(description="the mean of each metric")
+    oracle_overlap: dict[str, float] = Field(description="depth -> `parity.overlap`")
 
 
 class LatencyStats(Record):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from harness import ranking
-from harness.execution.rebuilds import builds_of
+from harness.execution.jobs import TrialRecord
+from harness.execution.rebuild_files import BuildCost
+from harness.execution.rebuilds import build_cost, builds_of
+from harness.metrics import Scores
 from harness.metrics.spread import Spread, pairwise_overlap, spread
 from harness.planning.plan import Plan
 from harness.results import schema
@@ -18,13 +21,22 @@ from harness.types import Run
 __all__ = ["rebuild_notes", "spread_stats"]
 
 
-def spread_stats(one: Assessed) -> schema.SpreadStats | None:
-    """The spread over all builds of one backend, the first among them; None where there is one build or none."""
+_NS_PER_S = 1e9
+_COSTS = ("seconds", "ready_seconds", "documents_per_second", "bytes", "log_bytes")
+"""What a spread is told of. Peaks of memory are not among them: the first build's worker searches more than others'."""
+
+
+def spread_stats(one: Assessed, *, timed: bool) -> schema.SpreadStats | None:
+    """The spread over all builds of one backend, the first among them; None where there is one build or none.
+
+    Without times of the builds unless the plan took them (``timed``).
+    """
     outcome, rebuilds = one.outcome, one.rebuilds
     if outcome.run is None or outcome.record is None or not rebuilds:
         return None
     runs = [outcome.run, *(again.run for again in rebuilds)]
     depths, queries = _depths(one, outcome.record.k), len(outcome.run.query_ids)
+    each = _each(one, outcome.record, timed=timed)
     same = {str(depth): _identical(runs, depth) for depth in depths}
     return schema.SpreadStats(
         builds=len(runs),
@@ -34,7 +46,47 @@ def spread_stats(one: Assessed) -> schema.SpreadStats | None:
         pairwise_overlap={str(depth): pairwise_overlap(runs, depth) for depth in depths},
         oracle_overlap=_oracle_overlap(one),
         metrics=_metrics(one),
+        costs=_costs(each),
+        each=each,
     )
+
+
+def _each(one: Assessed, record: TrialRecord, *, timed: bool) -> list[schema.BuildStats]:
+    costs = [build_cost(record, one.outcome.memory), *(hits.cost for hits in record.rebuilds)]
+    overlaps = [one.parity.overlap if one.parity is not None else {}, *(again.overlap for again in one.rebuilds)]
+    scores = [one.scores, *(again.scores for again in one.rebuilds)]
+    return [
+        _build(number, *parts, timed=timed)
+        for number, parts in enumerate(zip(costs, scores, overlaps, strict=True), start=1)
+    ]
+
+
+def _build(
+    number: int, cost: BuildCost, scores: Scores | None, overlap: Mapping[int, float], *, timed: bool
+) -> schema.BuildStats:
+    seconds = cost.index_ns / _NS_PER_S
+    means = scores.means() if scores is not None and len(scores.query_ids) else []
+    return schema.BuildStats(
+        build=number,
+        seconds=seconds if timed else None,
+        ready_seconds=cost.ready_ns / _NS_PER_S if timed else None,
+        documents_per_second=cost.indexed / seconds if timed and seconds > 0 else None,
+        bytes=cost.index_bytes,
+        log_bytes=cost.log_bytes,
+        peak_rss_bytes=cost.peak_rss_bytes,
+        peak_anonymous_bytes=cost.peak_anonymous_bytes,
+        metrics={str(summary.measure): summary.value for summary in means},
+        oracle_overlap={str(depth): share for depth, share in overlap.items()},
+    )
+
+
+def _costs(each: Sequence[schema.BuildStats]) -> dict[str, schema.SpreadValue]:
+    found = {}
+    for name in _COSTS:
+        values = [getattr(build, name) for build in each]
+        if None not in values:
+            found[name] = _value(spread(values))
+    return found
 
 
 def _identical(runs: Sequence[Run], depth: int) -> int:

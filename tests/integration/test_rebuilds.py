@@ -92,6 +92,41 @@ def test_the_spread_is_that_of_runs_which_miss_one_more_document_each(collection
     assert [*frame.index.names, *frame.columns] == ["backend", "figure", "mean", "sd", "min", "max"]
 
 
+def test_what_each_build_took_is_kept(collection: Path, cards: Path, tmp_path: Path) -> None:
+    compared = compare(collection, cards, rebuilds=3, isolation="process")
+    found, index = spread_of(compared.report.backends[0]), compared.report.backends[0].index
+    assert index is not None
+    first, second, third = found.each
+    assert [one.build for one in found.each] == [1, 2, 3]
+    assert (first.seconds, first.documents_per_second, first.bytes) == (
+        index.seconds,
+        index.documents_per_second,
+        index.bytes,
+    )
+    assert first.peak_rss_bytes == index.peak_rss_bytes
+    assert len({one.seconds for one in found.each}) == 3, "each was timed by itself"
+    assert all(one.peak_rss_bytes for one in found.each)
+    seconds = [float(one.seconds or 0) for one in found.each]
+    assert found.costs["seconds"].model_dump() == pytest.approx(in_words(seconds))
+    assert [one.metrics["R@3"] for one in found.each] == pytest.approx([1.0, 1 / 6, 1 / 6])
+    assert third.oracle_overlap["3"] < second.oracle_overlap["3"] < first.oracle_overlap["3"]
+    frame = compared.builds()
+    assert frame.loc[("poor", 2), "seconds"] == second.seconds
+    assert frame.loc[("poor", 3), "oracle overlap@3"] == third.oracle_overlap["3"]
+    assert compared.spread().loc[("poor", "bytes"), "max"] == max(one.bytes or 0 for one in found.each)
+    assert f"poor,spread.build.2,seconds,{second.seconds}" in compared.render("csv")
+    compared.save(tmp_path / "stored")
+    assert harness.Comparison.load(tmp_path / "stored").report == compared.report
+
+
+def test_without_times_builds_have_none(collection: Path, cards: Path) -> None:
+    compared = compare(collection, cards, rebuilds=2, timing=False)
+    found = spread_of(compared.report.backends[0])
+    assert [(one.seconds, one.ready_seconds, one.documents_per_second) for one in found.each] == [(None,) * 3] * 2
+    assert set(found.costs) == {"bytes", "log_bytes"}
+    assert compare(collection, cards).builds().empty
+
+
 def in_words(values: list[float]) -> dict[str, float]:
     return {
         "mean": statistics.mean(values),

@@ -21,7 +21,7 @@ from harness.execution.executor import InProcess
 from harness.execution.jobs import ExistingRecord, TrialRecord
 from harness.execution.load.files import ClientRecord, LoadRecord
 from harness.execution.process import Finished
-from harness.execution.rebuild_files import RebuildHits
+from harness.execution.rebuild_files import BuildCost, RebuildHits
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.key import SCHEME, is_kept, trial_key
 from harness.loaders import load_dataset
@@ -160,8 +160,17 @@ def test_runs_and_indexes_made_elsewhere_are_never_stored(tmp_path: Path) -> Non
 
 def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     """When this fails, raise SCHEME and put the new number and fields here: older outcomes cannot be read any more."""
-    made_of = (TrialRecord, ExistingRecord, RebuildHits, LoadRecord, ClientRecord, EngineInfo, IndexReport, Finished)
+    made_of = (
+        TrialRecord,
+        ExistingRecord,
+        RebuildHits,
+        LoadRecord,
+        ClientRecord,
+        EngineInfo,
+        IndexReport,
+        Finished,
+    )
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
-    names += [f"Storage.{name}" for name in Storage._fields]
+    names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    assert (SCHEME, digest) == (5, "791217cccfa3")
+    assert (SCHEME, digest) == (6, "a25edc157121")
