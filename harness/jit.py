@@ -19,7 +19,7 @@ from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
-__all__ = ["inline_kernel", "inner_kernel", "kernel", "prefetch", "reordering_kernel"]
+__all__ = ["inline_kernel", "inner_kernel", "kernel", "prefetch", "prefetch_one", "reordering_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,21 +85,33 @@ def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, inline="never", fastmath={"reassoc", "contract"})
 
 
-def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - untyped
-        kinds, (values, *places) = signature.args, arguments
-        indices = [context.cast(builder, *one, types.intp) for one in zip(places, kinds[1:], strict=True)]
-        view = context.make_array(kinds[0])(context, builder, values)
-        item = cgutils.get_item_pointer(context, builder, kinds[0], view, indices)
-        address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        hint = ir.FunctionType(ir.VoidType(), [address, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [address], hint)
-        to_read, keep, data = number(0), number(3), number(1)
-        builder.call(function, [builder.bitcast(item, address), to_read, keep, data])
-        return context.get_dummy_value()
+def _ask_for(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:  # noqa: ANN401 - Numba has no types
+    """LLVM's prefetch of the element of an array (the first argument) at the places that the others give."""
+    values, *places = arguments
+    indices = [context.cast(builder, *one, types.intp) for one in zip(places, kinds[1:], strict=True)]
+    view = context.make_array(kinds[0])(context, builder, values)
+    item = cgutils.get_item_pointer(context, builder, kinds[0], view, indices)
+    address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    hint = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [address], hint)
+    to_read, keep, data = number(0), number(3), number(1)
+    builder.call(function, [builder.bitcast(item, address), to_read, keep, data])
+    return context.get_dummy_value()
 
-    return types.void(array, row, column), generate
+
+def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
+    return types.void(array, row, column), lambda context, builder, signature, arguments: _ask_for(
+        context, builder, signature.args, arguments
+    )
+
+
+def _prefetch_one(_: Any, array: Any, place: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
+    return types.void(array, place), lambda context, builder, signature, arguments: _ask_for(
+        context, builder, signature.args, arguments
+    )
 
 
 prefetch = cast("Callable[[npt.NDArray[Any], int, int], None]", intrinsic(_prefetch))
 """In a kernel: ask for the cache line that holds ``array[row, column]``, and go on without waiting for it."""
+prefetch_one = cast("Callable[[npt.NDArray[Any], Any], None]", intrinsic(_prefetch_one))
+"""The same for ``array[place]`` of an array with one axis."""

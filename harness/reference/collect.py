@@ -27,9 +27,9 @@ def _is_hit(total: np.float64, rule: Rule) -> np.bool:
 
 
 @inner_kernel
-def to_keys(found: Found, count: np.uint64) -> None:
-    """Sort keys in place of the rows of the first ``count`` candidates, whose sums are complete."""
-    for place in range(count):
+def to_keys(found: Found, first: np.uint64, end: np.uint64) -> None:
+    """Sort keys in place of the rows of the candidates from ``first`` to ``end``, whose sums are complete."""
+    for place in range(first, end):
         found.keys[place] = pack_key(np.float32(found.sums[place]), _TOP - np.uint32(found.keys[place]))
 
 

@@ -102,7 +102,7 @@ def _search(search: Search, query: int, outlook: Outlook, guessing: bool) -> tup
         return complete_best(search, outlook, done, threshold, count), 1
     if threshold > 0.0 and count < search.width:
         return np.uint64(0), 0
-    to_keys(found, count)
+    to_keys(found, np.uint64(0), count)
     return count, 0
 
 

@@ -17,17 +17,19 @@ from harness.jit import inline_kernel, kernel
 from harness.reference.postings import Postings, read_only
 from harness.types import Float32Array, Float64Array, Int32Array, UInt32Array, UInt64Array
 
-__all__ = ["BLOCK", "HALF_BLOCK", "HIGHEST", "Maps", "build_maps", "rank_of", "slot_of"]
+__all__ = ["BLOCK", "HALF_ROW_BLOCK", "HIGHEST", "ROW_BLOCK", "Maps", "build_maps", "rank_of", "slot_of"]
 
 UInt8Array = npt.NDArray[np.uint8]
 
-BLOCK, HALF_BLOCK = 256, 128
-"""Maps count, and rows are laid out, in blocks of so many documents; a byte of a row has two, half a block apart."""
+BLOCK = 256
+"""Maps count in blocks of so many documents."""
+ROW_BLOCK, HALF_ROW_BLOCK = 1024, 512
+"""Rows are laid out in blocks of so many documents; a byte has two of them, half a block apart."""
 HIGHEST = 15
-"""The highest code in a row; a value is at most the square of its code times the row's step."""
+"""The highest code in a row; a value is at most its code times the row's step."""
 _FREQUENT = 128
 """Dimensions in more than one document in this many get maps or rows: adding fewer postings is as cheap."""
-_MAP_BUDGET, _ROW_BUDGET = 0.11, 0.05
+_MAP_BUDGET, _ROW_BUDGET = 0.08, 0.08
 """Maps and rows take at most these shares of the bytes of the postings; the most frequent dimensions go first."""
 _RELUCTANCE = 1.0
 """What the estimated cost of doing without postings is multiplied by: 0.0 always does, infinity never."""
@@ -39,7 +41,7 @@ class Maps(NamedTuple):
 
     ``bits`` uint64 (T * words,): one bit a document, 64 in a word, whole blocks. ``before`` uint32 (T * blocks,):
     postings of the dimension before the block. ``rows`` int32 (T,): which row a dimension has, -1 for none. ``codes``
-    uint8 (R * blocks * 128,): low half for a document, high half for the one half a block later. ``steps`` float64
+    uint8 (R * row blocks * 512,): low half for a document, high half for the one half a block later. ``steps`` float64
     (T,). ``highest`` float32 (D,): the largest value of any dimension, at least 0. ``smallest`` and ``largest`` are the
     extreme absolute values of all postings, zeros left out.
     """
@@ -80,13 +82,14 @@ def build_maps(postings: Postings, documents: int, *, linear: bool = True) -> Ma
     columns = np.sort(frequent[:most]).astype(np.int32)
     bits = np.zeros(len(columns) * blocks * (BLOCK // 64), dtype=np.uint64)
     before = np.zeros(len(columns) * blocks, dtype=np.uint32)
-    most = int(_ROW_BUDGET * bytes_of_postings) // max(1, blocks * HALF_BLOCK) if linear else 0
+    row_blocks = -(-documents // ROW_BLOCK)
+    most = int(_ROW_BUDGET * bytes_of_postings) // max(1, row_blocks * HALF_ROW_BLOCK) if linear else 0
     rows = np.full(len(columns), -1, dtype=np.int32)
     rowed = np.flatnonzero(np.isin(columns, frequent[:most]))
     rows[rowed] = np.arange(len(rowed))
-    codes = np.zeros(len(rowed) * blocks * HALF_BLOCK, dtype=np.uint8)
-    steps = highest[columns].astype(np.float64) / HIGHEST**2
-    _fill(postings, columns, blocks, bits, before, rows, steps, codes)
+    codes = np.zeros(len(rowed) * row_blocks * HALF_ROW_BLOCK, dtype=np.uint8)
+    steps = highest[columns].astype(np.float64) / HIGHEST
+    _fill(postings, columns, documents, bits, before, rows, steps, codes)
     shortest = np.uint64(frequencies[columns].min(initial=documents))
     return Maps(
         read_only(columns),
@@ -157,8 +160,8 @@ def _code(value: np.float64, step: np.float64) -> np.uint8:
     """The smallest code that bounds a value; 0 for none."""
     if value == 0.0:
         return np.uint8(0)
-    code = np.int64(np.ceil(np.sqrt(value / step)))
-    code += np.int64(np.float64(code * code) * step < value)
+    code = np.int64(np.ceil(value / step))
+    code += np.int64(np.float64(code) * step < value)
     return np.uint8(min(code, np.int64(HIGHEST)))
 
 
@@ -166,24 +169,25 @@ def _code(value: np.float64, step: np.float64) -> np.uint8:
 def _fill(
     postings: Postings,
     columns: Int32Array,
-    blocks: int,
+    documents: int,
     bits: UInt64Array,
     before: UInt32Array,
     rows: Int32Array,
     steps: Float64Array,
     codes: UInt8Array,
 ) -> None:
+    blocks, row_bytes = -(-documents // BLOCK), -(-documents // ROW_BLOCK) * HALF_ROW_BLOCK
     words = blocks * (BLOCK // 64)
     for slot in range(len(columns)):
         for posting in range(postings.columns[columns[slot]], postings.columns[columns[slot] + 1]):
             row = np.int64(postings.rows[posting])
-            block, within = row // BLOCK, row % BLOCK
             bits[slot * words + (row >> 6)] |= _ONE << np.uint64(row & 63)
-            before[slot * blocks + block] += np.uint32(1)
+            before[slot * blocks + row // BLOCK] += np.uint32(1)
             if rows[slot] >= 0:
-                place = (rows[slot] * blocks + block) * HALF_BLOCK + within % HALF_BLOCK
+                within = row % ROW_BLOCK
+                place = rows[slot] * row_bytes + row // ROW_BLOCK * HALF_ROW_BLOCK + within % HALF_ROW_BLOCK
                 code = _code(np.float64(postings.values[posting]), steps[slot])
-                codes[place] |= np.uint8(code << np.uint8(4)) if within >= HALF_BLOCK else code
+                codes[place] |= np.uint8(code << np.uint8(4)) if within >= HALF_ROW_BLOCK else code
         passed = np.uint32(0)
         for counted in range(slot * blocks, (slot + 1) * blocks):
             passed, before[counted] = np.uint32(passed + before[counted]), passed

@@ -5,10 +5,11 @@ remaining terms can add together, no document without a term so far can be among
 either; where many documents have been touched, impact rows bound what each of them can still gain. What the remaining
 terms add to the few that matter is looked up in their maps.
 
-Nothing is lost by it: the k-th best score is a guess, a document is left out only when the most that it can reach lies
-below the guess, and the result counts only when at least k complete sums reach it; otherwise the query runs again
-without a guess. And nothing is changed: terms are left out only of queries whose float64 sum is exact, so that the
-order of adding cannot change a bit, and the most that a sum can be is exact, too.
+Nothing is lost by it: a document is left out only when the most that it can reach lies below a threshold that at least
+k complete sums reach. Where the threshold is a guess, that is seen afterwards, and a query with too high a one runs
+again without; where rows are used, it is the k-th best of complete sums. And nothing is changed: terms are left out
+only of queries whose float64 sum is exact, so that the order of adding cannot change a bit, and the most that a sum can
+be is exact, too.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 
 from harness.jit import inner_kernel
 from harness.reference.collect import to_keys
+from harness.reference.completion import complete, look_up
 from harness.reference.guess import threshold_of
-from harness.reference.maps import BLOCK, rank_of
-from harness.reference.postings import Outlook, contribution
-from harness.reference.rows import collect_by_rows, multiply, sample_by_rows
+from harness.reference.postings import Outlook
+from harness.reference.rows import SLACK, bound_all, collect_bounds, common_bound
 from harness.reference.sampling import best_touched, sample_touched
 from harness.reference.selection import nth_largest
 from harness.reference.workspace import Search
@@ -30,6 +31,7 @@ __all__ = ["complete_best", "may_stop", "search_by_rows", "threshold_so_far"]
 _FEW_WANTED = np.uint64(16)
 _MORE = np.uint64(2)
 _ONE = np.uint64(1)
+_NONE = np.uint64(0)
 _LOW = np.uint64(0xFFFFFFFF)
 
 # Nanoseconds, measured; only their ratios matter.
@@ -50,64 +52,14 @@ def may_stop(search: Search, outlook: Outlook, done: int, added: np.uint64, hope
 
 
 @inner_kernel
-def _drop(search: Search, count: np.uint64, needed: np.float64) -> np.uint64:
-    """Keep the candidates whose sums reach what is needed, without a branch; how many."""
-    keys, sums = search.found.keys, search.found.sums
-    kept = np.uint64(0)
-    for place in range(count):
-        row, total = keys[place], sums[place]
-        keys[kept], sums[kept] = row, total
-        kept += np.uint64(total >= needed)
-    return kept
-
-
-@inner_kernel
-def _complete(search: Search, outlook: Outlook, done: int, needed: np.float64, count: np.uint64) -> np.uint64:
-    """From the most that ``count`` candidates can reach to their sums; those that reach what is needed are kept.
-
-    Each term first takes what it cannot add from the candidates without it, in a loop that vectorises. What the terms
-    add to those that are left then replaces the most that they could.
-    """
-    postings, queries, maps, terms = search.postings, search.queries, search.maps, search.terms
-    keys, sums, places = search.found.keys, search.found.sums, search.found.places
-    bits, values = maps.bits, postings.values
-    words = np.uint64((len(search.sums) + BLOCK - 1) // BLOCK * (BLOCK // 64))
-    for number in range(done, outlook.terms):
-        base, most = np.uint64(terms.slots[number]) * words, terms.most[number] - terms.most[number + 1]
-        for place in range(count):
-            row = keys[place]
-            present = (bits[base + (row >> np.uint64(6))] >> (row & np.uint64(63))) & _ONE
-            sums[place] -= np.float64(0.0) if present else most
-        count = _drop(search, count, needed)
-    for number in range(done, outlook.terms):
-        base, most = np.uint64(terms.slots[number]) * words, terms.most[number] - terms.most[number + 1]
-        weight, column = queries.weights[terms.places[number]], queries.columns[terms.places[number]]
-        start, hits = postings.columns[column], np.uint64(0)
-        for place in range(count):
-            row = keys[place]
-            places[hits] = np.uint32(place)
-            hits += (bits[base + (row >> np.uint64(6))] >> (row & np.uint64(63))) & _ONE
-        for hit in range(hits):
-            chosen = np.uint64(places[hit])
-            value = values[start + rank_of(maps, base, keys[chosen])]
-            sums[chosen] += np.float64(contribution(weight, value, search.rule)) - most
-        count = _drop(search, count, needed)
-    return count
-
-
-@inner_kernel
 def _threshold_of_completed(
     search: Search, outlook: Outlook, done: int, count: np.uint64, rank: np.uint64
 ) -> np.float64:
     """The ``rank``-th best of the complete sums of ``count`` documents, a threshold; 0.0 for none."""
-    keys, sums = search.found.keys, search.found.sums
     if count < rank:
         return np.float64(0.0)
-    for place in range(count):
-        sums[place] = search.sums[keys[place]] + search.terms.most[done]
-    _complete(search, outlook, done, np.float64(0.0), count)
-    to_keys(search.found, count)
-    return threshold_of(keys[:count], rank)
+    look_up(search, outlook, done, _NONE, count)
+    return threshold_of(search.found.keys[:count], rank)
 
 
 @inner_kernel
@@ -141,22 +93,28 @@ def complete_best(search: Search, outlook: Outlook, done: int, threshold: np.flo
 
     The ``count`` candidates are all documents that can reach it, with the most that their sums can be.
     """
-    kept = _complete(search, outlook, done, threshold, count)
+    kept = complete(search, outlook, done, threshold, count)
     if kept < search.width:
         return np.uint64(0)
-    to_keys(search.found, kept)
+    to_keys(search.found, _NONE, kept)
     return kept
 
 
 @inner_kernel
 def search_by_rows(search: Search, outlook: Outlook, done: int) -> np.uint64:
-    """Sort keys of all that can be among the best, by bounds for all documents; 0 when a guess was none or too high."""
-    unit = multiply(search, outlook, done)
-    rank = np.uint64(search.sample.rank)
-    count = _best_sampled(search, sample_by_rows(search, outlook, done, unit), rank)
-    threshold = _threshold_of_completed(search, outlook, done, count, rank)
-    if threshold == 0.0:
-        search.sums[:] = np.uint64(search.rule.empty).view(np.float64)
-        return np.uint64(0)
-    count = collect_by_rows(search, outlook, done, unit, threshold, search.terms.most[done])
-    return complete_best(search, outlook, done, threshold, count)
+    """Sort keys of all that can be among the best, by bounds for all documents; 0 when too few documents are hits.
+
+    What the most promising documents reach, at least as many as are wanted, decides which others can be among the best.
+    """
+    keys, width, end = search.found.keys, search.width, _NONE
+    bound_all(search, outlook, done)
+    least = common_bound(search)
+    if least > np.float32(0.0):
+        end = collect_bounds(search, least, np.float32(np.inf), _NONE)
+        look_up(search, outlook, done, _NONE, end)
+        limit = np.float32(threshold_of(keys[:end], width) / SLACK)
+        if limit < least:
+            known, end = end, collect_bounds(search, limit, least, end)
+            look_up(search, outlook, done, known, end)
+    search.sums[:] = np.uint64(search.rule.empty).view(np.float64)
+    return end

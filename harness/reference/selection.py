@@ -50,7 +50,7 @@ def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
 
 @inline_kernel
 def nth_largest(keys: UInt64Array, rank: np.uint64) -> np.uint64:
-    """The ``rank``-th largest key (from 1); reorders the keys.
+    """The ``rank``-th largest key (from 1), as many as that being moved to the front.
 
     A few largest are kept sorted by insertion: that takes one comparison for nearly every key, well predicted.
     """
@@ -65,7 +65,9 @@ def nth_largest(keys: UInt64Array, rank: np.uint64) -> np.uint64:
         key = keys[place]
         if place >= rank and key <= keys[last]:
             continue
-        hole = place if place < rank else last
+        hole = np.uint64(place)
+        if place >= rank:
+            keys[place], hole = keys[last], last
         while hole > np.uint64(0) and keys[hole - _ONE] < key:
             keys[hole] = keys[hole - _ONE]
             hole -= _ONE

@@ -221,7 +221,10 @@ def run_kernel(built: SparseIndex, queries: csr_array, width: int, sample: Sampl
 @pytest.mark.parametrize(
     ("share", "rank", "reruns"), [(1.0, 1, 3), (1.0, 10, 0), (1.0, 0, 0), (0.1, 1, 3), (0.1, 200, 0), (0.1, 0, 0)]
 )
-def test_a_guess_that_is_too_high_costs_a_second_run(share: float, rank: int, reruns: int):
+def test_a_guess_that_is_too_high_costs_a_second_run(
+    monkeypatch: pytest.MonkeyPatch, share: float, rank: int, reruns: int
+):
+    monkeypatch.setattr(maps, "_RELUCTANCE", np.inf)
     generator = np.random.default_rng(1)
     column = np.where(generator.random(5_000) < share, generator.permutation(5_000) + 1, 0)
     pair = np.stack([column, column], axis=1).astype(np.float32)
@@ -239,18 +242,28 @@ def with_maps(monkeypatch: pytest.MonkeyPatch, documents: np.ndarray, rows: floa
     return SparseIndex.build(csr_array(documents.astype(np.float32)))
 
 
-@pytest.mark.parametrize(("rank", "failures"), [(1, 2), (40, 0)])
-def test_impact_rows_give_the_same_and_fail_openly(monkeypatch: pytest.MonkeyPatch, rank: int, failures: int):
+@pytest.mark.parametrize("width", [1, 20, 62])
+def test_impact_rows_give_the_same(monkeypatch: pytest.MonkeyPatch, width: int):
     generator = np.random.default_rng(2)
-    documents = generator.integers(1, 1000, (3_000, 4)) * (generator.random((3_000, 4)) < [0.9, 0.5, 0.3, 0.005])
+    documents = generator.integers(1, 1000, (12_000, 4)) * (generator.random((12_000, 4)) < [0.9, 0.5, 0.3, 0.005])
     built = with_maps(monkeypatch, documents)
     assert built._searcher.maps.columns.tolist() == [0, 1, 2]
-    queries = np.array([[1, 1, 1, 1], [2, 1, -1, 3], [1, 0, 0, 0]])
-    (rejected, _, by_rows), rows = run_kernel(built, csr_array(queries), 20, Sample(1, rank, rank))
-    assert (rejected, by_rows) == (failures, 3)
+    queries = np.array([[1, 1, 1, 1], [2, 1, -1, 3], [1, 0, 0, 0], [1, 1, 0, 40]])
+    (rejected, pruned, by_rows), rows = run_kernel(built, csr_array(queries), width, Sample(1, 2_000, 2_000))
+    assert (rejected, pruned, by_rows) == (0, 0, 4)
     for query, found in zip(queries, rows, strict=True):
-        best = np.lexsort((np.arange(3_000), -(documents @ query)))[:20]
+        best = np.lexsort((np.arange(12_000), -(documents @ query)))[:width]
         assert found == sorted(best)
+
+
+def test_impact_rows_of_few_groups_of_documents_cost_a_second_run(monkeypatch: pytest.MonkeyPatch):
+    """All hits are in one group, so that its peak says nothing about the fourth best."""
+    values = np.zeros((1_000, 2))
+    values[::16] = np.random.default_rng(4).permutation(126).reshape(63, 2) + 1
+    built = with_maps(monkeypatch, values)
+    (rejected, _, by_rows), rows = run_kernel(built, csr_array(np.ones((1, 2))), 4, Sample(1, 50, 50))
+    assert (rejected, by_rows) == (1, 1)
+    assert rows == [sorted(np.lexsort((np.arange(1_000), -values.sum(axis=1)))[:4])]
 
 
 @pytest.mark.parametrize(("width", "touched_rank", "failures"), [(10, 0, 0), (30, 8, 0), (30, 1, 1)])
@@ -277,13 +290,11 @@ def test_maps_and_rows_know_every_value(monkeypatch: pytest.MonkeyPatch):
     found, postings = built._searcher.maps, built._searcher.postings
     bits = np.unpackbits(found.bits.view(np.uint8).reshape(3, -1), axis=1, bitorder="little")
     assert np.array_equal(bits[:, :1_000].T, documents > 0)
-    codes = found.codes.reshape(3, -1, 1, maps.HALF_BLOCK) >> np.array([0, 4]).reshape(1, 1, 2, 1) & 15
-    bounds = codes.reshape(3, -1)[:, :1_000].T ** 2 * found.steps
+    codes = found.codes.reshape(3, -1, 1, maps.HALF_ROW_BLOCK) >> np.array([0, 4]).reshape(1, 1, 2, 1) & 15
+    bounds = codes.reshape(3, -1)[:, :1_000].T * found.steps
     assert np.array_equal(bounds > 0, documents > 0)
     assert np.all(bounds * (1 + 2.0**-20) >= documents)
-    assert np.all(
-        (codes.reshape(3, -1)[:, :1_000].T - 1) ** 2 * found.steps <= np.where(documents > 0, documents, np.inf)
-    )
+    assert np.all(bounds - found.steps <= documents)
     assert found.highest.tolist() == documents.max(axis=0).tolist()
     for column in range(3):
         base = np.uint64(column * len(found.bits) // 3)
