@@ -86,7 +86,8 @@ class Parameter:
             raise ValueError(f"{value!r} is not of type {self.type}")
         checked = cast("ParameterValue", value)
         if self.choices and checked not in self.choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(map(str, self.choices))}")
+            known = ", ".join("''" if one == "" else str(one) for one in self.choices)
+            raise ValueError(f"{value!r} is not one of {known}")
         if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
             raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
         if isinstance(checked, (int, float)) and not isinstance(checked, bool):

