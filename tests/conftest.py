@@ -46,6 +46,18 @@ def importable_support() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def short_lived_java() -> Iterator[None]:
+    """Java compiles quickly instead of well, and collects garbage in one thread: its machines live for seconds here.
+
+    Arithmetic and order are the same, and no test holds Java to a time. `JAVA_TOOL_OPTIONS= make test` leaves it out.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if "JAVA_TOOL_OPTIONS" not in os.environ:
+            patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's.
 

@@ -14,6 +14,12 @@ pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed"
 pytestmark = pytest.mark.integration
 
 
+@pytest.fixture(autouse=True)
+def java_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the options of other tests, which Java repeats on standard error."""
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+
+
 def python(program: str, repository: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", program],
