@@ -87,7 +87,8 @@ def java() -> Finding:
     lines = (tried.stderr or tried.stdout).strip().splitlines() or [""]
     if tried.returncode != 0:
         return fail("Java", f"'{home}' does not start: {lines[-1]}", "set JAVA_HOME to another one, or give heap=")
-    return ok("Java", f"{lines[0]} in '{home}'")
+    version = next((line for line in lines if " version " in line), lines[0])  # after options that Java repeats
+    return ok("Java", f"{version} in '{home}'")
 
 
 def lucene_jar() -> Finding:

@@ -71,6 +71,17 @@ def test_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "exit code -11" in software.package(package(module="crashing_engine")).detail
 
 
+def test_options_of_the_environment_are_not_the_version_of_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'Picked up JAVA_TOOL_OPTIONS: -Xint' >&2\necho 'openjdk version \"21.0.8\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setattr("harness.java.jvm.find_java", lambda: tmp_path)
+    assert software.java().detail == f"openjdk version \"21.0.8\" in '{tmp_path}'"
+
+
 def test_java_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
