@@ -126,7 +126,7 @@ def _agreement(parity: ParityStats, depths: list[int]) -> list[str]:
     shares = [parity.overlap.get(str(depth)) for depth in depths]
     return [
         parity.mode,
-        *(str(count) for count in (parity.bit_equal, parity.identical, parity.tie_equivalent)),
+        *(f"{count:,}" for count in (parity.bit_equal, parity.identical, parity.tie_equivalent)),
         *(NOT_APPLICABLE if share is None else f"{share:.4f}" for share in shares),
         f"{parity.rbo:.4f}",
         f"{parity.max_rel_score_diff:.1e}" if parity.max_rel_score_diff else "0",

@@ -78,6 +78,16 @@ def test_titles_are_not_broken_where_the_table_is_narrower() -> None:
     assert title in terminal_text("", [Table(title, ("a", "b"), (("1", "2"),))], [], terminal=False)
 
 
+def test_thousands_are_set_apart_in_counts_of_queries() -> None:
+    report = sample_report()
+    of = next(backend for backend in report.backends if backend.parity is not None)
+    assert of.parity is not None
+    parity = of.parity.model_copy(update=dict.fromkeys(("queries", "bit_equal", "identical", "tie_equivalent"), 1234))
+    table = parity_tables(report.model_copy(update={"backends": [of.model_copy(update={"parity": parity})]}))[0]
+    assert "1,234 queries" in table.title
+    assert table.rows[0][2:5] == ("1,234", "1,234", "1,234")
+
+
 def test_one_is_no_plural() -> None:
     report = sample_report()
     queries = report.dataset.queries.model_copy(update={"searched": 1})
