@@ -136,12 +136,13 @@ class DenseIndex:
         """The best ``k`` documents of every query, best first; all of them where there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
-        result and the queries: for each thread 16 MiB of candidates (or ``2 k + 1,280`` of them for one query, 16 bytes
-        each), and the products of one block. ``device`` is ``cpu``, ``cuda`` (which copies the documents to the GPU in
-        every call), or ``auto``: a GPU where there is one and PyTorch is installed. The result depends on neither
-        ``threads`` nor ``blocks`` nor ``device``. Raises UsageError for ``k`` or ``threads`` below 1, another number of
-        dimensions, an unknown similarity, or a device that is not there; DataError for values that are NaN or infinite,
-        zero vectors under cosine, and hits with scores beyond float32, naming the rows.
+        result and the queries: for each thread 16 MiB of candidates and 1 MiB for each similarity to order them in (or
+        ``2 k + 384`` of them for one query, 24 bytes each), and the products of one block. ``device`` is ``cpu``,
+        ``cuda`` (which copies the documents to the GPU in every call), or ``auto``: a GPU where there is one and
+        PyTorch is installed. The result depends on neither ``threads`` nor ``blocks`` nor ``device``. Raises UsageError
+        for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a device that is not
+        there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits with scores beyond
+        float32, naming the rows.
         """
         return self.retrieve_each(queries, k, threads, similarities=(similarity,), blocks=blocks, device=device)[
             similarity

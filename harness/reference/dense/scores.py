@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.jit import inline_kernel, kernel, prefetch, reordering_kernel
+from harness.jit import four_product_sums, four_square_sums, inline_kernel, kernel, product_sum, square_sum
 from harness.ranking import pack_key
 from harness.types import (
     Float32Array,
@@ -25,14 +25,15 @@ from harness.types import (
     UInt64Array,
 )
 
-__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "vector_lengths"]
+__all__ = ["AT_ONCE", "CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "keys_of", "vector_lengths"]
 
 COSINE, DOT, L2 = 0, 1, 2
 CODES: dict[Similarity, int] = {"cosine": COSINE, "dot": DOT, "l2": L2}
+AT_ONCE = 256
+"""Documents whose keys are computed together: their sums, then their keys."""
 _ROUNDOFF = 2.0**-53
 _EIGHT = np.uint64(8)
-_LINE = np.uint64(16)
-_AHEAD = 4
+_FOUR = np.uint64(4)
 _UNDECIDED = np.uint64(0)
 
 
@@ -53,23 +54,6 @@ class Pair(NamedTuple):
     similarity: int
 
 
-@reordering_kernel
-def _fast_dot(query: Float64Array, document: Float32Array, dimensions: np.uint64) -> float:
-    total = 0.0
-    for place in range(dimensions):
-        total += query[place] * np.float64(document[place])
-    return total
-
-
-@reordering_kernel
-def _fast_distance(query: Float64Array, document: Float32Array, dimensions: np.uint64) -> float:
-    total = 0.0
-    for place in range(dimensions):
-        difference = query[place] - np.float64(document[place])
-        total += difference * difference
-    return total
-
-
 @inline_kernel
 def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool) -> float:
     """The definition: eight sums, added pairwise."""
@@ -85,44 +69,58 @@ def exact_keys(pair: Pair, first_query: int, indptr: Int64Array, rows: Int32Arra
     """The sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``first_query + i``, into the same places of
     ``keys``: score, then tie-breaker.
 
-    -0.0 counts as 0.0, and what is beyond float32 as infinite. While a document is scored, one that comes later in
-    ``rows`` is on its way from memory.
+    -0.0 counts as 0.0, and what is beyond float32 as infinite.
     """
-    part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
+    sums = np.empty(AT_ONCE)
     for own in range(len(indptr) - 1):
-        query, undecided = first_query + own, 0
-        vector, length = pair.queries[query], pair.query_lengths[query]
-        for place in range(indptr[own], indptr[own + 1]):
-            if place + _AHEAD < len(rows):
-                for column in range(np.uint64(0), pair.dimensions, _LINE):
-                    prefetch(pair.documents, rows[place + _AHEAD], column)
-            row = rows[place]
-            document, lengths = pair.documents[row], length * pair.document_lengths[row]
-            if pair.similarity == L2:
-                fast = -_fast_distance(vector, document, pair.dimensions)
-                error = -fast * part
-            elif pair.similarity == COSINE:
-                fast = _fast_dot(vector, document, pair.dimensions) / lengths
-                error = part
-            else:
-                fast = _fast_dot(vector, document, pair.dimensions)
-                error = lengths * part
-            low, high = np.float32(fast - error), np.float32(fast + error)
-            keys[place] = pack_key(high, pair.tie_break[row]) if low == high else _UNDECIDED
-            undecided += low != high
-        if undecided:
-            _decide(pair, query, rows[indptr[own] : indptr[own + 1]], keys[indptr[own] : indptr[own + 1]])
+        end = indptr[own + 1]
+        for start in range(indptr[own], end, AT_ONCE):
+            stop = min(start + AT_ONCE, end)
+            keys_of(pair, first_query + own, rows[start:stop], sums, keys[start:stop])
 
 
 @inline_kernel
-def _decide(pair: Pair, query: int, rows: Int32Array, keys: UInt64Array) -> None:
-    """The keys that are undecided, from the definition. It stands apart because a call that takes an array counts
-    references to it, and in the loop above that would make each document wait for the one before.
-    """
+def keys_of(pair: Pair, query: int, rows: Int32Array | UInt64Array, sums: Float64Array, keys: UInt64Array) -> None:
+    """The keys of up to :data:`AT_ONCE` rows for one query. ``sums`` is scratch space."""
+    count, vector, documents = np.uint64(len(rows)), pair.queries[query], pair.documents
+    fours = count // _FOUR
+    for four in range(fours):
+        place = np.uint64(four) * _FOUR
+        if pair.similarity == L2:
+            four_square_sums(vector, documents, rows, place, pair.dimensions, sums)
+        else:
+            four_product_sums(vector, documents, rows, place, pair.dimensions, sums)
+    for last in range(fours * _FOUR, count):
+        document = documents[np.uint64(rows[last])]
+        if pair.similarity == L2:
+            sums[last] = square_sum(vector, document, pair.dimensions)
+        else:
+            sums[last] = product_sum(vector, document, pair.dimensions)
+    part, length = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF, pair.query_lengths[query]
+    undecided = 0
+    for one in range(count):
+        row = np.uint64(rows[one])
+        lengths = length * pair.document_lengths[row]
+        if pair.similarity == L2:
+            fast, error = -sums[one], sums[one] * part
+        elif pair.similarity == COSINE:
+            fast, error = sums[one] / lengths, part
+        else:
+            fast, error = sums[one], lengths * part
+        low, high = np.float32(fast - error), np.float32(fast + error)
+        keys[one] = pack_key(high, pair.tie_break[row]) if low == high else _UNDECIDED
+        undecided += low != high
+    if undecided:
+        _decide(pair, query, rows, keys)
+
+
+@inline_kernel
+def _decide(pair: Pair, query: int, rows: Int32Array | UInt64Array, keys: UInt64Array) -> None:
+    """The keys that are undecided, from the definition."""
     for place in range(len(rows)):
         if keys[place] != _UNDECIDED:
             continue
-        row = rows[place]
+        row = np.uint64(rows[place])
         total = _sum_of(pair.queries[query], pair.documents[row], pair.dimensions, pair.similarity == L2)
         if pair.similarity == L2:
             total = -total

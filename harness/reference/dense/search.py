@@ -11,15 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.reference.dense.blas import single_threaded_blas
-from harness.reference.dense.candidates import STEP, Estimates, Lists, choose, filter_block, guess_floors
+from harness.reference.dense.candidates import STEP, Estimates, Lists, cut, filter_block, guess_floors
 from harness.reference.dense.estimates import Scaling, directions
+from harness.reference.dense.finalists import Finalists
 from harness.reference.dense.scores import Pair
 from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
 
 __all__ = ["Blocks", "Job", "Take", "best_keys", "best_keys_of_query"]
 
-_LIST_BYTES = 1 << 24
-_BYTES_A_CANDIDATE = 16
+_CANDIDATES = (1 << 24) // 8  # of all similarities, in lists and as finalists, 8 bytes each
+_TOGETHER = 1024
 _SPARE = 256
 _SAMPLED = 1024
 _FEW_DOCUMENTS = 16 * _SAMPLED
@@ -83,17 +84,30 @@ class _Sample(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What one part works in: products float32 (Q, at least a block or a sample), and the lists of each similarity."""
+    """What one part works in: products float32 (at least a block or a sample of all queries of a batch), and the lists
+    of such a batch and the finalists of several, for each similarity.
+    """
 
     products: Float32Array
     lists: dict[Similarity, Lists]
+    finalists: dict[Similarity, Finalists]
 
     @classmethod
-    def of(cls, job: Job, queries: int, documents: int, block: int) -> _Room:
+    def of(cls, job: Job, batch: int, queries: int, documents: int, block: int) -> _Room:
         """For parts of at most so many queries and documents."""
-        width = _list_width(job.k, documents)
-        products = np.empty((queries, max(min(block, documents), _SAMPLED)), dtype=np.float32)
-        return cls(products, {name: Lists.of(queries, width) for name in job.pairs})
+        width, k = _list_width(job.k, documents), min(job.k, documents)
+        products = np.empty(batch * max(min(block, documents), _SAMPLED), dtype=np.float32)
+        most = _CANDIDATES // len(job.pairs) - batch * width
+        room = max(batch * width, min(most, queries * ((k + width) // 2)))
+        return cls(
+            products,
+            {name: Lists.of(batch, width) for name in job.pairs},
+            {name: Finalists.of(queries, room) for name in job.pairs},
+        )
+
+    def block(self, queries: int, documents: int) -> Float32Array:
+        """Room for the products of so many queries and documents, without gaps: kernels are quick there alone."""
+        return self.products[: queries * documents].reshape(queries, documents)
 
 
 class _Rooms:
@@ -118,25 +132,26 @@ def best_keys(job: Job, threads: int, blocks: Blocks, take: Take) -> None:
     """Have ``take`` every query's best documents, in parts as they are found: min(k, n) of each."""
     pair = job.any_pair
     documents, queries = len(pair.documents), len(pair.queries)
-    most = max(1, _LIST_BYTES // (_BYTES_A_CANDIDATE * len(job.pairs) * _list_width(job.k, documents)))
-    size = min(blocks.queries, most)
-    starts = range(0, queries if documents else 0, size)
+    batch = _batch(job, queries, documents, blocks)
+    size = batch * -(-min(-(-queries // threads), _TOGETHER) // batch)
+    starts = range(0, queries if documents else 0, max(1, size))
     pieces = 1 if len(starts) >= threads else threads
     parts = list(_parts(starts, size, queries, documents, pieces))
     unit = directions(pair.queries, pair.query_lengths)
-    rooms = _Rooms(lambda: _Room.of(job, min(size, queries), documents, blocks.documents))
+    rooms = _Rooms(lambda: _Room.of(job, batch, min(size, queries), documents, blocks.documents))
 
     with single_threaded_blas():
         sample = _Sample.of(job) if pieces == 1 else None
 
         def search(part: _Part) -> dict[Similarity, UInt64Array]:
+            found: dict[Similarity, list[UInt64Array]] = {name: [] for name in job.pairs}
             with rooms.one() as room:
-                best = _search(job, unit, part, blocks.documents, sample, room)
-                if pieces > 1:
-                    return {name: keys.copy() for name, keys in best.items()}
-                for name, keys in best.items():
-                    take(name, part.queries.start, keys[:, ::-1])
-                return {}
+                for name, first, keys in _search(job, unit, part, Blocks(batch, blocks.documents), sample, room):
+                    if pieces > 1:
+                        found[name].append(keys.copy())
+                    else:
+                        take(name, first, keys[:, ::-1])
+            return {name: np.vstack(some) for name, some in found.items() if some}
 
         results = _mapped(search, parts, threads)
         for start in starts:
@@ -144,6 +159,12 @@ def best_keys(job: Job, threads: int, blocks: Blocks, take: Take) -> None:
             for name in job.pairs if pieces > 1 else ():
                 merged = np.sort(np.hstack([one[name] for one in own]), axis=1)
                 take(name, start, merged[:, ::-1][:, : min(job.k, documents)])
+
+
+def _batch(job: Job, queries: int, documents: int, blocks: Blocks) -> int:
+    """How many queries are multiplied at once: half of the room is for their lists."""
+    most = _CANDIDATES // (2 * len(job.pairs) * _list_width(job.k, documents))
+    return max(1, min(blocks.queries, queries, most))
 
 
 def best_keys_of_query(job: Job, name: Similarity, query: int) -> UInt64Array:
@@ -178,37 +199,66 @@ def _list_width(k: int, documents: int) -> int:
 
 
 def _search(
+    job: Job, unit: Float32Array, part: _Part, blocks: Blocks, sample: _Sample | None, room: _Room
+) -> Iterator[tuple[Similarity, int, UInt64Array]]:
+    """The keys of the part's best documents, ascending: uint64 (some, at most k), of the queries from a certain one on.
+
+    They lie in scratch space of ``room``, and last until the next ones.
+    """
+    begin = part.queries.start
+    for first in range(part.queries.start, part.queries.stop, blocks.queries):
+        batch = _Part(slice(first, min(first + blocks.queries, part.queries.stop)), part.documents)
+        lists = _filtered(job, unit, batch, blocks.documents, sample, room)
+        if not all(room.finalists[name].has_room(first - begin, one) for name, one in lists.items()):
+            yield from _scored(job, unit, _Part(slice(begin, first), part.documents), room)
+            begin = first
+        for name, one in lists.items():
+            room.finalists[name].add(first - begin, one)
+    yield from _scored(job, unit, _Part(slice(begin, part.queries.stop), part.documents), room)
+
+
+def _filtered(
     job: Job, unit: Float32Array, part: _Part, block: int, sample: _Sample | None, room: _Room
-) -> dict[Similarity, UInt64Array]:
-    """The keys of the part's best documents, ascending: uint64 (Q, at most k), in scratch space of ``room``."""
+) -> dict[Similarity, Lists]:
+    """The documents that may be among the best of a batch of queries; none where a guess was too high."""
     first_query, count = part.queries.start, part.queries.stop - part.queries.start
-    documents = part.documents.stop - part.documents.start
-    k = min(job.k, documents)
+    k = min(job.k, part.documents.stop - part.documents.start)
     lists = {name: one.emptied(count) for name, one in room.lists.items()}
-    products, asked = room.products[:count], unit[part.queries]
+    asked = unit[part.queries]
     if sample is not None:
         for name in job.pairs:
-            sampled = np.matmul(asked, sample.vectors.T, out=products[:, : len(sample.rows)])
+            sampled = np.matmul(asked, sample.vectors.T, out=room.block(count, len(sample.rows)))
             guess_floors(sampled, sample.rows, first_query, job.estimates[name], sample.rank, lists[name])
     for first in range(part.documents.start, part.documents.stop, block):
         end = min(first + block, part.documents.stop)
-        out = products[:, : end - first]
+        out = room.block(count, end - first)
         np.matmul(asked, job.documents(slice(first, end)).T, out=out)
         for name, one in job.pairs.items():
             filter_block(out, np.uint64(first), first_query, job.estimates[name], one, k, lists[name])
-    best = {}
     for name, one in job.pairs.items():
-        best[name] = choose(first_query, job.estimates[name], one, k, lists[name])
-        for place in np.flatnonzero(best[name][:, 0] == 0):  # a guess that was too high
-            query = first_query + int(place)
-            best[name][place] = _search_again(job, name, unit, _Part(slice(query, query + 1), part.documents))
-    return best
+        cut(first_query, job.estimates[name], one, k, lists[name])
+    return lists
+
+
+def _scored(job: Job, unit: Float32Array, part: _Part, room: _Room) -> Iterator[tuple[Similarity, int, UInt64Array]]:
+    """The keys of the best of the finalists, which are those of the part's queries."""
+    first_query, count = part.queries.start, part.queries.stop - part.queries.start
+    k = min(job.k, part.documents.stop - part.documents.start)
+    for name, pair in job.pairs.items():
+        query = first_query
+        for keys in room.finalists[name].best(pair, first_query, count, k, room.lists[name].keys):
+            for place in np.flatnonzero(keys[:, 0] == 0):  # a guess that was too high
+                again = _Part(slice(query + int(place), query + int(place) + 1), part.documents)
+                keys[place] = _search_again(job, name, unit, again)
+            yield name, query, keys
+            query += len(keys)
 
 
 def _search_again(job: Job, name: Similarity, unit: Float32Array, part: _Part) -> UInt64Array:
     """The keys of one query's best documents, ascending, without a guess: uint64 (at most k,)."""
     single = job._replace(pairs={name: job.pairs[name]})
-    block = Blocks().documents
-    room = _Room.of(single, 1, part.documents.stop - part.documents.start, block)
-    keys: UInt64Array = _search(single, unit, part, block, None, room)[name][0]
-    return keys
+    blocks = Blocks(1)
+    room = _Room.of(single, 1, 1, part.documents.stop - part.documents.start, blocks.documents)
+    ((_, _, keys),) = _search(single, unit, part, blocks, None, room)
+    best: UInt64Array = keys[0]
+    return best

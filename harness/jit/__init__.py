@@ -13,13 +13,32 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
-from numba.extending import intrinsic
 
-__all__ = ["inline_kernel", "inner_kernel", "kernel", "prefetch", "prefetch_one", "reordering_kernel"]
+from harness.jit.instructions import (
+    four_product_sums,
+    four_square_sums,
+    lowest_bit,
+    prefetch,
+    prefetch_one,
+    product_sum,
+    reaching,
+    square_sum,
+)
+
+__all__ = [
+    "four_product_sums",
+    "four_square_sums",
+    "inline_kernel",
+    "inner_kernel",
+    "kernel",
+    "lowest_bit",
+    "prefetch",
+    "prefetch_one",
+    "product_sum",
+    "reaching",
+    "square_sum",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +66,8 @@ def _sources() -> str:
 
     Numba looks at the file of a kernel alone: after a change in another it would go on with what it inlined from that.
     """
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))
+    package = Path(__file__).parents[1]
+    texts = (path.read_bytes() for path in sorted(package.rglob("*.py")))
     return hashlib.sha256(b"\0".join(text for text in texts if b"harness.jit" in text)).hexdigest()
 
 
@@ -78,40 +98,3 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     of the time to compile). One that makes an array of its own does not compile.
     """
     return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Like :func:`inline_kernel`, but sums may be taken in any order and products fused with them; nothing else."""
-    return _compiled(function, inline="never", fastmath={"reassoc", "contract"})
-
-
-def _ask_for(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:  # noqa: ANN401 - Numba has no types
-    """LLVM's prefetch of the element of an array (the first argument) at the places that the others give."""
-    values, *places = arguments
-    indices = [context.cast(builder, *one, types.intp) for one in zip(places, kinds[1:], strict=True)]
-    view = context.make_array(kinds[0])(context, builder, values)
-    item = cgutils.get_item_pointer(context, builder, kinds[0], view, indices)
-    address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    hint = ir.FunctionType(ir.VoidType(), [address, number, number, number])
-    function = builder.module.declare_intrinsic("llvm.prefetch", [address], hint)
-    to_read, keep, data = number(0), number(3), number(1)
-    builder.call(function, [builder.bitcast(item, address), to_read, keep, data])
-    return context.get_dummy_value()
-
-
-def _prefetch(_: Any, array: Any, row: Any, column: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
-    return types.void(array, row, column), lambda context, builder, signature, arguments: _ask_for(
-        context, builder, signature.args, arguments
-    )
-
-
-def _prefetch_one(_: Any, array: Any, place: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ANN401 - untyped
-    return types.void(array, place), lambda context, builder, signature, arguments: _ask_for(
-        context, builder, signature.args, arguments
-    )
-
-
-prefetch = cast("Callable[[npt.NDArray[Any], int, int], None]", intrinsic(_prefetch))
-"""In a kernel: ask for the cache line that holds ``array[row, column]``, and go on without waiting for it."""
-prefetch_one = cast("Callable[[npt.NDArray[Any], Any], None]", intrinsic(_prefetch_one))
-"""The same for ``array[place]`` of an array with one axis."""
