@@ -102,7 +102,7 @@ def complete_best(search: Search, outlook: Outlook, done: int, threshold: np.flo
 
 @inner_kernel
 def search_by_rows(search: Search, outlook: Outlook, done: int) -> np.uint64:
-    """Sort keys of all that can be among the best, by bounds for all documents; 0 when too few documents are hits.
+    """Sort keys of all that can be among the best, by bounds for all documents; 0 when too few have a score above 0.
 
     What the most promising documents reach, at least as many as are wanted, decides which others can be among the best.
     """
@@ -113,7 +113,9 @@ def search_by_rows(search: Search, outlook: Outlook, done: int) -> np.uint64:
         end = collect_bounds(search, least, np.float32(np.inf), _NONE)
         look_up(search, outlook, done, _NONE, end)
         limit = np.float32(threshold_of(keys[:end], width) / SLACK)
-        if limit < least:
+        if not limit > np.float32(0.0):
+            end = _NONE  # bounds are 0 where they would be less, and say nothing of such scores
+        elif limit < least:
             known, end = end, collect_bounds(search, limit, least, end)
             look_up(search, outlook, done, known, end)
     search.sums[:] = np.uint64(search.rule.empty).view(np.float64)

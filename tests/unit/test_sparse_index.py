@@ -255,6 +255,29 @@ def test_impact_rows_give_the_same(monkeypatch: pytest.MonkeyPatch, width: int):
         best = np.lexsort((np.arange(12_000), -(documents @ query)))[:width]
         assert found == sorted(best)
 
+@pytest.mark.parametrize("width", [1, 7, 40])
+@pytest.mark.parametrize("documents", [9_000, 20_000])
+def test_impact_rows_beside_weights_below_zero(monkeypatch: pytest.MonkeyPatch, documents: int, width: int):
+    """What the terms without rows take away may leave bounds, the best scores or all of them below 0."""
+    generator = np.random.default_rng(11)
+    values = generator.integers(1, 50, (documents, 5)) * (generator.random((documents, 5)) < [0.9, 0.5, 0.3, 0.6, 0.2])
+    built = with_maps(monkeypatch, values)
+    weights = np.concatenate([generator.integers(-9, 10, (30, 5)), [[1, 0, 0, -60, 0], [-1, 1, 0, 0, 0]]])
+    (_, _, by_rows), rows = run_kernel(built, csr_array(weights), width, Sample(1, 4_000, 4_000))
+    assert by_rows > 20
+    for query, found in zip(weights, rows, strict=True):
+        scores = values @ query
+        best = np.lexsort((np.arange(documents), -scores))
+        assert found == sorted(best[scores[best] != 0][:width])
+
+
+def test_impact_rows_may_say_more_than_0_where_all_scores_are_below(monkeypatch: pytest.MonkeyPatch):
+    values = np.random.default_rng(12).integers(1, 50, 9_000)
+    built = with_maps(monkeypatch, np.stack([values, values + 1], axis=1))
+    (rejected, _, by_rows), rows = run_kernel(built, csr_array(np.array([[1, -1]])), 7, Sample(1, 4_000, 4_000))
+    assert (rejected, by_rows) == (1, 1)
+    assert rows == [list(range(7))]
+
 
 def test_impact_rows_of_few_groups_of_documents_cost_a_second_run(monkeypatch: pytest.MonkeyPatch):
     """All hits are in one group, so that its peak says nothing about the fourth best."""
