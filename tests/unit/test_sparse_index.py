@@ -255,6 +255,7 @@ def test_impact_rows_give_the_same(monkeypatch: pytest.MonkeyPatch, width: int):
         best = np.lexsort((np.arange(12_000), -(documents @ query)))[:width]
         assert found == sorted(best)
 
+
 @pytest.mark.parametrize("width", [1, 7, 40])
 @pytest.mark.parametrize("documents", [9_000, 20_000])
 def test_impact_rows_beside_weights_below_zero(monkeypatch: pytest.MonkeyPatch, documents: int, width: int):
