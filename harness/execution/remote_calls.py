@@ -12,6 +12,7 @@ from harness.execution.embeddings import KIND, embedding_keys
 from harness.planning.plan import Trial
 from harness.storage.cache import Cache
 from harness.types import Dataset
+from harness.wording import counted
 
 __all__ = ["remote_calls"]
 
@@ -37,7 +38,8 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
             left = texts[role].slice(rows_begun(begun) if begun is not None else 0)
             characters = int(pc.sum(pc.utf8_length(left)).as_py() or 0) + len(settings.prompt(role, {})) * len(left)
             calls, tokens = calls + calls_for(len(left), settings), tokens + characters // CHARACTERS_A_TOKEN
-    asked = f"{calls:,} calls of '{settings.endpoint}', about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
+    about = f"about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
+    asked = f"{counted(calls, 'call')} of '{settings.endpoint}', {about}"
     return asked if calls else f"0 calls of '{settings.endpoint}': all vectors are in the cache"
 
 
@@ -46,4 +48,5 @@ def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
     if "endpoint" not in trial.parameters:
         return None
     calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
-    return f"at most {calls:,} calls of '{trial.parameters['endpoint']}': what is in the cache is not asked again"
+    asked = f"at most {counted(calls, 'call')} of '{trial.parameters['endpoint']}'"
+    return f"{asked}: what is in the cache is not asked again"

@@ -51,9 +51,10 @@ def allowed_calls(given: float | str) -> int | None:
 def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
     """A sentence on the ``calls`` of an ``endpoint``, the ``repeated_calls`` among them, and the ``calls_before``."""
     repeated = f" ({facts['repeated_calls']:,} of them repeated)" if facts["repeated_calls"] else ""
+    calls, before = int(facts["calls"] or 0), int(facts["calls_before"] or 0)
     return (
-        f"{facts['calls']:,} calls of '{facts['endpoint']}' were made now{repeated}; "
-        f"the answers of {facts['calls_before']:,} earlier ones were in the cache"
+        f"{counted(calls, 'call')} of '{facts['endpoint']}' {'was' if calls == 1 else 'were'} made now{repeated}; "
+        f"the answers of {counted(before, 'earlier one')} were in the cache"
     )
 
 
