@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 
 from harness.jit.instructions import (
     four_product_sums,
@@ -45,16 +46,22 @@ R = TypeVar("R")
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
-    """Numba's cache on disk, which reads a function's index before it looks whether that is of this source.
+    """Numba's cache on disk, with two differences.
 
-    An index names modules of the package. Those of an earlier version, which an upgrade leaves behind, may name some
-    that are gone: what it holds is of no use then, and it is emptied.
+    Numba reads a function's index before it looks whether that is of this source. An index names modules of the
+    package. Those of an earlier version, which an upgrade leaves behind, may name some that are gone: what it holds is
+    of no use then, and it is emptied.
+
+    Numba makes all that it can compile known before it loads what is compiled already. That takes longer than importing
+    Numba, in every process; compiled code needs its runtime and nothing else.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - Numba has no types
         """The compiled code for a signature, None where there is none."""
+        rtsys.initialize(target_context)
         try:
-            return super().load_overload(sig, target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except (ImportError, AttributeError):
             self.flush()
             return None

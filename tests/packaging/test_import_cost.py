@@ -96,3 +96,12 @@ def test_intervals_and_the_usual_test_load_no_distributions(repository: Path) ->
     loaded = modules_loaded_by(program, repository)
     assert "scipy.special" in loaded
     assert "scipy.stats" not in loaded
+
+
+def test_compiled_kernels_load_without_what_compiles(repository: Path) -> None:
+    """What Numba makes known before it compiles takes half a second, in every process that has kernels."""
+    program = "from harness.reference import compile_kernels; compile_kernels()"
+    modules_loaded_by(program, repository)  # compiles where that was not done yet
+    loaded = modules_loaded_by(program, repository)
+    assert "numba.core.runtime.nrt" in loaded
+    assert not loaded & {"numba.np.linalg", "numba.misc.cffiimpl"}
