@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 import numpy as np
-import pyarrow as pa
 
+from harness.arrow import numbers
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.execution.checks import refuse_impossible
@@ -257,7 +257,7 @@ def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
     if size is None or size >= len(dataset.queries):
         return dataset
     rows = np.sort(np.random.default_rng(request.seed).choice(len(dataset.queries), size=size, replace=False))
-    chosen = pa.array(rows)
+    chosen = numbers(rows)
     queries = Queries(
         ids=Ids(dataset.queries.ids.values.take(chosen)),
         texts=take_rows(dataset.queries.texts, rows),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy, text_scalar
 from harness.errors import UnknownNameError, UsageError
 from harness.strict_toml import nearest
 
@@ -50,9 +51,9 @@ class Filtered:
         digest = hashlib.sha256()
         for name in sorted(self.metadata.column_names):
             column = self.metadata.column(name)
-            lengths = pc.fill_null(pc.binary_length(column), -1)
+            lengths = as_numpy(pc.binary_length(column), null=-1)
             digest.update(name.encode() + b"\n")
-            digest.update(lengths.to_numpy().astype("<i8").tobytes())
+            digest.update(lengths.astype("<i8").tobytes())
             digest.update("".join(value for value in column.to_pylist() if value is not None).encode())
         return digest.hexdigest()
 
@@ -89,8 +90,7 @@ def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
     for field, value in wanted.items():
         if field not in metadata.column_names:
             raise UnknownNameError("metadata field", field, metadata.column_names)
-        equal = pc.fill_null(pc.equal(metadata.column(field), value), False)
-        matching &= equal.to_numpy()
+        matching &= as_numpy(pc.equal(metadata.column(field), text_scalar(value)), null=False)
     return matching
 
 
@@ -107,7 +107,7 @@ def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
 
 
 def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:
-    if pc.any(pc.equal(column, value)).as_py():
+    if pc.any(pc.equal(column, text_scalar(value))).as_py():
         return
     counts = pc.value_counts(pc.drop_null(column))
     frequent = sorted(counts.to_pylist(), key=lambda one: (-one["counts"], one["values"]))[:_LOOKED_AT]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.arrow import strings
 from harness.errors import RankingError
 from harness.jit import inline_kernel, kernel
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32Array, UInt64Array
@@ -102,7 +103,7 @@ class IdBytes(NamedTuple):
 
 def id_bytes(ids: Ids) -> IdBytes:
     """The bytes of an id column, shared with it: for breaking a few ties without ranking every id."""
-    values = ids.values if len(ids) else pa.array([""])
+    values = ids.values if len(ids) else strings([""])
     _, starts, content = values.buffers()
     wide = np.int64 if pa.types.is_large_string(values.type) else np.int32
     every = np.frombuffer(starts, dtype=wide)[values.offset : values.offset + len(values) + 1]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy, numbers, strings
 from harness.filtering import Filtered
 
 __all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
@@ -48,7 +49,7 @@ class Ids:
     @classmethod
     def of(cls, ids: Iterable[str]) -> Ids:
         """Ids from any iterable of strings, in its order."""
-        return cls(pa.array(list(ids), type=pa.string()))
+        return cls(strings(ids))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,7 +67,7 @@ class Ids:
 
     def take(self, rows: npt.NDArray[Any]) -> list[str]:
         """The ids at ``rows``, as Python strings."""
-        ids: list[str] = self.values.take(pa.array(rows)).to_pylist()
+        ids: list[str] = self.values.take(numbers(rows)).to_pylist()
         return ids
 
     def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
@@ -92,16 +93,14 @@ class Ids:
         trec_eval breaks equal scores by the *larger* id first, comparing bytes as C's ``strcmp`` does; Arrow compares
         UTF-8 bytes, which is the same order.
         """
-        order = pc.sort_indices(self.values).to_numpy(zero_copy_only=False)
+        order = as_numpy(pc.sort_indices(self.values))
         rank = np.empty(len(self), dtype=np.uint32)
         rank[order] = np.arange(len(self), dtype=np.uint32)
         return rank
 
 
 def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
-    found = pc.fill_null(pc.index_in(wanted, value_set=values), -1)
-    rows: Int32Array = np.array(found.to_numpy(zero_copy_only=False), dtype=np.int32)
-    rows.setflags(write=False)
+    rows: Int32Array = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
     return rows
 
 
@@ -125,9 +124,8 @@ class Corpus:
     @cached_property
     def empty_rows(self) -> Int32Array:
         """Rows whose text is empty or white space only."""
-        blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(self.texts)), 0)
-        mask = blank.to_numpy() if isinstance(blank, pa.ChunkedArray) else blank.to_numpy(zero_copy_only=False)
-        return np.flatnonzero(mask).astype(np.int32)
+        lengths = as_numpy(pc.utf8_length(pc.utf8_trim_whitespace(self.texts)))
+        return np.flatnonzero(lengths == 0).astype(np.int32)
 
     def batches(self, size: int) -> Iterator[list[str]]:
         """Texts in order, ``size`` at a time, as Python strings."""
@@ -175,7 +173,7 @@ class Qrels:
         """The judgments of those queries only, in this object's order."""
         kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
         indptr, places = _gather(self.indptr, kept)
-        query_ids = Ids(self.query_ids.values.take(pa.array(kept)))
+        query_ids = Ids(self.query_ids.values.take(numbers(kept)))
         return Qrels(query_ids, self.doc_ids, indptr, self.rows[places], self.grades[places])
 
 
@@ -196,7 +194,7 @@ class Run:
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
         """The run of some queries, given by number, in that order."""
         indptr, places = _gather(self.indptr, queries)
-        query_ids = Ids(self.query_ids.values.take(pa.array(queries)))
+        query_ids = Ids(self.query_ids.values.take(numbers(queries)))
         return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places])
 
     @property

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
@@ -23,6 +22,7 @@ from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.stored_metadata import require_fields, save_fields
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.arrow import numbers
 from harness.errors import BackendError, EngineFailureError, RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
 from harness.protocols import (
@@ -233,7 +233,7 @@ def _add_all(builder: IndexBuilder, documents: Inputs, progress: Progress) -> No
         kept = [place for place, text in enumerate(texts) if not is_blank(text)]
         metadata = documents.metadata
         if metadata is not None:
-            metadata = metadata.take(pa.array([start + place for place in kept], pa.int64()))
+            metadata = metadata.take(numbers(start + np.array(kept, dtype=np.int64)))
         builder.add([ids[place] for place in kept], [texts[place] for place in kept], metadata)
         progress.advance(len(ids))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import text_scalar
 from harness.java.bridge import JavaBridge
 
 __all__ = ["filter_query", "with_filter", "with_metadata"]
@@ -31,7 +32,7 @@ def with_metadata(bridge: JavaBridge, documents: Any, metadata: pa.Table, rows: 
     store = getattr(bridge.load("org.apache.lucene.document.Field$Store"), "NO")  # noqa: B009 - a name of Java's
     make = bridge.bind(bridge.constructor("org.apache.lucene.document.StringField", _STRING_FIELD), 2, store)
     for name in metadata.column_names:
-        values = pc.fill_null(metadata.column(name).take(rows), "").to_pylist()
+        values = pc.fill_null(metadata.column(name).take(rows), text_scalar("")).to_pylist()
         of_field = bridge.function(bridge.bind(make, 0, bridge.string(_field(name))))
         fields = bridge.map(of_field, bridge.to_java(values)).iterator()
         # each document, in order, takes the next field: streams cannot walk two lists at once

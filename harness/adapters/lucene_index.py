@@ -11,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from harness.adapters.lucene_filter import with_metadata
 from harness.adapters.lucene_runtime import open_directory, writer_configuration
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.arrow import numbers
 from harness.java.bridge import JavaBridge, java_errors, spans
 
 __all__ = ["FIELD", "IndexBuilder", "is_blank"]
@@ -72,7 +74,7 @@ class IndexBuilder:
                 documents = self._bridge.to_nodes(nodes).map(self._to_document).toList()
                 if metadata is not None:
                     fields = self._bridge.map(self._fields, self._bridge.cast("java.util.List", documents))
-                    rows = pa.array(range(span.start, span.stop))
+                    rows = numbers(np.arange(span.start, span.stop))
                     documents = with_metadata(self._bridge, fields, metadata, rows)
                 self._writer.addDocuments(self._bridge.cast("java.lang.Iterable", documents))
 

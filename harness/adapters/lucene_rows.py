@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.disk import allocated_bytes
@@ -21,6 +20,7 @@ from harness.adapters.lucene_search import HitReader
 from harness.adapters.lucene_statistics import IndexStatistics
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.stored_metadata import require_fields, save_fields
+from harness.arrow import numbers
 from harness.errors import EngineFailureError, LostDocumentsError, RejectedInputError
 from harness.java.bridge import REBUILD, JavaBridge, java_errors
 from harness.java.jvm import find_jar, jar_digest, start
@@ -188,7 +188,7 @@ class RowsEngine(Generic[Vectors]):
             sent, metadata = 0, documents.metadata
             for count, batch in self.documents(bridge, vectors):
                 if metadata is not None:
-                    batch = with_metadata(bridge, batch, metadata, pa.array(range(sent, sent + count)))  # noqa: PLW2901
+                    batch = with_metadata(bridge, batch, metadata, numbers(np.arange(sent, sent + count)))  # noqa: PLW2901
                 sent += count
                 writer.addDocuments(bridge.cast("java.lang.Iterable", batch))
                 progress.advance(count)

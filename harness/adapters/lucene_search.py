@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from harness.adapters.lucene_filter import filter_query, with_filter
 from harness.adapters.lucene_runtime import open_directory
 from harness.adapters.lucene_settings import LuceneSettings
 from harness.adapters.lucene_statistics import IndexStatistics
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.arrow import strings
 from harness.errors import EngineFailureError
 from harness.java.bridge import JavaBridge, java_errors
 from harness.types import Float32Array, Ids, Int32Array
@@ -134,7 +134,7 @@ class OpenIndex:
     def rows(self, ids: Ids) -> Int32Array:
         """The row of each document number (int32), by the ids that Lucene stores; raises for ids it was never sent."""
         stored = self.statistics.stored_values("id")
-        rows = ids.rows_of(pa.array(stored, type=pa.string()))
+        rows = ids.rows_of(strings(stored))
         if np.any(rows < 0) or len(np.unique(rows)) != len(rows):
             strange = next((one for one, row in zip(stored, rows, strict=True) if row < 0), "one id twice")
             raise EngineFailureError(

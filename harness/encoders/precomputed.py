@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from harness.arrow import as_numpy, read_parquet
 from harness.encoders.model import Facts, Rows
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError
@@ -120,7 +120,7 @@ def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - N
 
 def _parquet(file: Path) -> tuple[Ids, Any]:
     """Columns ``id`` and ``vector`` (lists of numbers), or ``id``, ``indices`` and ``values`` (lists of one length)."""
-    table = pq.read_table(file)
+    table = read_parquet(file)
     names = table.column_names
     ids = Ids.of(map(str, table.column("id").to_pylist()))
     if "vector" in names:
@@ -128,7 +128,7 @@ def _parquet(file: Path) -> tuple[Ids, Any]:
         lengths = set(lists.value_lengths().unique().to_pylist())
         if len(lengths) > 1:
             raise DataError(str(file), [f"vectors of {sorted(map(str, lengths))} dimensions"], fix="all need the same")
-        return ids, lists.flatten().to_numpy(zero_copy_only=False).reshape(len(ids), -1)
+        return ids, as_numpy(lists.flatten(), null=np.nan).reshape(len(ids), -1)
     if {"indices", "values"} <= set(names):
         return ids, _lists_to_sparse(file, table)
     raise DataError(str(file), [f"columns are {', '.join(names)}"], fix="id and vector, or id, indices and values")
@@ -140,12 +140,12 @@ def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
     indices, values = (table.column(name).combine_chunks() for name in ("indices", "values"))
     if not indices.value_lengths().equals(values.value_lengths()):
         raise DataError(str(file), ["a row has another number of indices than of values"])
-    columns = indices.flatten().to_numpy(zero_copy_only=False)
-    indptr = np.concatenate([[0], np.cumsum(indices.value_lengths().to_numpy(zero_copy_only=False))])
+    columns = as_numpy(indices.flatten())
+    indptr = np.concatenate([[0], np.cumsum(as_numpy(indices.value_lengths()))])
     if len(columns) and int(columns.min()) < 0:
         raise DataError(str(file), ["an index is below 0"])
     shape = (len(table), int(columns.max(initial=-1)) + 1)
-    weights = values.flatten().to_numpy(zero_copy_only=False)
+    weights = as_numpy(values.flatten(), null=np.nan)
     return as_sparse(csr_array((weights, columns, indptr), shape=shape), str(file))
 
 

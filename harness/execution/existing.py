@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from harness.analysis import load_counts
+from harness.arrow import numbers
 from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
 from harness.execution.fingerprint import Fingerprint, unchanged
 from harness.execution.jobs import ExistingRecord, TrialJob
@@ -155,7 +155,7 @@ def _examples(ids: Ids) -> str:
 
 
 def _take(inputs: Inputs, rows: Int32Array) -> Inputs:
-    chosen = pa.array(rows)
+    chosen = numbers(rows)
     texts = take_rows(inputs.texts, rows) if inputs.texts is not None else None
     sparse: SparseVectors | None = inputs.sparse.take(rows) if inputs.sparse is not None else None
     dense = inputs.dense[rows] if inputs.dense is not None else None

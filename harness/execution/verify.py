@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from harness.arrow import numbers
 from harness.encoders.settings import Role, Settings
 from harness.errors import CacheError
 from harness.storage.columns import load_table, load_vectors, save_table, take_rows
@@ -48,7 +49,7 @@ def compare_sample(cached: Path, again: Path, role: Role, sample: Sample, settin
     tolerance = TOLERANCES[settings.dtype]
     beyond = np.flatnonzero(~(found <= tolerance))
     if len(beyond):
-        ids = load_table(sample.texts).column("id").take(pa.array(beyond[:_SHOWN])).to_pylist()
+        ids = load_table(sample.texts).column("id").take(numbers(beyond[:_SHOWN])).to_pylist()
         raise CacheError(
             f"{len(beyond)} of {len(found)} cached vectors of {role} by model '{settings.source.name}' are not what it "
             f"gives now: {', '.join(ids)}; the largest relative difference is {float(np.nanmax(found)):.2g}, and "

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness import api
+from harness.arrow import strings
 from harness.encoders.settings import model_encoder
 from harness.errors import HarnessError, UsageError
 from harness.execution.executor import create_executor
@@ -137,7 +138,7 @@ def search_indexes(plan: AgainstPlan, queries: Queries, cache: Cache, display: D
     """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``."""
     if plan.indexes is None:
         return []
-    nothing = pa.chunked_array([pa.array([], type=pa.string())])
+    nothing = pa.chunked_array([strings([])])
     documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
     alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
     assessed = api.run_on(plan.indexes, alone, cache, display, judge)

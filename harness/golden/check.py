@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from harness import api
+from harness.arrow import strings
 from harness.environment import harness_state, machine, package_versions
 from harness.golden.against import ask_retriever, search_indexes
 from harness.golden.checked import Checked
@@ -110,7 +111,7 @@ def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpu
 
 def _queries(golden: GoldenSet) -> Queries:
     ids = Ids.of(question.id for question in golden)
-    texts = pa.chunked_array([pa.array([question.question for question in golden], type=pa.string())])
+    texts = pa.chunked_array([strings(question.question for question in golden)])
     return Queries(ids, texts, content_digest(ids, texts))
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy, strings
 from harness.errors import DataError, UsageError
 from harness.loaders.prepared import JoinRule, Texts, content_digest, prepare_texts
 from harness.loaders.problems import Problems
@@ -183,8 +183,8 @@ def _read_judgments(source: Source, split: str, known: _Known) -> Judged:
 
 def _unknown(named: Sequence[str], known: Ids) -> list[int]:
     """Positions in ``named`` of ids that are not ``known``."""
-    missing = pc.is_null(pc.index_in(pa.array(named, type=pa.string()), value_set=known.values))
-    return np.flatnonzero(missing.to_numpy(zero_copy_only=False)).tolist()
+    missing = pc.is_null(pc.index_in(strings(named), value_set=known.values))
+    return np.flatnonzero(as_numpy(missing)).tolist()
 
 
 def _of_split(source: Source, split: str, queries: Texts) -> Queries:
@@ -193,7 +193,7 @@ def _of_split(source: Source, split: str, queries: Texts) -> Queries:
         return Queries(queries.ids, queries.texts, queries.digest)
     judged = {name: _judged(source, name) for name in source.splits}
     elsewhere = set[str]().union(*judged.values()) - judged[split]
-    others = pa.array(sorted(elsewhere), type=pa.string())
+    others = strings(sorted(elsewhere))
     kept = pc.is_null(pc.index_in(queries.ids.values, value_set=others))
     ids, texts = Ids(queries.ids.values.filter(kept)), queries.texts.filter(kept)
     return Queries(ids, texts, content_digest(ids, texts))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness import ranking
+from harness.arrow import as_numpy
 from harness.errors import DataError
 from harness.types import Float32Array, Ids, Int32Array, Qrels, Run
 
@@ -59,8 +60,8 @@ def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     combined = encoded.unify_dictionaries().combine_chunks()
     if isinstance(combined, pa.ChunkedArray):
-        combined = combined.chunk(0) if combined.num_chunks else pa.array([], encoded.type)
-    rows: Int32Array = combined.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        combined = combined.chunk(0) if combined.num_chunks else pa.nulls(0, encoded.type)
+    rows: Int32Array = as_numpy(combined.indices).astype(np.int32, copy=False)
     return Ids(combined.dictionary.cast(pa.string())), rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.arrow import numbers, strings
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
 from harness.types import Qrels, Run
@@ -77,10 +78,10 @@ def _from_dict(
     try:
         lengths = np.fromiter((len(inner) for inner in table.values()), np.int64, len(table))
         values = np.fromiter(chain.from_iterable(inner.values() for inner in table.values()), np.float64)
-        codes = pa.array(np.repeat(np.arange(len(table), dtype=np.int32), lengths))
-        queries = pa.DictionaryArray.from_arrays(codes, _strings(table))
+        codes = numbers(np.repeat(np.arange(len(table), dtype=np.int32), lengths))
+        queries = pa.DictionaryArray.from_arrays(codes, strings(table))
         return build(
-            pa.chunked_array([queries]), pa.chunked_array([_strings(chain.from_iterable(table.values()))]), values
+            pa.chunked_array([queries]), pa.chunked_array([strings(chain.from_iterable(table.values()))]), values
         )
     except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         problems = list(_faults(table)) or [str(error)]
@@ -112,10 +113,6 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _strings(values: Iterable[str]) -> pa.Array:
-    return pa.array(list(values), type=pa.string())
-
-
 def _judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
     broken = np.flatnonzero(~(np.isfinite(grades) & (grades == np.rint(grades))))
     if len(broken):
@@ -134,12 +131,12 @@ def _column(name: str, frame: pd.DataFrame, known: tuple[str, ...]) -> pd.Series
 def _texts(name: str, column: pd.Series[Any]) -> pa.ChunkedArray:
     if bool(column.isna().any()):
         raise DataError(name, [f"column '{column.name}' lacks {counted(int(column.isna().sum()), 'id')}"])
-    return pa.chunked_array([_strings(column.astype(str))])
+    return pa.chunked_array([strings(column.astype(str))])
 
 
 def _numbers(name: str, column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     try:
-        numbers: npt.NDArray[np.float64] = column.to_numpy(dtype=np.float64)
+        values: npt.NDArray[np.float64] = column.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(name, [f"column '{column.name}' holds something that is no number: {error}"]) from error
-    return numbers
+    return values

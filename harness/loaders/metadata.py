@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from harness.arrow import strings
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.problems import Problems
 from harness.loaders.source import Source, read_lines
@@ -100,7 +101,7 @@ def _build(
                 known.update(_names(record, reserved))
             for field, column in zip(fields, columns, strict=True):
                 filled[field] += sum(value is not None for value in column)
-            writer.write_batch(pa.record_batch([pa.array(one, pa.string()) for one in columns], schema=schema))
+            writer.write_batch(pa.record_batch([strings(one) for one in columns], schema=schema))
             if progress is not None:
                 progress.advance(len(block))
     problems.raise_if_any()

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy, strings, text_scalar
 from harness.errors import DataError
 from harness.loaders.jsonl import RecordBatch, read_records
 from harness.loaders.problems import Problems
@@ -119,21 +120,21 @@ def _build(folder: Path, source: Source, member: str, rule: JoinRule, progress: 
 
 
 def _columns(batch: RecordBatch, rule: JoinRule, problems: Problems) -> pa.RecordBatch:
-    ids = pa.array(batch.ids, type=pa.string())
+    ids = strings(batch.ids)
     for row in _true_rows(pc.match_substring_regex(ids, BAD_ID)):
         problems.add(batch.lines[row], f"the id {batch.ids[row]!r} {BAD_ID_IS}")
-    parts = [pa.array(values, type=pa.string()) for values in batch.fields]
+    parts = [strings(values) for values in batch.fields]
     text = parts[0]
     if len(parts) > 1:
         first, second = parts
-        alone = pc.or_(pc.equal(first, ""), pc.equal(second, ""))
-        between = pc.if_else(alone, pa.scalar(""), pa.scalar(rule.separator))
-        text = pc.binary_join_element_wise(first, between, second, "")
+        nothing, separator = text_scalar(""), text_scalar(rule.separator)
+        alone = pc.or_(pc.equal(first, nothing), pc.equal(second, nothing))
+        text = pc.binary_join_element_wise(first, pc.if_else(alone, nothing, separator), second, nothing)
     return pa.record_batch([ids, text], schema=_SCHEMA)
 
 
 def _true_rows(mask: pa.BooleanArray) -> Iterator[int]:
-    yield from np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+    yield from np.flatnonzero(as_numpy(mask)).tolist()
 
 
 def _note_duplicates(
@@ -142,10 +143,10 @@ def _note_duplicates(
     """Sorting takes a tenth of the memory of a hash table of all ids."""
     order = pc.sort_indices(ids)
     ordered = ids.take(order)
-    repeats = np.flatnonzero(pc.equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)) + 1
+    repeats = np.flatnonzero(as_numpy(pc.equal(ordered[1:], ordered[:-1]))) + 1
     if not len(repeats):
         return
-    rows = order.to_numpy()
+    rows = as_numpy(order)
     starts = np.ones(len(rows), dtype=bool)
     starts[repeats] = False
     first = np.maximum.accumulate(np.where(starts, np.arange(len(rows)), 0))
@@ -161,7 +162,7 @@ class _ColumnDigest:
         self._lengths, self._bytes = hashlib.sha256(), hashlib.sha256()
 
     def update(self, values: pa.StringArray) -> None:
-        self._lengths.update(pc.binary_length(values).to_numpy(zero_copy_only=False).astype("<i8"))
+        self._lengths.update(as_numpy(pc.binary_length(values)).astype("<i8").data)
         data = values.buffers()[2]
         if len(values) and data is not None:
             offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[

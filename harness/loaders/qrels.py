@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from harness.arrow import as_numpy, strings
 from harness.loaders.problems import Problems
 from harness.loaders.source import read_lines
 from harness.types import Ids, Int64Array, Qrels
@@ -63,9 +63,9 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
 
     A document judged twice under one query is noted in ``problems``.
     """
-    queries = pa.array(judgments.query_ids, type=pa.string()).dictionary_encode()
-    documents = pa.array(judgments.doc_ids, type=pa.string()).dictionary_encode()
-    query_rows, doc_rows = (column.indices.to_numpy().astype(np.int64) for column in (queries, documents))
+    queries = strings(judgments.query_ids).dictionary_encode()
+    documents = strings(judgments.doc_ids).dictionary_encode()
+    query_rows, doc_rows = (as_numpy(column.indices).astype(np.int64) for column in (queries, documents))
     _note_repeats(judgments, query_rows * len(documents.dictionary) + doc_rows, problems)
     order = np.argsort(query_rows, kind="stable")
     indptr = np.zeros(len(queries.dictionary) + 1, dtype=np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.arrow import as_numpy, numbers, read_parquet
 from harness.errors import DataError
 from harness.types import Ids, Run
 
@@ -21,10 +22,10 @@ def write_run_columns(path: Path, run: Run) -> None:
     """Write columns query_id, doc_id, rank (from 1, the engine's order) and score (float32), one row a hit."""
     lengths = np.diff(run.indptr)
     table = {
-        "query_id": run.query_ids.values.take(pa.array(np.repeat(np.arange(len(lengths)), lengths))),
-        "doc_id": run.doc_ids.values.take(pa.array(run.rows)),
-        "rank": pa.array(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
-        "score": pa.array(run.scores),
+        "query_id": run.query_ids.values.take(numbers(np.repeat(np.arange(len(lengths)), lengths))),
+        "doc_id": run.doc_ids.values.take(numbers(run.rows)),
+        "rank": numbers(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
+        "score": numbers(run.scores),
     }
     pq.write_table(pa.table(table), path)
 
@@ -35,11 +36,11 @@ def read_run_columns(path: Path) -> Run:
     Raises DataError for a file that is no such run.
     """
     try:
-        table = pq.read_table(path, columns=list(_COLUMNS))
+        table = read_parquet(path, _COLUMNS)
     except (OSError, pa.ArrowException) as error:
         raise DataError(str(path), [f"cannot be read as a run in Parquet: {error}"]) from error
     queries, documents = (table.column(name).combine_chunks().dictionary_encode() for name in _COLUMNS[:2])
-    owner = queries.indices.to_numpy()
+    owner = as_numpy(queries.indices)
     if len(owner) and (np.diff(owner) < 0).any():
         raise DataError(str(path), ["the hits of a query do not stand together"])
     lengths = np.bincount(owner, minlength=len(queries.dictionary))
@@ -47,6 +48,6 @@ def read_run_columns(path: Path) -> Run:
         Ids(queries.dictionary),
         Ids(documents.dictionary),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        documents.indices.to_numpy().astype(np.int32),
-        table.column("score").to_numpy().astype(np.float32),
+        as_numpy(documents.indices).astype(np.int32),
+        as_numpy(table.column("score"), null=np.nan).astype(np.float32),
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from harness import ranking
+from harness.arrow import as_numpy
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
 from harness.loaders.problems import Problems
@@ -121,8 +122,8 @@ def _fast_run(content: bytes) -> Run | None:
         table = _table(content, _RUN, {"query": _ID, "document": _ID, "score": pa.float64()})
     if table is None:
         return None
-    places = table["rank"].to_numpy() if "rank" in table.column_names else None
-    run = build_run(table["query"], table["document"], table["score"].to_numpy(), places)
+    places = as_numpy(table["rank"]) if "rank" in table.column_names else None
+    run = build_run(table["query"], table["document"], as_numpy(table["score"]), places)
     if bool(np.isnan(run.scores).any()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
         return None
     return run
@@ -133,7 +134,7 @@ def _fast_qrels(content: bytes) -> Qrels | None:
     if table is None:
         return None
     try:
-        return build_qrels(table["query"], table["document"], table["grade"].to_numpy())
+        return build_qrels(table["query"], table["document"], as_numpy(table["grade"]))
     except DataError:  # a document judged twice: found again line by line, with its line
         return None
 

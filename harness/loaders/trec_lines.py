@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from harness.arrow import strings
 from harness.loaders.grouping import build_qrels, build_run
 from harness.loaders.problems import Problems
 from harness.types import Qrels, Run
@@ -34,13 +35,13 @@ def parse_run_lines(content: bytes, problems: Problems) -> Run:
     columns = _read(content, problems, _RUN, _score_problem)
     whole = all(_INTEGER.fullmatch(rank) for rank in columns.ranks)
     places = np.array([int(rank) for rank in columns.ranks], dtype=np.float64) if whole else None
-    return build_run(_strings(columns.queries), _strings(columns.documents), np.array(columns.values), places)
+    return build_run(_column(columns.queries), _column(columns.documents), np.array(columns.values), places)
 
 
 def parse_qrels_lines(content: bytes, problems: Problems) -> Qrels:
     """Judgments from normalised lines; raises DataError that names every faulty line."""
     columns = _read(content, problems, _QRELS, _grade_problem)
-    return build_qrels(_strings(columns.queries), _strings(columns.documents), np.array(columns.values))
+    return build_qrels(_column(columns.queries), _column(columns.documents), np.array(columns.values))
 
 
 def _read(content: bytes, problems: Problems, names: Sequence[str], wrong: Callable[[str], str | None]) -> _Columns:
@@ -95,5 +96,5 @@ def _grade_problem(text: str) -> str | None:
     return None if -_LIMIT <= int(text) < _LIMIT else f"the grade '{text}' does not fit into 32 bits"
 
 
-def _strings(values: list[str]) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(values, type=pa.string())])
+def _column(values: list[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([strings(values)])

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import numbers, text_scalar
 from harness.errors import DataError
 from harness.types import Qrels, Run
 
@@ -44,10 +45,10 @@ def write_qrels(path: Path | str, qrels: Qrels) -> None:
     """
     owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
     joined = pc.binary_join_element_wise(
-        qrels.query_ids.values.take(pa.array(owner)),
-        qrels.doc_ids.values.take(pa.array(qrels.rows)),
-        pc.binary_join_element_wise(pa.array(qrels.grades).cast(pa.string()), "", "\n"),
-        "\t",
+        qrels.query_ids.values.take(numbers(owner)),
+        qrels.doc_ids.values.take(numbers(qrels.rows)),
+        pc.binary_join_element_wise(numbers(qrels.grades).cast(pa.string()), text_scalar(""), text_scalar("\n")),
+        text_scalar("\t"),
     )
     with _replacing(Path(path)) as stream:
         stream.write(b"query-id\tcorpus-id\tscore\n")
@@ -59,12 +60,18 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
     if begin == end:
         return b""
     lengths = np.diff(run.indptr[first : last + 1])
-    query = run.query_ids.values.take(pa.array(np.repeat(np.arange(first, last), lengths)))
-    document = run.doc_ids.values.take(pa.array(run.rows[begin:end]))
+    query = run.query_ids.values.take(numbers(np.repeat(np.arange(first, last), lengths)))
+    document = run.doc_ids.values.take(numbers(run.rows[begin:end]))
     rank = np.arange(begin, end) - np.repeat(run.indptr[first:last], lengths) + 1
-    score = pa.array(run.scores[begin:end], type=pa.float32()).cast(pa.string())
+    score = numbers(run.scores[begin:end]).cast(pa.string())
     joined = pc.binary_join_element_wise(
-        query, "Q0", document, pa.array(rank).cast(pa.string()), score, tag + "\n", " "
+        query,
+        text_scalar("Q0"),
+        document,
+        numbers(rank).cast(pa.string()),
+        score,
+        text_scalar(tag + "\n"),
+        text_scalar(" "),
     )
     return b"".join(cast("list[bytes]", joined.cast(pa.binary()).to_pylist()))
 

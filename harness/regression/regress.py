@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Unpack
 
 import numpy as np
-import pyarrow as pa
 
 from harness import api
+from harness.arrow import strings
 from harness.planning.plan import Plan
 from harness.planning.request import CompareOptions, Output
 from harness.protocols import Display
@@ -85,7 +85,7 @@ def _refuse_unknown(before: Side, plan: Plan, how: CompareRules) -> None:
 
 def _texts(corpus: Corpus, documents: Sequence[str]) -> dict[str, str]:
     """Texts of some documents by id; those that the corpus lacks are left out."""
-    rows = corpus.ids.rows_of(pa.array(documents, pa.string()))
+    rows = corpus.ids.rows_of(strings(documents))
     known = np.flatnonzero(rows >= 0)
     texts = take_rows(corpus.texts, rows[known]).to_pylist()
     return dict(zip((documents[place] for place in known.tolist()), texts, strict=True))

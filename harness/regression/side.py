@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness import ranking
+from harness.arrow import as_numpy, text_scalar
 from harness.metrics import Measure, parse_measure
 from harness.ranking import TieRule
 from harness.results.schema import BackendResult, Report
@@ -158,10 +158,10 @@ def text_digest(text: str) -> str:
 
 
 def _metrics(table: pa.Table, label: str) -> dict[str, dict[str, float]]:
-    mine = table.filter(pc.equal(table["backend"], label))
+    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
     found: dict[str, dict[str, float]] = {}
     for metric in pc.unique(mine["metric"]).to_pylist():
-        rows = mine.filter(pc.equal(mine["metric"], metric))
+        rows = mine.filter(pc.equal(mine["metric"], text_scalar(metric)))
         found[metric] = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
     return found
 
@@ -173,7 +173,7 @@ def _depths(backend: BackendResult) -> dict[str, int]:
 
 
 def _overlaps(table: pa.Table, label: str, depths: Mapping[str, int]) -> dict[str, dict[str, float]]:
-    mine = table.filter(pc.equal(table["backend"], label))
+    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
     queries = mine["query_id"].to_pylist()
     return {
         f"{OVERLAP}{depth}": dict(zip(queries, mine[column].to_pylist(), strict=True))
@@ -182,8 +182,8 @@ def _overlaps(table: pa.Table, label: str, depths: Mapping[str, int]) -> dict[st
 
 
 def _samples(table: pa.Table, label: str) -> dict[str, list[int]]:
-    mine = table.filter(pc.equal(table["backend"], label))
-    total: Int64Array = np.asarray(mine["search_ns"]) + np.asarray(mine["transfer_ns"])
+    mine = table.filter(pc.equal(table["backend"], text_scalar(label)))
+    total: Int64Array = as_numpy(mine["search_ns"]) + as_numpy(mine["transfer_ns"])
     samples: dict[str, list[int]] = {}
     for query, sample in zip(mine["query_id"].to_pylist(), total.tolist(), strict=True):
         samples.setdefault(query, []).append(sample)

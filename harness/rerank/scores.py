@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from harness.arrow import as_numpy, byte_strings, numbers
 from harness.storage.cache import JSON, Cache
 from harness.storage.columns import load_table, save_table
 
@@ -64,7 +65,7 @@ class ScoreCache:
         def write(folder: Path, before: _Scores | None) -> None:
             known = change(before or {})
             values = np.array(list(known.values()), dtype=np.float32)
-            table = pa.table({"content": pa.array(list(known), pa.binary(32)), "score": pa.array(values)})
+            table = pa.table({"content": byte_strings(known, 32), "score": numbers(values)})
             save_table(folder / _FILE, table)
 
         about = f"{self._reranker}, documents of a query"
@@ -86,4 +87,4 @@ def digest(content: str) -> bytes:
 
 def _read(folder: Path) -> _Scores:
     table = load_table(folder / _FILE)
-    return dict(zip(table["content"].to_pylist(), table["score"].to_numpy(), strict=True))
+    return dict(zip(table["content"].to_pylist(), as_numpy(table["score"]), strict=True))

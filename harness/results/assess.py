@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from harness.arrow import numbers, numbers_or_null, strings
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
 from harness.planning.plan import Plan
@@ -78,12 +79,12 @@ def per_query_table(assessed: Sequence[Assessed]) -> pa.Table:
         for column, measure in enumerate(one.scores.measures):
             queries = len(one.scores.query_ids)
             columns = {
-                "backend": pa.array([one.outcome.trial.label] * queries, pa.string()),
+                "backend": strings([one.outcome.trial.label] * queries),
                 "query_id": one.scores.query_ids.values,
-                "metric": pa.array([str(measure)] * queries, pa.string()),
-                "value": pa.array(one.scores.values[:, column]),
-                "min": pa.array(one.scores.low[:, column], from_pandas=True),
-                "max": pa.array(one.scores.high[:, column], from_pandas=True),
+                "metric": strings([str(measure)] * queries),
+                "value": numbers(one.scores.values[:, column]),
+                "min": numbers_or_null(one.scores.low[:, column]),
+                "max": numbers_or_null(one.scores.high[:, column]),
             }
             parts.append(pa.table(columns, schema=_SCHEMA))
     return pa.concat_tables(parts) if parts else _SCHEMA.empty_table()
@@ -110,15 +111,15 @@ def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
         queries, detail = one.outcome.run.query_ids, one.parity.per_query
         shallow, full = min(detail.overlap), max(detail.overlap)
         columns = {
-            "backend": pa.array([one.outcome.trial.label] * len(queries), pa.string()),
+            "backend": strings([one.outcome.trial.label] * len(queries)),
             "query_id": queries.values,
-            "level": pa.array([Level(level).name.lower() for level in detail.level.tolist()], pa.string()),
-            "cause": pa.array(detail.cause, pa.string()),
-            "overlap_10": pa.array(detail.overlap[shallow]),
-            "overlap_k": pa.array(detail.overlap[full]),
-            "rbo": pa.array(detail.rbo),
-            "max_abs_score_diff": pa.array(detail.max_abs_score_diff),
-            "max_rel_score_diff": pa.array(detail.max_rel_score_diff),
+            "level": strings(Level(level).name.lower() for level in detail.level.tolist()),
+            "cause": strings(detail.cause),
+            "overlap_10": numbers(detail.overlap[shallow]),
+            "overlap_k": numbers(detail.overlap[full]),
+            "rbo": numbers(detail.rbo),
+            "max_abs_score_diff": numbers(detail.max_abs_score_diff),
+            "max_rel_score_diff": numbers(detail.max_rel_score_diff),
         }
         parts.append(pa.table(columns, schema=_PARITY_SCHEMA))
     return pa.concat_tables(parts) if parts else _PARITY_SCHEMA.empty_table()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from harness.arrow import strings
 from harness.errors import ResultError
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.render import render
@@ -75,7 +76,7 @@ class Comparison:
         report = read_report(path)
         found = cls(report, read_per_query(path), read_agreement(path), folder=path, latencies=read_latencies(path))
         texts = read_stored_queries(path)
-        queries = Queries(Ids.of(texts), pa.chunked_array([list(texts.values())], pa.string()), "")
+        queries = Queries(Ids.of(texts), pa.chunked_array([strings(texts.values())]), "")
         return replace(found, qrels=read_stored_qrels(path), queries=queries if texts else None)
 
     def save(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from harness.arrow import numbers, strings
 from harness.planning.plan import Plan
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
@@ -30,13 +31,13 @@ def latency_table(assessed: Sequence[Assessed], dataset: Dataset, plan: Plan) ->
             continue
         terms = np.flatnonzero(has_terms(one.outcome.vectors, len(dataset.queries)))
         passes = len(record.search_ns)
-        ids = dataset.queries.ids.values.take(pa.array(terms))
+        ids = dataset.queries.ids.values.take(numbers(terms))
         columns = {
-            "backend": pa.array([one.outcome.trial.label] * (passes * len(terms)), pa.string()),
-            "pass": pa.array(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
+            "backend": strings([one.outcome.trial.label] * (passes * len(terms))),
+            "pass": numbers(np.repeat(np.arange(1, passes + 1, dtype=np.int32), len(terms))),
             "query_id": pa.concat_arrays([ids] * passes) if passes else ids.slice(0, 0),
-            "search_ns": pa.array(record.search_ns[:, terms].ravel()),
-            "transfer_ns": pa.array(record.transfer_ns[:, terms].ravel()),
+            "search_ns": numbers(record.search_ns[:, terms].ravel()),
+            "transfer_ns": numbers(record.transfer_ns[:, terms].ravel()),
         }
         parts.append(pa.table(columns, schema=_SCHEMA))
     return pa.concat_tables(parts) if parts else _SCHEMA.empty_table()

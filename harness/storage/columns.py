@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.arrow import numbers
 from harness.errors import CacheError
 from harness.types import Float32Array, Ids, SparseVectors
 
@@ -60,7 +61,7 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     owners, firsts = np.unique(owner[order], return_index=True)
     ends = np.append(firsts[1:], len(order))
     parts = [
-        column.chunk(int(number)).take(pa.array(rows[order[first:end]] - starts[number]))
+        column.chunk(int(number)).take(numbers(rows[order[first:end]] - starts[number]))
         for number, first, end in zip(owners, firsts, ends, strict=False)  # an empty column has one end too many
     ]
     found = pa.chunked_array(parts, type=column.type)
@@ -69,7 +70,7 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     # what was asked for lies together now, and is all that is copied
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    return found.take(pa.array(back))
+    return found.take(numbers(back))
 
 
 def save_ids(path: Path, ids: Ids) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.arrow import read_parquet
 from harness.errors import ResultError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
@@ -196,7 +197,7 @@ def read_stored_queries(folder: Path) -> dict[str, str]:
 
 def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        return read_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{path}': {error}") from error
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from harness.arrow import numbers, strings
 from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
 from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.drive import RecordingProgress, StepClock
@@ -195,14 +196,14 @@ class Base:
 
 
 def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:
-    return Inputs(ids, texts=pa.chunked_array([pa.array(list(texts), type=pa.string())]))
+    return Inputs(ids, texts=pa.chunked_array([strings(texts)]))
 
 
 def select(queries: Inputs, rows: Sequence[int]) -> Inputs:
     """Some rows of ``queries``, in the order given."""
     ids = Ids.of(f"s{place}" for place in range(len(rows)))
     if queries.texts is not None:
-        return Inputs(ids, texts=queries.texts.take(pa.array(list(rows), type=pa.int64())))
+        return Inputs(ids, texts=queries.texts.take(numbers(np.array(rows, dtype=np.int64))))
     if queries.sparse is None and queries.dense is None:
         pytest.fail("the queries have no column")
     chosen = np.asarray(rows, dtype=np.int64)

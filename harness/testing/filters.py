@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from harness.arrow import strings
 from harness.errors import RejectedInputError
 from harness.filtering import BoolArray
 from harness.protocols import Capabilities, Engine, Filtering
@@ -102,7 +103,7 @@ class FilterContract(Base):
         sample = self.collection(_TEXTS, _QUERIES)
         chance = np.random.default_rng(32)
         columns = {
-            name: pa.array([values[n] for n in chance.integers(len(values), size=_DOCUMENTS)], pa.string())
+            name: strings(values[n] for n in chance.integers(len(values), size=_DOCUMENTS))
             for name, values in (("colour", _COLOURS), ("size.mm [x]", _SIZES))
         }
         return sample._replace(documents=replace(sample.documents, metadata=pa.table(columns)))

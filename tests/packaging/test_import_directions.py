@@ -22,6 +22,7 @@ LAYERS = (
     {"_version", "java", "planning", "remote", "remote.plain_url", "storage", "storage.sync", "wording"},
     {"errors"},
     {
+        "arrow",
         "environment",
         "jit",
         "optional",

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import strings, text_scalar
 from harness.reporting.html.explorer import NO_ANSWER, Expectations, Explorer
 from harness.results.check_schema import CheckReport, CheckSubject
 from harness.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
@@ -34,7 +35,7 @@ def explorer_of(
     metrics = list(next((one.metrics for one in subjects if one.metrics), {}))
     texts = [one.question for one in questions]
     ids = Ids.of(one.id for one in questions)
-    told = Queries(ids, pa.chunked_array([texts], pa.string()), "") if None not in texts else None
+    told = Queries(ids, pa.chunked_array([strings(texts)]), "") if None not in texts else None
     ranked = [_named(_scored(runs[one.label], one), suffixes[one.label]) for one in subjects]
     return Explorer(
         query_ids=ids,
@@ -71,7 +72,7 @@ def _named(run: Run, suffix: str) -> Run:
 
 
 def _with_suffix(ids: Ids, suffix: str) -> Ids:
-    return Ids(pc.binary_join_element_wise(ids.values, suffix, ""))
+    return Ids(pc.binary_join_element_wise(ids.values, text_scalar(suffix), text_scalar("")))
 
 
 def _values(subjects: Sequence[CheckSubject], metrics: Sequence[str]) -> Float64Array | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy
 from harness.reporting.html.comparison_verdicts import reference_of
 from harness.reporting.html.explorer import Agreement, Explorer
 from harness.types import Corpus, Float64Array, Ids, Int32Array, Run
@@ -60,7 +61,7 @@ def _values(table: pa.Table, labels: Sequence[str], metrics: Sequence[str], ids:
     ranking, metric = _rows(table["backend"], labels), _rows(table["metric"], metrics)
     query = ids.rows_of(table["query_id"].combine_chunks())
     known = (ranking >= 0) & (metric >= 0) & (query >= 0)
-    found[ranking[known], metric[known], query[known]] = table["value"].to_numpy()[known]
+    found[ranking[known], metric[known], query[known]] = as_numpy(table["value"])[known]
     return found
 
 

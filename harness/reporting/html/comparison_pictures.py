@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import as_numpy, text_scalar
 from harness.metrics import Measure, QuerySet, parse_measure, score
 from harness.ranking import TieRule
 from harness.reporting.html.comparison_verdicts import reference_of
@@ -79,10 +80,10 @@ def _differences(report: Report, values: pa.Table, metrics: Sequence[str]) -> li
 
 def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
     """Differences on the queries that both are evaluated on."""
-    of_metric = values.filter(pc.equal(values["metric"], metric))
-    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], name)) for name in (label, reference))
+    of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
+    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
     at = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
-    differences: Float64Array = ours["value"].to_numpy()[at >= 0] - theirs["value"].to_numpy()[at[at >= 0]]
+    differences: Float64Array = as_numpy(ours["value"])[at >= 0] - as_numpy(theirs["value"])[at[at >= 0]]
     return differences
 
 
@@ -165,7 +166,7 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
     """Milliseconds of each search, of the labels that have any."""
     found = {}
     for label in labels:
-        of_label = latencies.filter(pc.equal(latencies["backend"], label))["search_ns"].to_numpy()
+        of_label = as_numpy(latencies.filter(pc.equal(latencies["backend"], text_scalar(label)))["search_ns"])
         if len(of_label):
             found[label] = of_label / _NS_PER_MS
     return found

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import numbers
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
 __all__ = ["DEPTH", "MISSED", "NO_PLACE", "UNJUDGED", "Pools", "Top", "pools_of", "top_of"]
@@ -62,10 +63,10 @@ def top_of(runs: Sequence[Run], query_ids: Ids, qrels: Qrels | None, relevance: 
     places = [run.query_ids.rows_of(query_ids) for run in runs]
     slots = [_slots(run, rows) for run, rows in zip(runs, places, strict=True)]
     named = [
-        run.doc_ids.values.take(pa.array(np.unique(run.rows[at[at >= 0]]))) for run, at in zip(runs, slots, strict=True)
+        run.doc_ids.values.take(numbers(np.unique(run.rows[at[at >= 0]]))) for run, at in zip(runs, slots, strict=True)
     ]
     if qrels is not None:
-        named.append(qrels.doc_ids.values.take(pa.array(np.unique(qrels.rows[qrels.grades >= relevance]))))
+        named.append(qrels.doc_ids.values.take(numbers(np.unique(qrels.rows[qrels.grades >= relevance]))))
     ids = Ids(pc.unique(pa.chunked_array(named, type=pa.string())).sort())
     docs = np.full((len(runs), len(query_ids), DEPTH), -1, dtype=np.int64)
     scores = np.full(docs.shape, np.nan, dtype=np.float32)

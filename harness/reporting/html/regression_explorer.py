@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from harness.arrow import strings
 from harness.regression.compare_sides import Compared
 from harness.regression.side import Side
 from harness.reporting.html.explorer import Explorer
@@ -44,7 +45,7 @@ def explorer_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, kee
         runs=[one.run for one in rankings],
         metrics=metrics,
         values=_values(rankings, metrics, compared.queries) if metrics else None,
-        queries=Queries(ids, pa.chunked_array([told], pa.string()), "") if texts else None,
+        queries=Queries(ids, pa.chunked_array([strings(told)]), "") if texts else None,
         qrels=compared.qrels,
         relevance=int(str(compared.after.report.plan.resolved["relevance"])),
         corpus=corpus if keep_text and texts else None,

@@ -1,0 +1,119 @@
+"""No process of a command loads pandas, which takes a third of a second and 50 MB in each: only frames need it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+# Says of every Python process that it began, and of pandas when somebody first looks for it.
+WATCH = """
+import os, sys
+
+def note(word):
+    with open(os.environ["HARNESS_TEST_LOG"], "a") as log:
+        log.write(word + " " + " ".join(sys.orig_argv) + chr(10))
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            note("pandas")
+
+sys.meta_path.insert(0, Watch())
+note("began")
+"""
+
+
+class Watched:
+    """The command line, with a watch on pandas in every process that it starts."""
+
+    def __init__(self, repository: Path, folder: Path) -> None:
+        (folder / "watch").mkdir()
+        (folder / "watch" / "sitecustomize.py").write_text(WATCH)
+        self.log, self.repository = folder / "log", repository
+        path = os.pathsep.join([str(folder / "watch"), str(repository), os.environ.get("PYTHONPATH", "")])
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "HARNESS_CACHE": str(folder / "cache"),
+            "HARNESS_TEST_LOG": str(self.log),
+        }
+
+    def run(self, statement: list[str]) -> list[str]:
+        """What the processes of a command noted, each with its own command line."""
+        self.log.unlink(missing_ok=True)
+        result = subprocess.run(
+            [sys.executable, *statement],
+            cwd=self.repository,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return self.log.read_text().splitlines()
+
+    def compare(self, *arguments: object) -> list[str]:
+        return self.harness("compare", "--dataset", "chunking-eval", "--sample-queries", 5, "--k", 5, *arguments)
+
+    def harness(self, *arguments: object) -> list[str]:
+        return self.run(["-m", "harness", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def watched(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return Watched(repository, tmp_path_factory.mktemp("watched"))
+
+
+def workers(notes: list[str]) -> int:
+    return sum(note.startswith("began") and "harness.execution.worker" in note for note in notes)
+
+
+def looked_for_pandas(notes: list[str]) -> list[str]:
+    return [note for note in notes if note.startswith("pandas")]
+
+
+def test_the_watch_sees_who_loads_pandas(watched: Watched) -> None:
+    program = (
+        "import subprocess, sys; "
+        "subprocess.run([sys.executable, '-c', 'import os, pyarrow; pyarrow.array([1]); os._exit(0)'])"
+    )
+    notes = watched.run(["-c", program])
+    assert [note.split()[0] for note in notes] == ["began", "began", "pandas"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "package"), [("csr", "harness"), ("qdrant", "qdrant_edge"), ("lucene", "jnius_config")]
+)
+def test_no_process_of_a_comparison(watched: Watched, tmp_path: Path, backend: str, package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"the extra '{backend}' is not installed")
+    notes = watched.compare("--backends", backend, "--filter", "document=chatlogs", "--out", tmp_path / "out")
+    assert workers(notes) >= 1
+    assert looked_for_pandas(notes) == []
+
+
+def test_no_process_of_a_check(watched: Watched, tmp_path: Path) -> None:
+    notes = watched.harness("check", "chunking-eval", "--backends", "csr", "--out", tmp_path / "out")
+    assert workers(notes) >= 1
+    assert looked_for_pandas(notes) == []
+
+
+def test_no_process_of_what_comes_after_a_comparison(watched: Watched, tmp_path: Path) -> None:
+    out, baseline = tmp_path / "out", tmp_path / "baseline.json"
+    watched.compare("--backends", "csr", "--out", out, "--save-baseline", baseline)
+    again = watched.harness("regress", "--baseline", baseline, "--out", tmp_path / "again")
+    assert workers(again) >= 1
+    for notes in (
+        again,
+        watched.harness("report", out, "--format", "html"),
+        watched.harness("diff", out, out, "--out", tmp_path / "diff"),
+        watched.harness("eval", "--qrels", out / "qrels.tsv", "--run", out / "runs" / "csr.trec.gz"),
+    ):
+        assert looked_for_pandas(notes) == []
