@@ -19,8 +19,8 @@ def main() -> None:
     print("| backend | unmeasured queries | p50 ms | p95 ms | p99 ms |")
     print("|---|--:|--:|--:|--:|")
     for count in arguments.queries:
-        runner.WARM_UP_QUERIES, runner.WARM_UP_SECONDS = count, 60.0
-        timings = harness.compare(arguments.backends).timings()
+        runner.WARM_UP_QUERIES = count
+        timings = harness.compare(arguments.backends, warm_up=60.0).timings()
         for backend, row in timings.iterrows():
             print(f"| {backend} | {count:,} | {row['p50_ms']:.3f} | {row['p95_ms']:.3f} | {row['p99_ms']:.3f} |")
 

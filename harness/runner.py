@@ -47,7 +47,6 @@ __all__ = ["Outcome", "run_plan"]
 
 WARM_UP_QUERIES = 1000
 """A JVM compiles what runs often: benchmarks/warm_up.py shows how far Lucene's latency falls."""
-WARM_UP_SECONDS = 5.0
 _HASHES = "hashes.json"
 _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "sparse": ("bm25", "splade"),
@@ -320,7 +319,6 @@ class _Trials:
         return run
 
     def _job(self, trial: Trial, card: BackendCard, vectors: Vectors | None, index_folder: Path) -> TrialJob:
-        timed = self.plan.execution.timing
         folders = vectors.folders if vectors is not None else ()
         return TrialJob(
             engine=card.engine,
@@ -333,8 +331,8 @@ class _Trials:
             index_folder=str(index_folder),
             k=self.plan.request.k,
             repeats=self.plan.execution.repeat,
-            warm_up_queries=WARM_UP_QUERIES if timed else 0,
-            warm_up_seconds=WARM_UP_SECONDS,
+            warm_up_queries=WARM_UP_QUERIES if self.plan.execution.warms_up else 0,
+            warm_up_seconds=self.plan.execution.warm_up,
             release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
             filter=dict(self.plan.filter),
             metadata=str(self.inputs.metadata) if self.inputs.metadata is not None else None,

@@ -58,6 +58,15 @@ def short_lived_java() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def short_warm_up() -> Iterator[None]:
+    """No figure of a test is held to a time. `HARNESS_WARM_UP=5 make test` warms up as a comparison does."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "HARNESS_WARM_UP" not in os.environ:
+            patch.setenv("HARNESS_WARM_UP", "0.1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of this test session, in `HARNESS_CACHE` for this process and those it starts: never the user's.
 

@@ -29,6 +29,7 @@ from harness.cli.compare_options import (
     ThreadsOption,
     TiesOption,
     TimingOption,
+    WarmUpOption,
 )
 from harness.cli.completion import complete_backends
 from harness.cli.output import FormatOption, check_format, named_by_time, progress_display, stored_at, write_report
@@ -36,6 +37,7 @@ from harness.cli.output import FormatOption, check_format, named_by_time, progre
 __all__ = ["check"]
 
 _REPORTS = Path("reports")
+_EXIT_CODES = {"passed": ExitCode.FINE, "failed": ExitCode.FAILED, "invalid": ExitCode.UNAVAILABLE}
 
 GoldenArgument = Annotated[
     str,
@@ -119,6 +121,7 @@ def check(
     seed: SeedOption = 42,
     threads: ThreadsOption = 1,
     repeat: RepeatOption = 1,
+    warm_up: WarmUpOption = None,
     timing: TimingOption = True,
     jobs: JobsOption = 1,
     isolation: IsolationOption = "process",
@@ -160,5 +163,4 @@ def check(
     with stored_at(stored.folder):
         write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)
         write_report(checked.report, format_name)
-    if checked.report.verdict != "passed":
-        raise typer.Exit(ExitCode.FAILED if checked.report.verdict == "failed" else ExitCode.UNAVAILABLE)
+    raise typer.Exit(_EXIT_CODES[checked.report.verdict])

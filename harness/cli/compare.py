@@ -48,6 +48,7 @@ from harness.cli.compare_options import (
     TiesOption,
     TimingOption,
     VerifyCacheOption,
+    WarmUpOption,
 )
 from harness.cli.output import (
     FormatOption,
@@ -88,6 +89,7 @@ def compare(
     all_pairs: AllPairsOption = False,
     threads: ThreadsOption = 1,
     repeat: RepeatOption = 1,
+    warm_up: WarmUpOption = None,
     rebuilds: RebuildsOption = 1,
     cold: ColdOption = False,
     concurrency: ConcurrencyOption = None,

@@ -48,6 +48,7 @@ __all__ = [
     "TiesOption",
     "TimingOption",
     "VerifyCacheOption",
+    "WarmUpOption",
 ]
 
 BackendsOption = Annotated[
@@ -106,6 +107,14 @@ AllPairsOption = Annotated[
 ]
 ThreadsOption = Annotated[int, Option(help="Threads of the exact reference, as a backend and as the oracle.")]
 RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percentiles use every sample.")]
+WarmUpOption = Annotated[
+    float | None,
+    Option(
+        help="Ask up to 1,000 queries unmeasured before any is timed, for so long at most; 0: none. Else "
+        "HARNESS_WARM_UP, or 5.",
+        metavar="SECONDS",
+    ),
+]
 RebuildsOption = Annotated[
     int,
     Option(

@@ -36,6 +36,7 @@ from harness.cli.regress_options import (
     TestOption,
     ThreadsAgainOption,
     TimingAgainOption,
+    WarmUpAgainOption,
     judging,
 )
 
@@ -53,6 +54,7 @@ def regress(
     dataset: ChangedDatasetOption = None,
     rebuilds: RebuildsAgainOption = None,
     repeat: RepeatAgainOption = None,
+    warm_up: WarmUpAgainOption = None,
     timing: TimingAgainOption = None,
     threads: ThreadsAgainOption = None,
     jobs: JobsAgainOption = None,

@@ -30,6 +30,7 @@ __all__ = [
     "TestOption",
     "ThreadsAgainOption",
     "TimingAgainOption",
+    "WarmUpAgainOption",
     "judging",
 ]
 
@@ -57,6 +58,10 @@ RebuildsAgainOption = Annotated[
     Option(help="Builds of each backend whose builds differ: their spread is the noise floor.", metavar="N"),
 ]
 RepeatAgainOption = Annotated[int | None, Option(help="Timed passes over all queries.")]
+WarmUpAgainOption = Annotated[
+    float | None,
+    Option(help="Ask up to 1,000 queries unmeasured before any is timed, for so long at most.", metavar="SECONDS"),
+]
 TimingAgainOption = Annotated[
     bool | None,
     Option("--timing/--no-timing", help="Warm up and time, or only search each query once.", show_default=False),

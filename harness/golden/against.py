@@ -217,7 +217,7 @@ def _here(
             [question.question for question in golden],
             k,
             repeats=options.repeat,
-            warm_up=options.timing,
+            warm_up=options.warms_up,
             deadline_s=options.deadline_s,
             clock=time.perf_counter_ns,
             progress=display.section(one.label),
@@ -237,7 +237,7 @@ def _in_worker(
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        job = AskJob(one.target, str(work / "questions.arrow"), k, options.repeat, options.timing)
+        job = AskJob(one.target, str(work / "questions.arrow"), k, options.repeat, options.warms_up)
         write_job(folder, job)
         create_executor(options).run(folder, display.section(one.label))
         return read_asked(folder)

@@ -23,6 +23,7 @@ from harness.loaders import load_golden_of
 from harness.loaders.golden import golden_of_records
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
+from harness.planning.execution_options import warm_up_seconds
 from harness.planning.plan import Plan
 from harness.planning.request import CompareRequest
 from harness.ranking import TieRule
@@ -100,6 +101,7 @@ class CheckPlan:
             "seed": request.seed,
             "threads": request.threads,
             "repeat": request.repeat,
+            "warm_up": warm_up_seconds(request.warm_up),
             "no_timing": not request.timing,
             "jobs": request.jobs,
             "isolation": request.isolation,
@@ -272,6 +274,7 @@ def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]
         seed=request.seed,
         threads=request.threads,
         repeat=request.repeat,
+        warm_up=request.warm_up,
         timing=request.timing,
         jobs=request.jobs,
         isolation=request.isolation,

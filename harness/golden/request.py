@@ -55,6 +55,7 @@ class CheckRequest:
     seed: int = 42
     threads: int = 1
     repeat: int = 1
+    warm_up: float | None = None
     timing: bool = True
     jobs: int = 1
     isolation: str = Isolation.PROCESS.value
@@ -84,6 +85,7 @@ class CheckOptions(TypedDict, total=False):
     seed: int
     threads: int
     repeat: int
+    warm_up: float | None
     timing: bool
     jobs: int
     isolation: str

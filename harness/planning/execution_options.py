@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from enum import StrEnum
 
 from harness.errors import UsageError
 
-__all__ = ["ExecutionOptions", "Isolation", "share", "size_in_bytes"]
+__all__ = ["WARM_UP_SECONDS", "ExecutionOptions", "Isolation", "share", "size_in_bytes", "warm_up_seconds"]
+
+WARM_UP_SECONDS = 5.0
+_WARM_UP_VARIABLE = "HARNESS_WARM_UP"
 
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 
@@ -31,9 +35,16 @@ class ExecutionOptions:
     timing: bool = True
     jobs: int = 1
     repeat: int = 1
+    warm_up: float = WARM_UP_SECONDS
+    """Seconds at most."""
     deadline_s: float | None = None
     memory_limit_bytes: int | None = None
     verify_cache: float = 0.0
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether queries are asked unmeasured first."""
+        return self.timing and self.warm_up > 0
 
     def contradictions(self) -> Iterator[UsageError]:
         """What cannot be had together, one error each."""
@@ -68,6 +79,20 @@ class ExecutionOptions:
                 "the backends ran in the harness's own process (--isolation none): their memory was not measured, "
                 "and their times may hold what earlier backends left in it"
             )
+
+
+def warm_up_seconds(value: float | None) -> float:
+    """``value``, else what HARNESS_WARM_UP says, else 5.0. Raises UsageError unless that is finite and at least 0."""
+    named, text = "--warm-up", str(value)
+    if value is None:
+        named, text = _WARM_UP_VARIABLE, os.environ.get(_WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise UsageError(f"{named} is {text}", fix="it must be 0 seconds or more")
+    return found
 
 
 def share(value: float | str | None, option: str) -> float:

@@ -16,7 +16,7 @@ from harness.errors import EngineFailureError, UnknownNameError, UsageError
 from harness.filtering import parse_filter
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.planning.backend_spec import with_components
-from harness.planning.execution_options import ExecutionOptions, Isolation, share, size_in_bytes
+from harness.planning.execution_options import ExecutionOptions, Isolation, share, size_in_bytes, warm_up_seconds
 from harness.planning.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
 from harness.planning.request import CompareRequest, Resume
 from harness.planning.sweep import expand
@@ -137,6 +137,7 @@ class Plan:
             "all_pairs": request.all_pairs,
             "threads": request.threads,
             "repeat": request.repeat,
+            "warm_up": self.execution.warm_up,
             "rebuilds": request.rebuilds,
             "cold": request.cold,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
@@ -261,13 +262,15 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
     isolation = mistakes.catch(lambda: _choice(Isolation, request.isolation, "--isolation"))
     memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
     verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
-    if isolation is None:
+    warm_up = mistakes.catch(lambda: warm_up_seconds(request.warm_up))
+    if isolation is None or warm_up is None:
         return None
     options = ExecutionOptions(
         isolation=isolation,
         timing=request.timing,
         jobs=request.jobs,
         repeat=request.repeat,
+        warm_up=warm_up,
         deadline_s=request.deadline_s,
         memory_limit_bytes=memory_limit_bytes,
         verify_cache=verify_cache or 0.0,

@@ -50,6 +50,7 @@ class CompareRequest:
     seed: int = 42
     threads: int = 1
     repeat: int = 1
+    warm_up: float | None = None
     rebuilds: int = 1
     cold: bool = False
     concurrency: str | int | Sequence[int] | None = None
@@ -129,6 +130,7 @@ class CompareOptions(TypedDict, total=False):
     seed: int
     threads: int
     repeat: int
+    warm_up: float | None
     rebuilds: int
     cold: bool
     concurrency: str | int | Sequence[int] | None

@@ -24,6 +24,7 @@ OPTIONS = frozenset(
     [
         "rebuilds",
         "repeat",
+        "warm_up",
         "timing",
         "threads",
         "jobs",

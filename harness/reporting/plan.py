@@ -11,7 +11,7 @@ import orjson
 from harness.errors import UnknownNameError
 from harness.execution.resume.stored import LookUp
 from harness.filtering import in_words
-from harness.planning.execution_options import ExecutionOptions
+from harness.planning.execution_options import WARM_UP_SECONDS, ExecutionOptions
 from harness.planning.load_options import LoadOptions
 from harness.planning.plan import Plan, Trial
 
@@ -103,6 +103,8 @@ def _compared(plan: Plan) -> str:
 def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     words = [f"isolation={options.isolation.value}", f"jobs={options.jobs}"]
     words.append(f"repeat={options.repeat}" if options.timing else "no timing")
+    if options.timing and options.warm_up != WARM_UP_SECONDS:
+        words.append(f"warm-up={options.warm_up:g} s")
     if rebuilds > 1:
         words.append(f"rebuilds={rebuilds}")
     if options.deadline_s is not None:

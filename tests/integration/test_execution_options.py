@@ -80,7 +80,9 @@ def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path
     text = untimed.render("markdown")
     assert "no times were taken (--no-timing)" in text
     assert "one client" not in text
-    timed = harness.compare("good", collection, k=3, cards=cards)
+    timed = harness.compare("good", collection, k=3, cards=cards, warm_up=0)
+    assert timed.report.backends[0].search is not None
+    assert timed.report.backends[0].search.warm_up_queries == 0
     assert timed.metrics().loc["good"].equals(untimed.metrics().loc["good"])
     assert timed.timings().loc["good"].notna().all()
 

@@ -21,8 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_whole_comparison(shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runner.WARM_UP_SECONDS", 0.2)
+def test_a_whole_comparison(shards: int, tmp_path: Path) -> None:
     before = left_collections("")
     found = harness.compare(
         f"qdrant:mode=server;analyzer=whitespace;shards={shards}",

@@ -29,11 +29,6 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_collection(tmp_path_factory.mktemp("data") / "small")
 
 
-@pytest.fixture(autouse=True)
-def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runner.WARM_UP_SECONDS", 0.2)
-
-
 def test_clients_and_rates_find_the_collection_that_goes_afterwards(stub: Stub, collection: Path) -> None:
     backend = f"qdrant:url={stub.url};transport=rest;analyzer=whitespace"
     found = harness.compare(backend, collection, k=3, concurrency="2", rate="10", arrivals="constant", load_seconds=1.5)

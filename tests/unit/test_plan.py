@@ -170,6 +170,28 @@ def test_how_trials_are_carried_out_is_shown() -> None:
     assert "isolation=none, jobs=1, repeat=2" in render_plan(plan(isolation="none", repeat=2), KNOWN, "table")
 
 
+def test_the_warm_up_is_what_was_given_else_what_the_environment_says_else_five_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HARNESS_WARM_UP")
+    assert plan().execution.warm_up == 5.0
+    assert "warm-up" not in render_plan(plan(), KNOWN, "table")
+    monkeypatch.setenv("HARNESS_WARM_UP", "2.5")
+    assert plan().execution.warm_up == 2.5
+    assert "repeat=1, warm-up=2.5 s" in render_plan(plan(), KNOWN, "table")
+    assert "--warm-up 0" in " ".join(plan(warm_up=0).command())
+    assert not plan(warm_up=0).execution.warms_up
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_a_warm_up_that_is_no_time_is_refused(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=f"--warm-up is {wrong}"):
+        plan(warm_up=wrong)
+    monkeypatch.setenv("HARNESS_WARM_UP", "soon")
+    with pytest.raises(UsageError, match="HARNESS_WARM_UP is soon"):
+        plan()
+
+
 @pytest.mark.parametrize("reference", ["csr:k1=2.0;b=0.9", "csr:b=.9;k1=2"])
 def test_the_reference_is_named_as_in_the_tables_or_as_in_backends(reference: str) -> None:
     made = plan(backends="csr,csr:k1=2;b=0.9", reference=reference)

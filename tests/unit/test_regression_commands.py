@@ -23,6 +23,7 @@ OUTPUT = Output(Path("out"), overwrite=True, keep_text=False, format_name="json"
 CHANGED: CompareOptions = {
     "rebuilds": 3,
     "repeat": 2,
+    "warm_up": 1.0,
     "timing": False,
     "threads": 2,
     "jobs": 2,
