@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from harness.arrow import as_numpy, numbers, read_parquet
+from harness.arrow import as_numpy, numbers, read_parquet, write_parquet
 from harness.errors import DataError
 from harness.types import Ids, Run
 
@@ -27,7 +26,7 @@ def write_run_columns(path: Path, run: Run) -> None:
         "rank": numbers(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
         "score": numbers(run.scores),
     }
-    pq.write_table(pa.table(table), path)
+    write_parquet(pa.table(table), path)
 
 
 def read_run_columns(path: Path) -> Run:

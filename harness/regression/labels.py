@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import orjson
@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.errors import DataError, UsageError
 from harness.loaders.problems import Problems
 from harness.regression.rescoring import grades_of, to_qrels
-from harness.regression.schema import RegressionReport
 from harness.types import Ids, Qrels
+
+if TYPE_CHECKING:
+    from harness.regression.schema import RegressionReport
 
 __all__ = ["LABEL_FILE", "Labels", "check_no_grades", "label_lines", "read_labels", "refuse_foreign", "with_labels"]
 

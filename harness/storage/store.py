@@ -18,9 +18,8 @@ from typing import NamedTuple, TypeVar, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from harness.arrow import read_parquet
+from harness.arrow import read_parquet, write_parquet
 from harness.errors import ResultError
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
@@ -96,15 +95,15 @@ def write_result(
     from harness.loaders.trec_write import write_qrels
 
     with _building(folder, report, runs, tables.extra, overwrite=overwrite, numbered=numbered) as building:
-        pq.write_table(tables.per_query, building.folder / PER_QUERY)
-        pq.write_table(tables.parity, building.folder / PARITY)
+        write_parquet(tables.per_query, building.folder / PER_QUERY)
+        write_parquet(tables.parity, building.folder / PARITY)
         if tables.latencies is not None:
-            pq.write_table(tables.latencies, building.folder / LATENCIES)
+            write_parquet(tables.latencies, building.folder / LATENCIES)
         if qrels is not None:
             write_qrels(building.folder / QRELS, qrels)
         queries = tables.queries
         if queries is not None:
-            pq.write_table(pa.table({"id": queries.ids.values, "text": queries.texts}), building.folder / QUERIES)
+            write_parquet(pa.table({"id": queries.ids.values, "text": queries.texts}), building.folder / QUERIES)
     return building.place
 
 
