@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from harness.adapters.existing import NOT_THESE_VECTORS, other_weights, read_ids, require_same_columns
 from harness.errors import RejectedInputError
@@ -57,6 +56,8 @@ class SavedIndex:
 
 def _vectors(stored: StoredIndex) -> SparseVectors:
     """Postings as rows of documents again, in the order in which they were given to ``build``."""
+    from scipy.sparse import csc_array
+
     columns, rows, values = stored.postings
     external = rows.astype(np.int64) if stored.order is None else stored.order[rows.astype(np.int64)]
     shape = (stored.documents, len(columns) - 1)

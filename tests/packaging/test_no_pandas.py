@@ -1,4 +1,4 @@
-"""No process of a command loads pandas, which takes a third of a second and 50 MB in each: only frames need it."""
+"""No process of a command loads pandas (a third of a second and 50 MB in each), nor SciPy's matrices where none is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.packaging
 
-# Says of every Python process that it began, and of pandas when somebody first looks for it.
+# Says of every Python process that it began, and of some packages when somebody first looks for them.
 WATCH = """
 import os, sys
 
@@ -22,8 +22,8 @@ def note(word):
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name == "pandas":
-            note("pandas")
+        if name in ("pandas", "scipy.sparse"):
+            note(name)
 
 sys.meta_path.insert(0, Watch())
 note("began")
@@ -31,7 +31,7 @@ note("began")
 
 
 class Watched:
-    """The command line, with a watch on pandas in every process that it starts."""
+    """The command line, with a watch on imports in every process that it starts."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
         (folder / "watch").mkdir()
@@ -75,17 +75,17 @@ def workers(notes: list[str]) -> int:
     return sum(note.startswith("began") and "harness.execution.worker" in note for note in notes)
 
 
-def looked_for_pandas(notes: list[str]) -> list[str]:
-    return [note for note in notes if note.startswith("pandas")]
+def looked_for(package: str, notes: list[str]) -> list[str]:
+    return [note for note in notes if note.split()[0] == package]
 
 
-def test_the_watch_sees_who_loads_pandas(watched: Watched) -> None:
+def test_the_watch_sees_every_process(watched: Watched) -> None:
     program = (
         "import subprocess, sys; "
-        "subprocess.run([sys.executable, '-c', 'import os, pyarrow; pyarrow.array([1]); os._exit(0)'])"
+        "subprocess.run([sys.executable, '-c', 'import os, pyarrow, scipy.sparse; pyarrow.array([1]); os._exit(0)'])"
     )
     notes = watched.run(["-c", program])
-    assert [note.split()[0] for note in notes] == ["began", "began", "pandas"]
+    assert [note.split()[0] for note in notes] == ["began", "began", "scipy.sparse", "pandas"]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,14 @@ def test_no_process_of_a_comparison(watched: Watched, tmp_path: Path, backend: s
         pytest.skip(f"the extra '{backend}' is not installed")
     notes = watched.compare("--backends", backend, "--filter", "document=chatlogs", "--out", tmp_path / "out")
     assert workers(notes) >= 1
-    assert looked_for_pandas(notes) == []
+    assert looked_for("pandas", notes) == []
 
 
 def test_no_process_of_a_check(watched: Watched, tmp_path: Path) -> None:
     notes = watched.harness("check", "chunking-eval", "--backends", "csr", "--out", tmp_path / "out")
     assert workers(notes) >= 1
-    assert looked_for_pandas(notes) == []
+    assert looked_for("pandas", notes) == []
+    assert looked_for("scipy.sparse", notes) == []
 
 
 def test_no_process_of_what_comes_after_a_comparison(watched: Watched, tmp_path: Path) -> None:
@@ -116,4 +117,4 @@ def test_no_process_of_what_comes_after_a_comparison(watched: Watched, tmp_path:
         watched.harness("diff", out, out, "--out", tmp_path / "diff"),
         watched.harness("eval", "--qrels", out / "qrels.tsv", "--run", out / "runs" / "csr.trec.gz"),
     ):
-        assert looked_for_pandas(notes) == []
+        assert looked_for("pandas", notes) == []
