@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.jit import inline_kernel, kernel
 from harness.parity.result import Int8Array, Level
@@ -90,6 +91,15 @@ def _nothing_lost(
     return True
 
 
+@inline_kernel
+def _are_equal(one: npt.NDArray[np.integer[Any]], other: npt.NDArray[np.integer[Any]]) -> bool:
+    """Whether two arrays of one length are equal; NumPy's function would load SciPy's linear algebra."""
+    equal = True
+    for place in range(len(one)):
+        equal &= one[place] == other[place]
+    return equal
+
+
 @kernel
 def _judge(
     engine: _Ranking,
@@ -113,8 +123,8 @@ def _judge(
         level[query] = _DIFFERENT
         if len(rows) != len(best):
             continue
-        if np.array_equal(rows, best):
-            same_bits = np.array_equal(engine.scores[ours].view(np.uint32), best_scores.view(np.uint32))
+        if _are_equal(rows, best):
+            same_bits = _are_equal(engine.scores[ours].view(np.uint32), best_scores.view(np.uint32))
             level[query] = _BIT_EQUAL if same_bits else _IDENTICAL
             continue
         equivalent = True
