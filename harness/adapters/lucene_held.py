@@ -48,7 +48,7 @@ def require_some_term(statistics: IndexStatistics, terms: Sequence[str], fix: st
 
     Every query would be answered with nothing, and a mean of 0 would say that the index is bad.
     """
-    if not terms or any(statistics.holds(term) for term in terms):
+    if not terms or any(statistics.documents_with(term) for term in terms):
         return
     held = statistics.terms()
     found = f"has terms such as {', '.join(repr(one) for one in held[:_NAMED])}" if held else "has no terms"

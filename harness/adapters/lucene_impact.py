@@ -18,7 +18,8 @@ from harness.adapters.lucene_statistics import IndexStatistics
 from harness.errors import RejectedInputError, UsageError
 from harness.java.bridge import JavaBridge, spans
 from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
-from harness.reference.quantised import to_impacts
+from harness.reference import bm25_idf
+from harness.reference.quantised import to_impacts, with_idf
 from harness.types import SparseVectors
 
 __all__ = ["LuceneImpactEngine", "read_vocabulary"]
@@ -35,8 +36,9 @@ _PARSER = "org.apache.lucene.queryparser.classic.QueryParser"
 class LuceneImpactEngine(RowsEngine[SparseVectors]):
     """Impact search: a document's score is the sum over the query's terms of ``impact in query · impact in document``.
 
-    Impacts are weights times ``impact_scale``, rounded, in documents and in queries. Anserini's ImpactSimilarity adds
-    them; scores are whole numbers, exact as long as float32 is. Equal scores by row ascending.
+    Impacts are weights times ``impact_scale``, rounded, in documents and in queries; with ``idf``, query weights are
+    first multiplied by that of the index. Anserini's ImpactSimilarity adds the products; scores are whole numbers,
+    exact as long as float32 is. Equal scores by row ascending.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -51,16 +53,22 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     )
     name = "lucene-impact"
     own_field = "impacts"
+    of_search = ("idf",)
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         named = str(parameters["vocabulary"]) if self.existing else ""
         self._terms = read_vocabulary(Path(named).expanduser()) if named else None
+        self._with_idf = bool(parameters["idf"])
+        self._containing: dict[int, int] = {}
 
     def require(self, inputs: Inputs, what: str) -> SparseVectors:
         """Impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
+        vectors = require_sparse(inputs, what)
+        if self._with_idf and what == "query":
+            vectors = self._weighted(vectors)
         try:
-            return to_impacts(require_sparse(inputs, what), float(self.parameters["impact_scale"]))
+            return to_impacts(vectors, float(self.parameters["impact_scale"]))
         except UsageError as error:
             raise RejectedInputError(f"{what} vectors: {error.what}", fix=error.fix) from error
 
@@ -121,6 +129,8 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
         require_some_term(statistics, [self._term(column) for column in shared], _OTHER_TERMS)
+        if self._with_idf and (reason := self._other_counts(statistics, reader, documents)) is not None:
+            return reason
         progress.start("compare", len(asked))
         for column in asked:
             term = self._term(column)
@@ -131,10 +141,40 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             order = np.argsort(places)
             ours = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
             same = np.array_equal(places[order], by_column.indices[ours])
+            if self._with_idf and not known.all():
+                return f"the term '{term}' has other documents than the collection's, which its idf counts"
             if not same or not np.array_equal(counts[order], by_column.data[ours]):
                 return f"the term '{term}' has other documents or impacts than the encoder gives it"
             progress.advance(1)
         return None
+
+    def _weighted(self, queries: SparseVectors) -> SparseVectors:
+        """Query weights times the IDF of the index, which is asked for each term once."""
+        statistics = IndexStatistics(self._opened(), self._reader, self.field)
+        columns = np.unique(queries.indices)
+        for column in columns.tolist():
+            if column not in self._containing:
+                self._containing[column] = statistics.documents_with(self._term(column))
+        df = np.array([self._containing[column] for column in columns.tolist()], dtype=np.int64)
+        idf = np.zeros(queries.dimensions, dtype=np.float32)
+        idf[columns] = bm25_idf(df, statistics.documents_with_terms())
+        return with_idf(queries, idf)
+
+    def _other_counts(self, statistics: IndexStatistics, reader: Any, documents: SparseVectors) -> str | None:  # noqa: ANN401 - a Java object
+        """Why the number of documents that the IDF goes by is not the encoder's; None where it is."""
+        deleted = int(reader.numDeletedDocs())
+        if deleted:
+            return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
+        held, ours = statistics.documents_with_terms(), len(documents.nonempty_rows)
+        if held != ours:
+            return f"its idf counts {held:,} documents with terms, the collection's part of it has {ours:,}"
+        return None
+
+    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
+        """How many documents the IDF counts, where there is one."""
+        if not self._with_idf:
+            return {}
+        return {"idf_documents": IndexStatistics(bridge, reader, self.field).documents_with_terms()}
 
     def _term(self, column: int) -> str:
         if self._terms is None:
@@ -154,6 +194,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
     def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
         """Scores are sums of products of impacts."""
+        self._containing = {}
         searcher.setSimilarity(bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
 
 

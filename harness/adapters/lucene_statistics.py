@@ -162,10 +162,15 @@ class IndexStatistics:
             found = bridge.load("java.util.stream.IntStream").range(0, most).mapToLong(of_document).toArray()
         return np.array(found, dtype=np.int64) & 0xFF
 
-    def holds(self, term: str) -> bool:
-        """True when a document has the term, deleted ones too."""
+    def documents_with(self, term: str) -> int:
+        """How many documents have the term, deleted ones too."""
         with java_errors(f"looking for the term '{term}'"):
-            return int(self._reader.docFreq(self._bridge.load(f"{_INDEX}.Term")(self.field, term))) > 0
+            return int(self._reader.docFreq(self._bridge.load(f"{_INDEX}.Term")(self.field, term)))
+
+    def documents_with_terms(self) -> int:
+        """How many documents have any term in the field, deleted ones too."""
+        with java_errors("counting the documents with terms"):
+            return int(self._reader.getDocCount(self.field))
 
     def postings(self, term: str) -> PostingList:
         """Documents of one term, deleted ones too."""

@@ -13,7 +13,8 @@ from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.filtering import BoolArray
 from harness.protocols import ParameterValue
-from harness.reference.quantised import to_impacts
+from harness.reference import bm25_idf, document_frequencies
+from harness.reference.quantised import to_impacts, with_idf
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
@@ -70,7 +71,8 @@ def make_recipe(
 
     ``kind`` ``lucene`` needs ``counts``. ``sparse`` takes the vectors that the engine was given (``documents`` and
     ``queries``), or makes them from ``counts``. Of the ``parameters`` k1, b, k1_plus_1 and idf are read (does the
-    engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, and there is no IDF.
+    engine multiply by the IDF? default true), and impact_scale: weights are whole numbers then, those of queries after
+    they were multiplied by the IDF (default false).
     ``shards`` is the shard of each document, for a collection that has several. Raises UsageError for another kind or
     when something is missing.
     """
@@ -90,9 +92,18 @@ def make_recipe(
         raise UsageError("the sparse oracle needs document and query vectors, or term counts")
     scale = parameters.get("impact_scale")
     if scale is not None:
-        documents, queries = to_impacts(documents, float(scale)), to_impacts(queries, float(scale))
-    idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", scale is None) else None
+        documents, queries = _impacts(documents, queries, float(scale), idf=bool(parameters.get("idf", False)))
+    idf: Literal["bm25"] | None = "bm25" if scale is None and parameters.get("idf", True) else None
     return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1, shards)
+
+
+def _impacts(
+    documents: SparseVectors, queries: SparseVectors, scale: float, *, idf: bool
+) -> tuple[SparseVectors, SparseVectors]:
+    """Both as whole numbers; the IDF, where there is one, counts the documents that have an impact left."""
+    impacts = to_impacts(documents, scale)
+    asked = with_idf(queries, bm25_idf(*document_frequencies(impacts))) if idf else queries
+    return impacts, to_impacts(asked, scale)
 
 
 def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:

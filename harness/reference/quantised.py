@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.errors import UsageError
-from harness.types import SparseVectors
+from harness.types import Float32Array, SparseVectors
 
-__all__ = ["LARGEST_IMPACT", "to_impacts"]
+__all__ = ["LARGEST_IMPACT", "to_impacts", "with_idf"]
 
 LARGEST_IMPACT = 2**24
 """Up to here every whole number is a float32."""
@@ -30,3 +30,13 @@ def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
     before = np.concatenate([[0], np.cumsum(kept)])
     indptr = before[np.asarray(vectors.indptr)].astype(np.int64)
     return SparseVectors(indptr, vectors.indices[kept], rounded[kept].astype(np.float32), vectors.dimensions)
+
+
+def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:
+    """Query weights times the IDF of their columns, each product rounded once to float32.
+
+    ``idf`` float32 has a value for every column that the queries store.
+    """
+    return SparseVectors(
+        queries.indptr, queries.indices, np.asarray(queries.values) * idf[queries.indices], queries.dimensions
+    )

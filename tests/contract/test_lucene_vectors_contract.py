@@ -13,7 +13,8 @@ import pytest
 from harness.adapters.lucene_impact import LuceneImpactEngine
 from harness.adapters.lucene_vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.protocols import Inputs, ParameterValue
-from harness.reference.quantised import to_impacts
+from harness.reference import bm25_idf, document_frequencies
+from harness.reference.quantised import to_impacts, with_idf
 from harness.registry import find_cards
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.oracle import SparseSample, encode_words, sparse_scores
@@ -87,8 +88,10 @@ class TestLuceneImpact(EngineContract):
         """Of the same whole numbers."""
         scale = float(self.parameters["impact_scale"])
         sample = encode_words(documents, queries, self.bm25)
-        rounded = SparseSample(to_impacts(sample.documents, scale), to_impacts(sample.queries, scale))
-        return sparse_scores(rounded, None)
+        impacts, asked = to_impacts(sample.documents, scale), sample.queries
+        if self.parameters["idf"]:
+            asked = with_idf(asked, bm25_idf(*document_frequencies(impacts)))
+        return sparse_scores(SparseSample(impacts, to_impacts(asked, scale)), None)
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         with writer(folder) as made:
@@ -97,4 +100,4 @@ class TestLuceneImpact(EngineContract):
 
 
 class TestLuceneImpactSingleSegment(TestLuceneImpact):
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**IMPACT, **ALTERED, "impact_scale": 7.5}
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**IMPACT, **ALTERED, "impact_scale": 7.5, "idf": True}

@@ -150,12 +150,11 @@ def test_dense_indexes_of_anserini_are_held_against_the_exact_oracle(anserini: P
 
 def test_an_impact_index_of_anserini_is_searched_by_the_models_vocabulary(anserini: Path, dataset: Path) -> None:
     """Terms of all kinds of characters, and words that the parser would take for operators."""
-    (backend,) = compared(
-        dataset, "sparse", f"lucene-impact:path={anserini}/impact;vocabulary={anserini / 'vocab.txt'}"
-    )
-    assert backend.parity.tie_equivalent == backend.parity.queries == QUERIES, backend.notes
-    assert backend.parity.max_abs_score_diff == 0
-    assert backend.index.existing.in_collection == DOCUMENTS
+    index = f"lucene-impact:path={anserini}/impact;vocabulary={anserini / 'vocab.txt'}"
+    for backend in compared(dataset, "sparse", index, f"{index};idf=true"):
+        assert backend.parity.tie_equivalent == backend.parity.queries == QUERIES, backend.notes
+        assert backend.parity.max_abs_score_diff == 0
+        assert backend.index.existing.in_collection == DOCUMENTS
 
 
 def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, dataset: Path, tmp_path: Path) -> None:
@@ -197,6 +196,17 @@ def test_other_impacts_leave_no_oracle(anserini: Path) -> None:
         far = SparseVectors(np.array([0, 1]), np.array([99], np.int32), np.ones(1, np.float32), 100)
         with pytest.raises(RejectedInputError, match="column 99, and the vocabulary has 6 terms"):
             engine.search(Inputs(Ids.of(["q"]), sparse=far), 3, perf_counter_ns)
+
+
+def test_an_idf_that_counts_other_documents_leaves_no_oracle(anserini: Path) -> None:
+    given = {"vocabulary": str(anserini / "vocab.txt"), "impact_scale": 1.0, "idf": True}
+    with attached("lucene-impact", anserini / "impact", **given) as (engine, found):
+        rows = np.arange(DOCUMENTS - 1, dtype=np.int32)
+        some = Ids.of(found.ids.take(rows))
+        known = Inputs(some, sparse=SparseVectors.from_scipy(_csr(IMPACTS[GIVEN.ids.rows_of(some)])))
+        asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
+        reason = engine.differs(Content(rows, known, asked), RecordingProgress())
+    assert reason == "its idf counts 300 documents with terms, the collection's part of it has 299"
 
 
 def test_impacts_under_other_terms_are_refused(anserini: Path) -> None:

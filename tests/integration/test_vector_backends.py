@@ -143,7 +143,9 @@ def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> N
 def test_lucene_adds_impacts_exactly(small: Path) -> None:
     pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
     model = "model=python:own_model:Sparse"
-    for result in compared(small, f"lucene-impact:{model}", f"lucene-impact:{model};impact_scale=3;segments=single"):
+    changed = ("", ";impact_scale=3;segments=single", ";idf=true", ";idf=true;impact_scale=3")
+    results = compared(small, *(f"lucene-impact:{model}{one}" for one in changed))
+    for result in results:
         assert result.parity is not None
         assert (
             result.parity.tie_equivalent == result.parity.queries == 4
