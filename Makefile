@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 BACKENDS ?= qdrant,lucene,csr
 WORKERS ?= 2
 TESTS ?= tests
-# Where there is room in memory, tests write there: engines wait for a disk at every write, half of their time.
+# Where there is room in memory, tests write there: engines wait for a disk at every write.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 { print "/dev/shm" }')
 
 # What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.

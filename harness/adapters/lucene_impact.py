@@ -61,6 +61,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         self._terms = read_vocabulary(Path(named).expanduser()) if named else None
         self._with_idf = bool(parameters["idf"])
         self._containing: dict[int, int] = {}
+        self._filled = 0
 
     def require(self, inputs: Inputs, what: str) -> SparseVectors:
         """Impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
@@ -129,7 +130,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
         require_some_term(statistics, [self._term(column) for column in shared], _OTHER_TERMS)
-        if self._with_idf and (reason := self._other_counts(statistics, reader, documents)) is not None:
+        if self._with_idf and (reason := self._other_counts(reader, documents)) is not None:
             return reason
         progress.start("compare", len(asked))
         for column in asked:
@@ -150,31 +151,29 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
     def _weighted(self, queries: SparseVectors) -> SparseVectors:
         """Query weights times the IDF of the index, which is asked for each term once."""
-        statistics = IndexStatistics(self._opened(), self._reader, self.field)
-        columns = np.unique(queries.indices)
+        bridge, columns = self._opened(), np.unique(queries.indices)
+        statistics = IndexStatistics(bridge, self._reader, self.field)
         for column in columns.tolist():
             if column not in self._containing:
                 self._containing[column] = statistics.documents_with(self._term(column))
         df = np.array([self._containing[column] for column in columns.tolist()], dtype=np.int64)
         idf = np.zeros(queries.dimensions, dtype=np.float32)
-        idf[columns] = bm25_idf(df, statistics.documents_with_terms())
+        idf[columns] = bm25_idf(df, self._filled)
         return with_idf(queries, idf)
 
-    def _other_counts(self, statistics: IndexStatistics, reader: Any, documents: SparseVectors) -> str | None:  # noqa: ANN401 - a Java object
+    def _other_counts(self, reader: Any, documents: SparseVectors) -> str | None:  # noqa: ANN401 - a Java object
         """Why the number of documents that the IDF goes by is not the encoder's; None where it is."""
         deleted = int(reader.numDeletedDocs())
         if deleted:
             return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
-        held, ours = statistics.documents_with_terms(), len(documents.nonempty_rows)
-        if held != ours:
-            return f"its idf counts {held:,} documents with terms, the collection's part of it has {ours:,}"
+        ours = len(documents.nonempty_rows)
+        if self._filled != ours:
+            return f"its idf counts {self._filled:,} documents with terms, the collection's part of it has {ours:,}"
         return None
 
-    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
-        """How many documents the IDF counts, where there is one."""
-        if not self._with_idf:
-            return {}
-        return {"idf_documents": IndexStatistics(bridge, reader, self.field).documents_with_terms()}
+    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401, ARG002 - Java
+        """How many documents have an impact, which is what the IDF counts: of the index, whoever searches it."""
+        return {"documents_with_terms": self._filled}
 
     def _term(self, column: int) -> str:
         if self._terms is None:
@@ -192,9 +191,9 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         terms = [_escaped(self._term(column)) for column in columns.tolist()]
         return " ".join(f"{term}^{int(impact)}" for term, impact in zip(terms, impacts.tolist(), strict=True))
 
-    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
+    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401 - Java objects
         """Scores are sums of products of impacts."""
-        self._containing = {}
+        self._containing, self._filled = {}, IndexStatistics(bridge, reader, self.field).documents_with_terms()
         searcher.setSimilarity(bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
 
 

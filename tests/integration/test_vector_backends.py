@@ -147,6 +147,8 @@ def test_lucene_adds_impacts_exactly(small: Path) -> None:
     results = compared(small, *(f"lucene-impact:{model}{one}" for one in changed))
     for result in results:
         assert result.parity is not None
+        assert result.index is not None
+        assert result.index.state["documents_with_terms"] == 5  # of 6: one is empty
         assert (
             result.parity.tie_equivalent == result.parity.queries == 4
         )  # Lucene's ties are by row, the oracle's by id

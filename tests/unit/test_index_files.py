@@ -17,7 +17,7 @@ LASTING = Path("/var/tmp")  # noqa: S108 - the folder within is one's own
 
 @pytest.fixture
 def on_disk() -> Iterator[Path]:
-    """A folder that lasts longer than memory: `make test` keeps its temporary files there."""
+    """A folder on a disk: `make test` keeps other temporary files in memory."""
     with tempfile.TemporaryDirectory(dir=LASTING if LASTING.is_dir() else None) as folder:
         yield Path(folder)
 
