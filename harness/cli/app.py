@@ -98,11 +98,11 @@ class _LazyGroup(typer.core.TyperGroup):
     """Verbs are listed from the table and imported when one is resolved."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
-        with _interruptions():
+        with _interruptions(), _refusals():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own context and result
-        with _interruptions():
+        with _interruptions(), _refusals():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
@@ -170,6 +170,20 @@ def _interruptions() -> Iterator[None]:
             _exit_with_defect()
         discard_stdout()
         sys.exit(ExitCode.BROKEN_PIPE)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Values that Typer refuses, in the words of the library that reads them for it."""
+    try:
+        yield
+    except typer.BadParameter as refused:
+        from harness.cli.refused import in_own_words
+
+        error = in_own_words(refused)
+        if error is None:
+            raise
+        raise error from refused
 
 
 def discard_stdout() -> None:

@@ -76,6 +76,24 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("eval --qrels q --run r --ties foo", "--ties foo: no such choice\n  known: trec_eval, engine, average"),
+        ("eval --qrels q --run r --format xml", "known: table, markdown, csv, json, trec_eval"),
+        ("cache list --format xml", "--format xml: no such choice\n  known: table, json"),
+        ("compare --k many", "--k is many\n  it must be a whole number"),
+        ("compare --deadline soon", "--deadline is soon\n  it must be a number"),
+        ("eval --qrels q --run r --relevance 0", "--relevance-level is 0\n  it must be at least 1"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_refused_in_our_own_words(arguments: str, says: str) -> None:
+    result = run(*arguments.split())
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("harness: ")
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
     ("raised", "code", "says"),
     [
         ("UsageError('wrong thing', fix='do that')", 2, "harness: wrong thing\n  do that\n"),
