@@ -68,7 +68,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'make: $(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=...' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # Python 3.11's takes a minute longer
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip -c constraints.txt  # Python 3.11's takes a minute longer
 
 # One stamp for each set of extras: .installed-all, .installed-all,test ...
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python

@@ -115,10 +115,16 @@ def _parameters(parameters: Mapping[str, Parameter], *, scoped: bool) -> list[st
     for parameter in parameters.values():
         default = f"default {_value(parameter.default)}"
         accepted = f", {_accepted(parameter)}" if _accepted(parameter) else ""
-        scope = f" (changes the {parameter.scope})" if scoped else ""
+        scope = f" ({_scope(parameter)})" if scoped else ""
         head = f"{parameter.name}  {parameter.type}, {default}{accepted}{scope}"
         lines += ["", *wrapped(head, "    ", first=""), *wrapped(parameter.help, "    ")]
     return lines
+
+
+def _scope(parameter: Parameter) -> str:
+    """What another value changes: not how fast a model is asked, nor where a key is."""
+    of_nothing = parameter.affects == "nothing"
+    return f"of the {parameter.scope}, changes no result" if of_nothing else f"changes the {parameter.scope}"
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:

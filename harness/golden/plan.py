@@ -101,7 +101,7 @@ class CheckPlan:
             "seed": request.seed,
             "threads": request.threads,
             "repeat": request.repeat,
-            "warm_up": warm_up_seconds(request.warm_up),
+            "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
             "no_timing": not request.timing,
             "jobs": request.jobs,
             "isolation": request.isolation,

@@ -137,7 +137,7 @@ class Plan:
             "all_pairs": request.all_pairs,
             "threads": request.threads,
             "repeat": request.repeat,
-            "warm_up": self.execution.warm_up,
+            "warm_up": self.execution.warm_up if request.timing else None,
             "rebuilds": request.rebuilds,
             "cold": request.cold,
             "concurrency": ",".join(map(str, self.load.concurrency)) or None,
@@ -277,6 +277,9 @@ def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions
     )
     for error in options.contradictions():
         mistakes.add(error)
+    if request.warm_up is not None and options.warm_up > 0 and not options.timing:
+        what = f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only"
+        mistakes.add(UsageError(what, fix="leave one of the two out"))
     return options
 
 

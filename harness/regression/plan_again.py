@@ -94,6 +94,8 @@ def _request(record: PlanRecord, options: CompareOptions) -> CompareRequest:
     arguments = {name: value for name, value in given.items() if name in known and value is not None}
     paths: dict[str, Any] = {n: Path(str(arguments[n])) for n in ("cards", "labels") if n in arguments}
     merged: dict[str, Any] = {**arguments, **paths, **options}
+    if not merged.get("timing", True) and "warm_up" not in options:
+        merged.pop("warm_up", None)  # the baseline's, which had times
     return CompareRequest(**merged)
 
 

@@ -7,8 +7,8 @@ user put beside an earlier result stays.
 from __future__ import annotations
 
 import errno
-import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) ->
     Only an earlier result with the same ``marker`` may be replaced.
     """
     nearest = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    if not nearest.is_dir() or not _takes_folders(nearest):
         raise ResultError(
             f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
             fix="choose another --out",
@@ -85,6 +85,15 @@ def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) ->
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
+
+
+def _takes_folders(parent: Path) -> bool:
+    """Found out by making one: of /proc its permissions say yes, and root may do everything."""
+    try:
+        Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent)).rmdir()
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)  # said at the end, with what to do about it
+    return True
 
 
 def _names(folder: Path) -> set[str]:

@@ -15,7 +15,8 @@ __all__ = ["in_use", "scratch_folder", "sweep_scratch"]
 def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """A new folder ``parent/<prefix>…`` for this process alone, gone at the end.
 
-    What killed processes left under the same prefix is removed first, see :func:`sweep_scratch`.
+    What killed processes left under the same prefix is removed first, see :func:`sweep_scratch`. Raises OSError where
+    nothing can be made in ``parent``.
     """
     from filelock import FileLock
 
@@ -23,6 +24,7 @@ def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | N
     folder = parent / f"{prefix}{secrets.token_hex(8)}"
     # the lock comes first: a folder whose lock nobody holds may be removed by another process at any moment
     lock = FileLock(folder.with_suffix(".lock"))
+    folder.with_suffix(".lock").touch()  # where no file can be made, FileLock would try again for ever
     with lock:
         try:
             folder.mkdir()

@@ -17,11 +17,12 @@ from small_world import write_cards, write_collection
 import harness
 from harness import environment
 from harness.api import plan_for, preview
+from harness.execution.resume.conditions import differences
 from harness.execution.resume.stored import LookUp
 from harness.planning.request import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
-from harness.storage.cache import Cache, file_digest
+from harness.storage.cache import JSON, Cache, file_digest
 from harness.storage.cache_entries import Entry, list_entries
 
 pytestmark = pytest.mark.integration
@@ -330,3 +331,14 @@ def test_two_processes_without_a_folder_write_two(cache: Cache, collection: Path
     folders = list((tmp_path / "reports").iterdir())
     assert len(folders) == 2
     assert all(Comparison.load(folder).failed == [] for folder in folders)
+
+
+def test_another_warm_up_changes_no_trial_without_times() -> None:
+    def under(*, timing: bool, warm_up: float) -> dict[str, dict[str, JSON]]:
+        return {"machine": {}, "versions": {}, "timing": {"timing": timing, "warm_up": warm_up}}
+
+    short = under(timing=False, warm_up=1.0)
+    assert list(differences(short, under(timing=False, warm_up=5.0))) == []
+    assert list(differences(short, under(timing=True, warm_up=5.0))) == ["timing False, now True"]
+    timed = under(timing=True, warm_up=1.0)
+    assert list(differences(timed, under(timing=True, warm_up=5.0))) == ["warm_up 1.0, now 5.0"]

@@ -242,7 +242,11 @@ def test_constraints_pin_every_dependency(repository: Path) -> None:
     named = {distribution(line) for lines in (project["dependencies"], *extras.values()) for line in lines}
     lines = [line for line in (repository / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", line) for line in lines)
-    assert named - {distribution(line) for line in lines} - {"retrieval-harness"} == set()
+    assert (named | {"pip"}) - {distribution(line) for line in lines} - {"retrieval-harness"} == set()
+    making = (repository / "Makefile").read_text(encoding="utf-8")
+    installs = [line for line in making.splitlines() if "pip install" in line]
+    assert len(installs) == 2
+    assert all("-c constraints.txt" in line for line in installs)
 
 
 @pytest.mark.parametrize(

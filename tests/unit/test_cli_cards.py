@@ -100,6 +100,17 @@ def test_one_backend_shows_every_parameter(cards: Path, capsys: pytest.CaptureFi
     assert "pip install 'retrieval-harness[zed]'" in page
 
 
+def test_a_parameter_that_changes_no_result_is_not_said_to_change_the_encoder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    backends("chroma")
+    page = capsys.readouterr().out
+    for name in ("max_calls", "batch_size", "device"):
+        (head,) = (line for line in page.splitlines() if line.startswith(f"{name}  "))
+        assert head.endswith("(of the encoder, changes no result)")
+    assert "model  str, default '' (changes the encoder)" in page
+
+
 def test_no_line_is_wider_than_a_hundred_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """But for paths, which are never broken."""
     for show in (backends, lambda: backends("qdrant"), lambda: backends("lucene"), datasets, lambda: datasets("cacm")):

@@ -135,6 +135,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     [
         ({"jobs": 2}, r"--jobs 2 with timing: .*\n  add --no-timing"),
         ({"repeat": 2, "timing": False}, "--repeat 2 with --no-timing"),
+        ({"warm_up": 2.0, "timing": False}, "--warm-up 2 with --no-timing: .*\n  leave one"),
         ({"isolation": "none", "deadline_s": 5.0}, "--deadline with --isolation none"),
         ({"isolation": "none", "memory_limit": "2GiB"}, "--memory-limit with --isolation none"),
         ({"isolation": "none", "timing": False, "jobs": 2}, "--jobs with --isolation none"),
@@ -181,6 +182,8 @@ def test_the_warm_up_is_what_was_given_else_what_the_environment_says_else_five_
     assert "repeat=1, warm-up=2.5 s" in render_plan(plan(), KNOWN, "table")
     assert "--warm-up 0" in " ".join(plan(warm_up=0).command())
     assert not plan(warm_up=0).execution.warms_up
+    assert plan(timing=False).given()["warm_up"] is None  # what the environment says stands beside --no-timing
+    assert not plan(timing=False, warm_up=0).execution.warms_up
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
@@ -221,3 +224,9 @@ def test_an_unknown_reference_is_refused_with_those_that_are_compared(reference:
 def test_all_pairs_have_no_reference() -> None:
     with pytest.raises(UsageError, match="--reference csr and --all-pairs"):
         plan(backends="csr,csr:k1=2", reference="csr", all_pairs=True)
+
+
+def test_a_plan_without_times_says_no_warm_up_and_runs_again_as_it_says() -> None:
+    untimed = plan(timing=False)
+    assert "--warm-up" not in untimed.command()
+    assert "--warm-up" in plan().command()

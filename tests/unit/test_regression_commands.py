@@ -11,7 +11,8 @@ from harness import Judging
 from harness.cli.app import _load_command
 from harness.planning.request import CompareOptions, Output
 from harness.regression import diff
-from harness.regression.plan_again import OPTIONS, Again
+from harness.regression.plan_again import OPTIONS, Again, _request
+from harness.results.schema import PlanRecord
 
 
 def flags(verb: str) -> set[str]:
@@ -79,3 +80,11 @@ def test_a_diff_that_no_flag_says_is_a_call_in_python() -> None:
     command = diff._command(Path("a"), Path("b"), Judging(depth=3), Output(), None)
     called = "harness.diff('a', 'b', judging=harness.Judging(depth=3))"
     assert command == ["python", "-c", f"import harness; print({called})"]
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 5.0), ({"timing": False}, None), ({"warm_up": 1.0}, 1.0)])
+def test_the_baseline_s_warm_up_is_not_taken_over_where_no_times_are(
+    options: CompareOptions, expected: float | None
+) -> None:
+    record = PlanRecord(given={"backends": "csr", "timing": True, "warm_up": 5.0}, resolved={})
+    assert _request(record, options).warm_up == expected

@@ -15,6 +15,7 @@ from harness.loaders.trec import read_run
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
 from harness.storage.result_folder import check_target
+from harness.storage.scratch import scratch_folder
 from harness.storage.store import (
     ResultTables,
     file_name,
@@ -135,7 +136,21 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         check_target(tmp_path / "file" / "r", overwrite=False)
     assert caught.value.fix == "choose another --out"
     check_target(tmp_path / "deep" / "er" / "r", overwrite=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert not (tmp_path / "deep").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where nobody can make a folder")
+@pytest.mark.parametrize("place", ["/proc/result", "/proc/a/result"])
+def test_a_place_where_nobody_can_make_a_folder_is_refused_at_once(place: str) -> None:
+    with pytest.raises(ResultError, match="'/proc' is no folder that can be written"):
+        check_target(Path(place), overwrite=False)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc, where nobody can make a folder")
+def test_no_lock_is_waited_for_where_none_can_be() -> None:
+    with pytest.raises(OSError, match="/proc"), scratch_folder(Path("/proc"), ".scratch-"):
+        pass
 
 
 def test_numbered_results_never_share_a_name(tmp_path: Path) -> None:

@@ -67,9 +67,14 @@ def differences(then: Conditions, now: Conditions) -> Iterator[str]:
     """
     for group in ("machine", "versions", "timing"):
         before, after = then.get(group, {}), now[group]
-        for name in sorted({*before, *after}):
+        for name in sorted({*before, *after} - _without_effect(before, after)):
             if before.get(name) != after.get(name):
                 yield f"{name} {_said(before.get(name))}, now {_said(after.get(name))}"
+
+
+def _without_effect(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> set[str]:
+    """Where no times were taken, or none are wanted, nothing is asked before: how long does not matter."""
+    return set() if before.get("timing") and after.get("timing") else {"warm_up"}
 
 
 def lacking(then: Conditions, now: Conditions) -> list[str]:
