@@ -16,6 +16,7 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
+from harness.jit.bounds import ROW_PART, add_rows, bounds_reaching
 from harness.jit.instructions import (
     four_product_sums,
     four_square_sums,
@@ -28,6 +29,9 @@ from harness.jit.instructions import (
 )
 
 __all__ = [
+    "ROW_PART",
+    "add_rows",
+    "bounds_reaching",
     "four_product_sums",
     "four_square_sums",
     "inline_kernel",

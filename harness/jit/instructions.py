@@ -40,18 +40,19 @@ _Sum = Callable[[_Doubles, _Floats, np.uint64], float]
 _FourSums = Callable[[_Doubles, _Floats, npt.NDArray[Any], np.uint64, np.uint64, _Doubles], None]
 
 
-def _contiguous(array: Any) -> Any:  # noqa: ANN401 - Numba has no types
+def contiguous(array: Any) -> Any:  # noqa: ANN401 - Numba has no types
     """The type of an array without gaps; of another there is no such instruction."""
     if array.layout != "C":
         raise TypingError(f"an array of layout '{array.layout}' has gaps")
     return array
 
 
-def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401 - Numba has no types
+def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401 - Numba has no types
+    """The address of an array's first element."""
     return context.make_array(kind)(context, builder, value).data
 
 
-def _load(builder: Any, data: Any, place: Any, item: Any, width: int, size: int) -> Any:  # noqa: ANN401 - untyped
+def load_vector(builder: Any, data: Any, place: Any, item: Any, width: int, size: int) -> Any:  # noqa: ANN401 - untyped
     """``width`` items of ``size`` bytes from ``place`` on."""
     vector = ir.VectorType(item, width).as_pointer()
     return builder.load(builder.bitcast(builder.gep(data, [place]), vector), align=size)
@@ -101,23 +102,26 @@ def _reaching(
 ) -> _Typed:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - untyped
         kinds = signature.args
-        lines, scales, shifts = (_data(context, builder, kinds[one], arguments[one]) for one in (0, 2, 3))
+        lines, scales, shifts = (data_of(context, builder, kinds[one], arguments[one]) for one in (0, 2, 3))
         vector = ir.VectorType(_FLOAT, _FLOATS)
-        factors, floors = (_everywhere(builder, arguments[one], vector) for one in (1, 5))
+        factors, floors = (everywhere(builder, arguments[one], vector) for one in (1, 5))
         found = _WORD(0)
         for part in range(_VECTORS_A_WORD):
             place = builder.add(arguments[4], _WORD(part * _FLOATS))
-            value, scaled, moved = (_load(builder, one, place, _FLOAT, _FLOATS, 4) for one in (lines, scales, shifts))
+            value, scaled, moved = (
+                load_vector(builder, one, place, _FLOAT, _FLOATS, 4) for one in (lines, scales, shifts)
+            )
             estimate = builder.fadd(builder.fmul(builder.fmul(value, factors), scaled), moved)
             bits = builder.bitcast(builder.fcmp_ordered(">=", estimate, floors), ir.IntType(_FLOATS))
             found = builder.or_(found, builder.shl(builder.zext(bits, _WORD), _WORD(part * _FLOATS)))
         return found
 
-    arrays = [_contiguous(one) for one in (line, scale, shift)]
+    arrays = [contiguous(one) for one in (line, scale, shift)]
     return types.uint64(arrays[0], types.float32, *arrays[1:], types.uint64, types.float32), generate
 
 
-def _everywhere(builder: Any, value: Any, vector: Any) -> Any:  # noqa: ANN401 - untyped
+def everywhere(builder: Any, value: Any, vector: Any) -> Any:  # noqa: ANN401 - untyped
+    """A vector of that type with one value in all places."""
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _NUMBER(0))
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_NUMBER, vector.count), [0] * vector.count))
 
@@ -127,10 +131,10 @@ def _sum(term: _Term) -> Callable[..., _Typed]:
 
     def typed(_: Any, wide: Any, narrow: Any, _count: Any) -> _Typed:  # noqa: ANN401 - untyped
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - untyped
-            x, y = (_data(context, builder, *one) for one in zip(signature.args[:2], arguments[:2], strict=True))
+            x, y = (data_of(context, builder, *one) for one in zip(signature.args[:2], arguments[:2], strict=True))
             return _added(builder, x, [y], arguments[2], term)[0]
 
-        return types.float64(_contiguous(wide), _contiguous(narrow), types.uint64), generate
+        return types.float64(contiguous(wide), contiguous(narrow), types.uint64), generate
 
     return typed
 
@@ -141,7 +145,7 @@ def _four_sums(term: _Term) -> Callable[..., _Typed]:
     def typed(_: Any, wide: Any, table: Any, rows: Any, _first: Any, _count: Any, sums: Any) -> _Typed:  # noqa: ANN401
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - untyped
             kinds = signature.args
-            x, begin, listed, out = (_data(context, builder, kinds[one], arguments[one]) for one in (0, 1, 2, 5))
+            x, begin, listed, out = (data_of(context, builder, kinds[one], arguments[one]) for one in (0, 1, 2, 5))
             columns = builder.extract_value(context.make_array(table)(context, builder, arguments[1]).shape, 1)
             places = [builder.add(arguments[3], _WORD(one)) for one in range(4)]
             numbers = [
@@ -153,7 +157,7 @@ def _four_sums(term: _Term) -> Callable[..., _Typed]:
                 builder.store(total, builder.gep(out, [place]))
             return context.get_dummy_value()
 
-        arrays = [_contiguous(one) for one in (wide, table, rows, sums)]
+        arrays = [contiguous(one) for one in (wide, table, rows, sums)]
         return types.void(*arrays[:3], types.uint64, types.uint64, arrays[3]), generate
 
     return typed
@@ -170,9 +174,9 @@ def _added(builder: Any, wide: Any, vectors: list[Any], count: Any, term: _Term)
     with cgutils.for_range(builder, steps) as loop:
         for part in range(parts):
             place = builder.add(builder.mul(loop.index, step), _WORD(part * _DOUBLES))
-            x = _load(builder, wide, place, _DOUBLE, _DOUBLES, 8)
+            x = load_vector(builder, wide, place, _DOUBLE, _DOUBLES, 8)
             for vector, own in zip(vectors, sums, strict=True):
-                y = builder.fpext(_load(builder, vector, place, _FLOAT, _DOUBLES, 4), kind)
+                y = builder.fpext(load_vector(builder, vector, place, _FLOAT, _DOUBLES, 4), kind)
                 _add(builder, own[part], term(builder, x, y))
     totals = [cgutils.alloca_once_value(builder, _across(builder, own)) for own in sums]
     with cgutils.for_range_slice(builder, builder.mul(steps, step), count, _WORD(1)) as (place, _):

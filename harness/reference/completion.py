@@ -91,10 +91,7 @@ def complete(search: Search, outlook: Outlook, done: int, needed: np.float64, co
 
 @inner_kernel
 def look_up(search: Search, outlook: Outlook, done: int, first: np.uint64, end: np.uint64) -> None:
-    """Sort keys in place of the rows of the candidates from ``first`` to ``end``."""
-    keys, sums = search.found.keys, search.found.sums
-    for place in range(first, end):
-        sums[place] = search.sums[keys[place]]
+    """Sort keys in place of the rows of the candidates from ``first`` to ``end``, whose sums so far are there."""
     for number in range(done, outlook.terms):
         base = _map_of(search, number)
         _add_present(search, number, base, _find_present(search, base, first, end), np.float64(0.0))

@@ -88,7 +88,7 @@ class SparseIndex:
         """The best ``k`` documents of every query, best first; fewer where fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
-        each thread 32 bytes a document, and a key table of at most 8 MiB (or ``k`` keys). The result does not
+        each thread 28 bytes a document, and a key table of at most 8 MiB (or ``k`` keys). The result does not
         depend on ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of dimensions,
         DataError for weights that are NaN or infinite and for scores beyond float32, naming the query rows.
         """

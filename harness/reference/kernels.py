@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from harness.jit import inner_kernel, kernel
+from harness.reference.bounds import search_by_rows
 from harness.reference.collect import collect_all, collect_reaching, collect_touched, to_keys
 from harness.reference.guess import Sample, threshold_of
 from harness.reference.maps import Maps
 from harness.reference.postings import Outlook, Postings, QueryRows, Rule, contribution
-from harness.reference.pruning import complete_best, may_stop, search_by_rows, threshold_so_far
+from harness.reference.pruning import complete_best, may_stop, threshold_so_far
 from harness.reference.rows import rows_pay
 from harness.reference.sampling import sample_all, sample_touched
 from harness.reference.selection import keep_largest
@@ -31,6 +32,8 @@ __all__ = ["retrieve_kernel", "score_kernel"]
 
 _FEW = np.uint64(4)
 """Sums of fewer postings than one in this many documents are looked at by way of the postings."""
+_VERY_FEW = np.uint64(16)
+"""Leaving terms out after so few is better than leaving terms to their rows."""
 
 
 @inner_kernel
@@ -45,6 +48,23 @@ def _add(postings: Postings, queries: QueryRows, place: int, rule: Rule, sums: F
 
 
 @inner_kernel
+def _may_stop_early(search: Search, outlook: Outlook) -> np.bool:
+    """Whether :func:`may_stop` will hold before only terms with rows are left, if what is hoped for is reached."""
+    postings, terms, queries = search.postings, search.terms, search.queries
+    documents, likely = np.uint64(len(search.sums)), 1.0 / np.sqrt(np.float64(outlook.terms))
+    added, hope = np.uint64(0), 0.0
+    for number in range(outlook.terms - outlook.rowed + 1):
+        if added * _VERY_FEW >= documents:
+            return np.bool_(False)
+        if may_stop(search, outlook, number, added, hope):
+            return np.bool_(True)
+        column = queries.columns[terms.places[number]]
+        added += postings.columns[column + 1] - postings.columns[column]
+        hope += (terms.most[number] - terms.most[number + 1]) * likely
+    return np.bool_(False)
+
+
+@inner_kernel
 def _add_in_order(search: Search, outlook: Outlook, guessing: bool) -> tuple[int, np.uint64, np.float64, bool]:
     """Add terms until the others can be left out: how many, their postings, and how the search goes on.
 
@@ -56,12 +76,15 @@ def _add_in_order(search: Search, outlook: Outlook, guessing: bool) -> tuple[int
     few = (outlook.postings - outlook.last) * _FEW < documents
     likely = 1.0 / np.sqrt(np.float64(outlook.terms))  # the best documents reach about that share of the most
     added, hope = np.uint64(0), 0.0
+    by_rows = guessing and rows_pay(search, outlook)
+    if by_rows and not _may_stop_early(search, outlook):
+        return 0, added, np.float64(0.0), True
     for number in range(outlook.terms):
         if guessing and added * _FEW < documents and may_stop(search, outlook, number, added, hope):
             hope = threshold_so_far(search, outlook, number, added)
             if hope > terms.most[number]:
                 return number, added, hope, False
-        if guessing and rows_pay(search, outlook, number, added):
+        if by_rows and number == outlook.terms - outlook.rowed:
             return number, added, np.float64(0.0), True
         if few and number == outlook.terms - 1:
             return number, added, np.float64(0.0), False

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.jit import inline_kernel, kernel
+from harness.reference.levels import CODES, choose_levels
 from harness.reference.postings import Postings, read_only
-from harness.types import Float32Array, Float64Array, Int32Array, UInt32Array, UInt64Array
+from harness.types import Float32Array, Int32Array, UInt32Array, UInt64Array
 
-__all__ = ["BLOCK", "HALF_ROW_BLOCK", "HIGHEST", "ROW_BLOCK", "Maps", "build_maps", "rank_of", "slot_of"]
+__all__ = ["BLOCK", "HALF_ROW_BLOCK", "ROW_BLOCK", "Maps", "build_maps", "rank_of", "slot_of"]
 
 UInt8Array = npt.NDArray[np.uint8]
 
@@ -25,8 +26,6 @@ BLOCK = 256
 """Maps count in blocks of so many documents."""
 ROW_BLOCK, HALF_ROW_BLOCK = 1024, 512
 """Rows are laid out in blocks of so many documents; a byte has two of them, half a block apart."""
-HIGHEST = 15
-"""The highest code in a row; a value is at most its code times the row's step."""
 _FREQUENT = 128
 """Dimensions in more than one document in this many get maps or rows: adding fewer postings is as cheap."""
 _MAP_BUDGET, _ROW_BUDGET = 0.08, 0.08
@@ -41,9 +40,10 @@ class Maps(NamedTuple):
 
     ``bits`` uint64 (T * words,): one bit a document, 64 in a word, whole blocks. ``before`` uint32 (T * blocks,):
     postings of the dimension before the block. ``rows`` int32 (T,): which row a dimension has, -1 for none. ``codes``
-    uint8 (R * row blocks * 512,): low half for a document, high half for the one half a block later. ``steps`` float64
-    (T,). ``highest`` float32 (D,): the largest value of any dimension, at least 0. ``smallest`` and ``largest`` are the
-    extreme absolute values of all postings, zeros left out.
+    uint8 (R * row blocks * 512,): low half for a document, high half for the one half a block later. ``levels`` float32
+    (R * 16,), ascending from 0 in each row: a value is at most the level that its code names. ``highest`` float32 (D,):
+    the largest value of any dimension, at least 0. ``smallest`` and ``largest`` are the extreme absolute values of all
+    postings, zeros left out.
     """
 
     columns: Int32Array
@@ -51,7 +51,7 @@ class Maps(NamedTuple):
     before: UInt32Array
     rows: Int32Array
     codes: UInt8Array
-    steps: Float64Array
+    levels: Float32Array
     highest: Float32Array
     shortest: np.uint64
     smallest: float
@@ -88,8 +88,8 @@ def build_maps(postings: Postings, documents: int, *, linear: bool = True) -> Ma
     rowed = np.flatnonzero(np.isin(columns, frequent[:most]))
     rows[rowed] = np.arange(len(rowed))
     codes = np.zeros(len(rowed) * row_blocks * HALF_ROW_BLOCK, dtype=np.uint8)
-    steps = highest[columns].astype(np.float64) / HIGHEST
-    _fill(postings, columns, documents, bits, before, rows, steps, codes)
+    levels = choose_levels(postings, columns[rowed], highest)
+    _fill(postings, columns, documents, bits, before, rows, levels, codes)
     shortest = np.uint64(frequencies[columns].min(initial=documents))
     return Maps(
         read_only(columns),
@@ -97,7 +97,7 @@ def build_maps(postings: Postings, documents: int, *, linear: bool = True) -> Ma
         read_only(before),
         read_only(rows),
         read_only(codes),
-        read_only(steps),
+        read_only(levels),
         read_only(highest),
         shortest,
         smallest,
@@ -156,13 +156,12 @@ def _find_extremes(postings: Postings, highest: Float32Array) -> tuple[float, fl
 
 
 @inline_kernel
-def _code(value: np.float64, step: np.float64) -> np.uint8:
-    """The smallest code that bounds a value; 0 for none."""
-    if value == 0.0:
-        return np.uint8(0)
-    code = np.int64(np.ceil(value / step))
-    code += np.int64(np.float64(code) * step < value)
-    return np.uint8(min(code, np.int64(HIGHEST)))
+def _code(value: np.float32, levels: Float32Array, first: int) -> np.uint8:
+    """The lowest level that bounds a value."""
+    code = 0
+    while levels[first + code] < value:
+        code += 1
+    return np.uint8(code)
 
 
 @kernel
@@ -173,7 +172,7 @@ def _fill(
     bits: UInt64Array,
     before: UInt32Array,
     rows: Int32Array,
-    steps: Float64Array,
+    levels: Float32Array,
     codes: UInt8Array,
 ) -> None:
     blocks, row_bytes = -(-documents // BLOCK), -(-documents // ROW_BLOCK) * HALF_ROW_BLOCK
@@ -186,7 +185,7 @@ def _fill(
             if rows[slot] >= 0:
                 within = row % ROW_BLOCK
                 place = rows[slot] * row_bytes + row // ROW_BLOCK * HALF_ROW_BLOCK + within % HALF_ROW_BLOCK
-                code = _code(np.float64(postings.values[posting]), steps[slot])
+                code = _code(postings.values[posting], levels, rows[slot] * CODES)
                 codes[place] |= np.uint8(code << np.uint8(4)) if within >= HALF_ROW_BLOCK else code
         passed = np.uint32(0)
         for counted in range(slot * blocks, (slot + 1) * blocks):

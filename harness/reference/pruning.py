@@ -2,14 +2,12 @@
 
 The best documents owe their place to the rare terms of a query. Once the k-th best score is known to be more than all
 remaining terms can add together, no document without a term so far can be among the best, and most of the others cannot
-either; where many documents have been touched, impact rows bound what each of them can still gain. What the remaining
-terms add to the few that matter is looked up in their maps.
+either. What the remaining terms add to the few that matter is looked up in their maps.
 
 Nothing is lost by it: a document is left out only when the most that it can reach lies below a threshold that at least
 k complete sums reach. Where the threshold is a guess, that is seen afterwards, and a query with too high a one runs
-again without; where rows are used, it is the k-th best of complete sums. And nothing is changed: terms are left out
-only of queries whose float64 sum is exact, so that the order of adding cannot change a bit, and the most that a sum can
-be is exact, too.
+again without. And nothing is changed: terms are left out only of queries whose float64 sum is exact, so that the order
+of adding cannot change a bit, and the most that a sum can be is exact, too.
 """
 
 from __future__ import annotations
@@ -21,12 +19,11 @@ from harness.reference.collect import to_keys
 from harness.reference.completion import complete, look_up
 from harness.reference.guess import threshold_of
 from harness.reference.postings import Outlook
-from harness.reference.rows import SLACK, bound_all, collect_bounds, common_bound
 from harness.reference.sampling import best_touched, sample_touched
 from harness.reference.selection import nth_largest
 from harness.reference.workspace import Search
 
-__all__ = ["complete_best", "may_stop", "search_by_rows", "threshold_so_far"]
+__all__ = ["complete_best", "may_stop", "threshold_so_far"]
 
 _FEW_WANTED = np.uint64(16)
 _MORE = np.uint64(2)
@@ -58,6 +55,8 @@ def _threshold_of_completed(
     """The ``rank``-th best of the complete sums of ``count`` documents, a threshold; 0.0 for none."""
     if count < rank:
         return np.float64(0.0)
+    for place in range(count):
+        search.found.sums[place] = search.sums[search.found.keys[place]]
     look_up(search, outlook, done, _NONE, count)
     return threshold_of(search.found.keys[:count], rank)
 
@@ -98,25 +97,3 @@ def complete_best(search: Search, outlook: Outlook, done: int, threshold: np.flo
         return np.uint64(0)
     to_keys(search.found, _NONE, kept)
     return kept
-
-
-@inner_kernel
-def search_by_rows(search: Search, outlook: Outlook, done: int) -> np.uint64:
-    """Sort keys of all that can be among the best, by bounds for all documents; 0 when too few have a score above 0.
-
-    What the most promising documents reach, at least as many as are wanted, decides which others can be among the best.
-    """
-    keys, width, end = search.found.keys, search.width, _NONE
-    bound_all(search, outlook, done)
-    least = common_bound(search)
-    if least > np.float32(0.0):
-        end = collect_bounds(search, least, np.float32(np.inf), _NONE)
-        look_up(search, outlook, done, _NONE, end)
-        limit = np.float32(threshold_of(keys[:end], width) / SLACK)
-        if not limit > np.float32(0.0):
-            end = _NONE  # bounds are 0 where they would be less, and say nothing of such scores
-        elif limit < least:
-            known, end = end, collect_bounds(search, limit, least, end)
-            look_up(search, outlook, done, known, end)
-    search.sums[:] = np.uint64(search.rule.empty).view(np.float64)
-    return end

@@ -41,7 +41,7 @@ class Searcher:
     """Postings with everything a search needs; shared by both scoring modes.
 
     ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
-    of ties. Workspaces (32 bytes a document) are kept between calls, one for each thread that ever
+    of ties. Workspaces (28 bytes a document) are kept between calls, one for each thread that ever
     searched.
     """
 

@@ -8,17 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.reference.guess import Sample
+from harness.reference.levels import CODES
 from harness.reference.maps import ROW_BLOCK, Maps
 from harness.reference.postings import Postings, QueryRows, Rule
-from harness.types import Float32Array, Float64Array, Int64Array, UInt32Array, UInt64Array
+from harness.types import Float64Array, Int64Array, UInt32Array, UInt64Array
 
-__all__ = ["AT_ONCE", "FOLD", "LANES", "MOST_ROWS", "MOST_TERMS", "Found", "Levels", "Search", "Terms", "Workspace"]
+__all__ = ["AT_ONCE", "MOST_ROWS", "MOST_TERMS", "Found", "Levels", "Search", "Terms", "Workspace"]
 
 MOST_TERMS, MOST_ROWS = 512, 64
 AT_ONCE = 256
 """Postings that are waited for at once."""
-LANES, FOLD = 16, 128
-"""Every 16th document of a block is in one group, of which only the highest bound is looked at first."""
 
 
 class Terms(NamedTuple):
@@ -26,16 +25,18 @@ class Terms(NamedTuple):
 
     ``places`` int64 (512,): where the query has each; ``slots`` int64: its map, -1 without one. ``rates`` float64:
     what they are ordered by. ``most`` float64 (513,): the most that this term and all after it can add to a document.
+    ``heads`` uint64 (512,): the first posting that is not added yet.
     """
 
     places: Int64Array
     slots: Int64Array
     rates: Float64Array
     most: Float64Array
+    heads: UInt64Array
 
 
 class Found(NamedTuple):
-    """Candidates; the buffers have a place more than there are documents (or peaks, where these are more).
+    """Candidates; the buffers have a place more than there are documents.
 
     ``keys`` uint64: their rows, which become sort keys; ``sums`` float64: their sums, or the most that these can be;
     ``places`` uint32: places among them. ``postings`` uint64 (256,): postings of some of them.
@@ -50,20 +51,20 @@ class Found(NamedTuple):
 class Levels(NamedTuple):
     """What impact rows say.
 
-    ``multipliers`` uint16 (64,): what each row counts; ``sums`` uint16 (1024,): what they say of a block of documents.
-    ``bounds`` float32 (n, and zeros up to a whole block): the most that each document can reach; ``peaks`` float32 (16
-    a block): the highest of every 16th document of a block; ``folded`` uint32 (128,): half way to them.
+    ``starts`` uint64 (64,): where each row begins. ``tables`` uint8 (64 * 16,): what each code of a row is worth, in
+    units. ``sums`` uint8 (1024,): what the rows say of a block of documents.
     """
 
-    multipliers: npt.NDArray[np.uint16]
-    sums: npt.NDArray[np.uint16]
-    bounds: Float32Array
-    peaks: Float32Array
-    folded: UInt32Array
+    starts: UInt64Array
+    tables: npt.NDArray[np.uint8]
+    sums: npt.NDArray[np.uint8]
 
 
 class Workspace(NamedTuple):
-    """Buffers of one thread: ``sums`` float64 (n,), ``empty`` between queries, and those above."""
+    """Buffers of one thread: ``sums`` float64 (n,), ``empty`` between queries, and those above.
+
+    The memory of ``sums`` goes on, empty, to the end of a block of documents.
+    """
 
     sums: Float64Array
     found: Found
@@ -73,10 +74,10 @@ class Workspace(NamedTuple):
     @classmethod
     def empty(cls, documents: int, rule: Rule) -> Workspace:
         """Clean buffers for a collection of that size."""
-        blocks = -(-documents // ROW_BLOCK)
-        most = max(documents, blocks * LANES) + 1
+        most = documents + 1
+        padded = np.full(-(-documents // ROW_BLOCK) * ROW_BLOCK, rule.empty, dtype=np.uint64).view(np.float64)
         return cls(
-            np.full(documents, rule.empty, dtype=np.uint64).view(np.float64),
+            padded[:documents],
             Found(
                 np.empty(most, np.uint64),
                 np.empty(most, np.float64),
@@ -88,13 +89,12 @@ class Workspace(NamedTuple):
                 np.empty(MOST_TERMS, np.int64),
                 np.empty(MOST_TERMS, np.float64),
                 np.empty(MOST_TERMS + 1, np.float64),
+                np.empty(MOST_TERMS, np.uint64),
             ),
             Levels(
-                np.empty(MOST_ROWS, np.uint16),
-                np.empty(ROW_BLOCK, np.uint16),
-                np.zeros(blocks * ROW_BLOCK, np.float32),
-                np.empty(blocks * LANES, np.float32),
-                np.empty(FOLD, np.uint32),
+                np.empty(MOST_ROWS, np.uint64),
+                np.empty(MOST_ROWS * CODES, np.uint8),
+                np.empty(ROW_BLOCK, np.uint8),
             ),
         )
 

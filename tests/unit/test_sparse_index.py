@@ -8,6 +8,7 @@ from harness.errors import DataError, UsageError
 from harness.reference import SparseIndex, bm25_idf, document_frequencies, maps
 from harness.reference.guess import Sample
 from harness.reference.kernels import retrieve_kernel
+from harness.reference.stretches import STRETCH
 from harness.types import SparseVectors
 
 DOCUMENTS = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [1, 0, 2], [0, -1, 1]], dtype=np.float32)
@@ -280,14 +281,35 @@ def test_impact_rows_may_say_more_than_0_where_all_scores_are_below(monkeypatch:
     assert rows == [list(range(7))]
 
 
-def test_impact_rows_of_few_groups_of_documents_cost_a_second_run(monkeypatch: pytest.MonkeyPatch):
-    """All hits are in one group, so that its peak says nothing about the fourth best."""
-    values = np.zeros((1_000, 2))
-    values[::16] = np.random.default_rng(4).permutation(126).reshape(63, 2) + 1
+def test_a_sample_of_the_best_documents_costs_a_second_run(monkeypatch: pytest.MonkeyPatch):
+    """15 of the first documents, which are looked at first, reach ten times what all others do."""
+    values = np.random.default_rng(4).integers(1, 20, (9_000, 2))
+    values[:15] = 200
     built = with_maps(monkeypatch, values)
-    (rejected, _, by_rows), rows = run_kernel(built, csr_array(np.ones((1, 2))), 4, Sample(1, 50, 50))
-    assert (rejected, by_rows) == (1, 1)
-    assert rows == [sorted(np.lexsort((np.arange(1_000), -values.sum(axis=1)))[:4])]
+    for width, reruns in ((15, 0), (20, 1)):
+        (rejected, _, by_rows), rows = run_kernel(built, csr_array(np.ones((1, 2))), width, Sample(1, 50, 50))
+        assert (rejected, by_rows) == (reruns, 1)
+        assert rows == [sorted(np.lexsort((np.arange(9_000), -values.sum(axis=1)))[:width])]
+
+
+@pytest.mark.parametrize(("highest", "width"), [(3, 1), (3, 30), (1_000, 30)])
+def test_sums_are_made_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch, highest: int, width: int):
+    """Ten stretches, of which the first and the ninth are sampled; terms without rows occur in all, some or one.
+
+    One document with a very high value promises more than the best thirty keep: the search looks whether the terms with
+    rows can be left out, and goes on by rows when all others have been added.
+    """
+    generator, documents = np.random.default_rng(8), 9 * int(STRETCH) + 4_321
+    values = np.zeros((documents, 5), dtype=np.int64)
+    for term, (share, most) in enumerate([(0.5, 100), (0.3, 100), (0.001, 4), (0.0005, 4)]):
+        values[:, term] = generator.integers(1, most, documents) * (generator.random(documents) < share)
+    values[: 3 * int(STRETCH), 3] = 0
+    values[-4_000:-3_990, 4] = [highest] + 9 * [2]
+    built = with_maps(monkeypatch, values)
+    assert built._searcher.maps.columns.tolist() == [0, 1]
+    events, rows = run_kernel(built, csr_array(np.ones((1, 5))), width, Sample.of(width, documents))
+    assert events == (0, 0, 1)
+    assert rows == [sorted(np.lexsort((np.arange(documents), -values.sum(axis=1)))[:width])]
 
 
 @pytest.mark.parametrize(("width", "touched_rank", "failures"), [(10, 0, 0), (30, 8, 0), (30, 1, 1)])
@@ -315,10 +337,10 @@ def test_maps_and_rows_know_every_value(monkeypatch: pytest.MonkeyPatch):
     bits = np.unpackbits(found.bits.view(np.uint8).reshape(3, -1), axis=1, bitorder="little")
     assert np.array_equal(bits[:, :1_000].T, documents > 0)
     codes = found.codes.reshape(3, -1, 1, maps.HALF_ROW_BLOCK) >> np.array([0, 4]).reshape(1, 1, 2, 1) & 15
-    bounds = codes.reshape(3, -1)[:, :1_000].T * found.steps
-    assert np.array_equal(bounds > 0, documents > 0)
-    assert np.all(bounds * (1 + 2.0**-20) >= documents)
-    assert np.all(bounds - found.steps <= documents)
+    codes, levels = codes.reshape(3, -1)[:, :1_000], found.levels.reshape(3, 16)
+    assert np.array_equal(codes.T > 0, documents > 0)
+    assert np.all(documents <= np.take_along_axis(levels, codes, axis=1).T)
+    assert np.all((documents > np.take_along_axis(levels, np.maximum(codes, 1) - 1, axis=1).T) | (codes.T == 0))
     assert found.highest.tolist() == documents.max(axis=0).tolist()
     for column in range(3):
         base = np.uint64(column * len(found.bits) // 3)
