@@ -17,6 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 import psutil
@@ -89,14 +90,7 @@ class Worker:
         last lines of its log.
         """
         with self._log.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "harness.execution.worker", str(self._job)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, JOB_VARIABLE: str(self._job)},
-            )
+            process = start_worker(self._job, log)
         try:
             self._listen(process, progress)
         finally:
@@ -219,6 +213,18 @@ class Worker:
             " (SIGKILL without a sender is usually the system running out of memory)" if code == -signal.SIGKILL else ""
         )
         return EngineFailureError(f"the worker {reason}{hint}", log=self._log_tail())
+
+
+def start_worker(job: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """The process of a job, which says on its standard output how it goes; ``log`` gets the rest of what it writes."""
+    return subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", "harness.execution.worker", str(job)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+        env={**os.environ, JOB_VARIABLE: str(job)},
+    )
 
 
 def _signal_name(number: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_world import DOCUMENTS, QUERIES, write_collection
+from warm_harness import harness_command
 
 pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
@@ -112,7 +112,7 @@ def test_the_command_line_ends_with_three_and_a_rerun_ends_right(
 
     def compare(*more: str) -> subprocess.CompletedProcess[str]:
         backend = f"chroma:url={proxy.url};model=random;upsert_batch=2;retry_s=0.5"
-        command = [sys.executable, "-m", "harness", "compare", "--backends", backend, "--dataset", tmp_path / "small"]
+        command = [*harness_command(), "compare", "--backends", backend, "--dataset", tmp_path / "small"]
         command += ["--k", "10", "--no-timing", "--out", tmp_path / "out", *more]
         return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
 

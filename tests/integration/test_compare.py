@@ -13,6 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from small_world import DOCUMENTS, write_cards, write_collection, write_plain_card
+from warm_harness import harness_command
 
 import harness
 from harness.errors import UsageError
@@ -39,7 +40,7 @@ def comparison(collection: Path, cards: Path, tmp_path_factory: pytest.TempPathF
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", *arguments]
+    command = [*harness_command(), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

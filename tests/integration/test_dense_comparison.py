@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from warm_harness import harness_command
 
 import harness
 from harness.reference import DenseIndex
@@ -110,7 +110,7 @@ def saved(collection: Path, folder: Path) -> DenseIndex:
 def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path: Path) -> None:
     saved(collection, tmp_path / "index")
     expression = f"flat:{model(collection)};existing=true;path={tmp_path / 'index'}"
-    command = [sys.executable, "-m", "harness", "compare", "--backends", expression, "--dataset", str(collection)]
+    command = [*harness_command(), "compare", "--backends", expression, "--dataset", str(collection)]
     done = subprocess.run(
         [*command, "--k", "10", "--out", str(tmp_path / "out"), "--isolation", "none"],
         capture_output=True,

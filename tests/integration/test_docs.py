@@ -5,21 +5,26 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from documented import Block, blocks_of
 from typer import Typer
+from warm_harness import harness_command, script_command
 
 from harness.cli.app import VERBS, load_verb
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*/README.md")])
 PAGES = sorted(set(PAGES))
+INSTALLED = Path(sysconfig.get_path("scripts")) / "harness"
+BY_THE_INSTALLED = {"README.md", "docs/how-to/install.md"}
 LANGUAGES = {"bash", "python", "text", "toml", "json", "yaml", "xml", "csv"}
 LEFT_OUT = {"harness", "tests", ".git", ".venv"}
 
@@ -44,18 +49,23 @@ def workplace(tmp_path: Path) -> Path:
         if tracked.partition("/")[0] not in LEFT_OUT and (REPOSITORY / tracked).is_file():
             (folder / tracked).parent.mkdir(parents=True, exist_ok=True)
             (folder / tracked).write_bytes((REPOSITORY / tracked).read_bytes())
-    programs = folder.parent / "bin"
-    programs.mkdir()
-    for program, module in (("harness", "-m harness"), ("pytest", "-m pytest"), ("python", "")):
-        script = programs / program
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n', encoding="utf-8")
-        script.chmod(0o755)
     return folder
+
+
+def write_programs(folder: Path, harness: Sequence[str | Path]) -> None:
+    """What the blocks of a page call, in front of what is installed."""
+    folder.mkdir()
+    programs = {"harness": harness, "pytest": [sys.executable, "-m", "pytest"], "python": [sys.executable]}
+    for program, command in programs.items():
+        (folder / program).write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n', encoding="utf-8")
+        (folder / program).chmod(0o755)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=name)
 def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
+    """By the installed command on the page that people read first and on that of installing it, else by a warm one."""
+    write_programs(workplace.parent / "bin", [INSTALLED] if name(page) in BY_THE_INSTALLED else harness_command())
     if any(block.needs_shared for block in blocks_of(page)):
         shared = request.getfixturevalue("shared_collections")
         (workplace.parent / "shared").mkdir()
@@ -67,7 +77,7 @@ def test_every_block_of_a_page_runs(page: Path, workplace: Path, request: pytest
     }
     driver = Path(__file__).with_name("documented.py")
     result = subprocess.run(
-        [sys.executable, str(driver), str(workplace / page.relative_to(REPOSITORY))],
+        [*script_command(), str(driver), str(workplace / page.relative_to(REPOSITORY))],
         cwd=workplace, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, f"{result.stdout[-3000:]}\n{result.stderr[-6000:]}"

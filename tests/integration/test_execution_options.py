@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_world import write_cards, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.results.comparison import Comparison
@@ -118,7 +118,7 @@ def test_in_the_harness_s_own_process_failures_stay_one_backend_s(collection: Pa
 @pytest.mark.parametrize("isolation", ["process", "none"])
 def test_what_an_engine_prints_is_no_result(collection: Path, cards: Path, tmp_path: Path, isolation: str) -> None:
     options = ["--dataset", collection, "--cards", cards, "--k", "3", "--out", tmp_path / "r", "--no-timing"]
-    command = [sys.executable, "-m", "harness", "compare", "--backends", "garbage", "--isolation", isolation]
+    command = [*harness_command(), "compare", "--backends", "garbage", "--isolation", isolation]
     done = subprocess.run([*command, *options, "--format", "json"], capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (tmp_path / "r" / "report.json").read_bytes()

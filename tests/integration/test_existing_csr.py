@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import orjson
 import pytest
 from small_world import DOCUMENTS, QUERIES, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.adapters.csr import CsrEngine
@@ -159,7 +159,7 @@ def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path:
     expression = save(tmp_path / "i", vectors(), list(DOCUMENTS))
     command = ["compare", "--backends", expression, "--dataset", str(collection), "--format", "json"]
     done = subprocess.run(
-        [sys.executable, "-m", "harness", *command, "--out", str(tmp_path / "out")],
+        [*harness_command(), *command, "--out", str(tmp_path / "out")],
         capture_output=True,
         text=True,
         timeout=120,
@@ -175,7 +175,7 @@ def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path:
 def test_the_command_line_ends_with_3_when_no_id_is_known(collection: Path, tmp_path: Path) -> None:
     expression = save(tmp_path / "i", vectors(), [f"x{row}" for row in range(6)])
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "compare", "--backends", expression, "--dataset", str(collection)],
+        [*harness_command(), "compare", "--backends", expression, "--dataset", str(collection)],
         capture_output=True,
         text=True,
         timeout=120,

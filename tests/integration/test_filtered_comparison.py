@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_world import DOCUMENTS, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.results.comparison import Comparison
@@ -42,7 +42,7 @@ def _of(name: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def comparison(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     out = tmp_path_factory.mktemp("out") / "result"
-    command = [sys.executable, "-m", "harness", "compare", "--backends", ",".join(BACKENDS), "--dataset"]
+    command = [*harness_command(), "compare", "--backends", ",".join(BACKENDS), "--dataset"]
     command += [str(collection), "--filter", "section=garden", "--k", "5", "--no-timing", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -95,7 +95,7 @@ def test_a_stored_run_of_other_documents_fails(collection: Path, tmp_path: Path)
 
 def test_an_existing_index_is_refused_when_planning(collection: Path, tmp_path: Path) -> None:
     existing = f"existing=true;path={tmp_path}"
-    command = [sys.executable, "-m", "harness", "compare", "--backends", f"csr,csr:{existing}", "--dataset"]
+    command = [*harness_command(), "compare", "--backends", f"csr,csr:{existing}", "--dataset"]
     done = subprocess.run(
         [*command, str(collection), "--filter", "section=news"], capture_output=True, text=True, check=False
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_world import write_cards, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness import fusion, ranking
@@ -125,7 +125,7 @@ def test_stored_runs_are_fused_without_searching_again(
 
 def test_on_the_command_line(collection: Path, cards: Path, tmp_path: Path) -> None:
     out = tmp_path / "result"
-    command = [sys.executable, "-m", "harness", "compare", "--backends", "dbsf:good+(good:k1=2.0)", "--no-timing"]
+    command = [*harness_command(), "compare", "--backends", "dbsf:good+(good:k1=2.0)", "--no-timing"]
     options = ["--dataset", str(collection), "--cards", str(cards), "--k", "4", "--out", str(out)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,8 @@ writer = bridge.load("org.apache.lucene.index.IndexWriter")(
     bridge.load("org.apache.lucene.store.FSDirectory").open(folder),
     bridge.load("org.apache.lucene.index.IndexWriterConfig")())
 writer.close()
+bridge.load("org.apache.logging.log4j.LogManager").getLogger("io.anserini").fatal("to whom it may concern")
+bridge.load("java.util.logging.Logger").getLogger("org.apache.lucene").severe("to whom it may concern")
 print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"pyserini", "torch", "transformers"}}))
 """
     done = python(program, repository)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from small_world import QUERIES, write_cards, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.errors import UsageError
@@ -130,7 +130,7 @@ def test_queries_that_any_client_answers_otherwise_are_counted(collection: Path,
 def test_a_measurement_that_fails_whole_leaves_the_results_and_the_exit_code_says_so(
     collection: Path, cards: Path, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "harness", "compare", "--backends", "gone", "--dataset", str(collection)]
+    command = [*harness_command(), "compare", "--backends", "gone", "--dataset", str(collection)]
     command += ["--cards", str(cards), "--out", str(tmp_path / "out"), "--cold", "--concurrency", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3

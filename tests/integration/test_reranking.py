@@ -14,6 +14,7 @@ import pytest
 from chat_stub import ChatServer, Fault, chat_server
 from small_world import write_cards, write_collection
 from tiny_rerankers import save_classifier, save_language_model
+from warm_harness import harness_command
 
 import harness
 from harness import api, ranking
@@ -166,7 +167,7 @@ def test_a_dense_second_stage_scores_like_exact_dense_search(comparison: Compari
 
 
 def run(*arguments: str, cache: Path, verb: str = "compare") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", verb, *arguments]
+    command = [*harness_command(), verb, *arguments]
     environment = {**os.environ, "HARNESS_CACHE": str(cache)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
 

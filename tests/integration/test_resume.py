@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from small_world import write_cards, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness import environment
@@ -68,9 +69,7 @@ def command(collection: Path, cards: Path, backends: str, *arguments: str) -> li
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+    return subprocess.run([*harness_command(), *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_finished_trial_is_reused_with_all_it_measured(cache: Cache, collection: Path, cards: Path) -> None:
@@ -303,7 +302,7 @@ def test_ctrl_c_says_what_can_be_resumed(cache: Cache, collection: Path, cards: 
 
 def test_two_processes_on_one_cache_and_one_folder(cache: Cache, collection: Path, cards: Path, tmp_path: Path) -> None:
     out = tmp_path / "results" / "one"
-    words = [sys.executable, "-m", "harness", *command(collection, cards, "good,good:k1=1.5", "--out", str(out))]
+    words = [*harness_command(), *command(collection, cards, "good,good:k1=1.5", "--out", str(out))]
     pipe = subprocess.PIPE
     both = [subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
     ended = sorted((process.returncode, err) for process in both for _, err in [process.communicate(timeout=120)])
@@ -322,7 +321,7 @@ def test_two_processes_on_one_cache_and_one_folder(cache: Cache, collection: Pat
 
 
 def test_two_processes_without_a_folder_write_two(cache: Cache, collection: Path, cards: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "harness", *command(collection, cards, "good")]
+    words = [*harness_command(), *command(collection, cards, "good")]
     pipe = subprocess.PIPE
     both = [subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe) for _ in range(2)]
     for process in both:

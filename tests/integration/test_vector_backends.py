@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_world import write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.errors import EngineUnavailableError, RejectedInputError
@@ -253,7 +254,7 @@ def test_the_command_line_compares_them(small: Path) -> None:
     out = small.parent / "out"
     backends = "qdrant-dense:model=python:own_model:Words,qdrant-splade:model=python:own_model:Sparse"
     command = ["compare", "--backends", backends, "--dataset", str(small), "--k", "3", "--out", str(out)]
-    done = subprocess.run([sys.executable, "-m", "harness", *command], capture_output=True, text=True, check=False)
+    done = subprocess.run([*harness_command(), *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "qdrant-splade" in done.stdout
     report = json.loads((out / "report.json").read_text())

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
+from warm_harness import harness_command
 
 from harness.cli.cache import app
 from harness.errors import CacheError
@@ -49,7 +50,7 @@ def process_that_holds(lock: Path) -> Iterator[None]:
 
 def run(cache: Cache, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", "cache", *arguments],
+        [*harness_command(), "cache", *arguments],
         capture_output=True,
         text=True,
         check=False,

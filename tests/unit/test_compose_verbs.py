@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_harness import harness_command
 
 FAKE = """#!{python}
 import json, os, sys
@@ -43,7 +44,7 @@ class Docker:
     def run(self, *arguments: str, there: bool = True) -> subprocess.CompletedProcess[str]:
         path = f"{self.folder / 'bin'}{os.pathsep}/usr/bin" if there else str(self.folder)
         return subprocess.run(
-            [sys.executable, "-m", "harness", *arguments],
+            [*harness_command(), *arguments],
             env={**os.environ, "PATH": path, "FAKE_DOCKER": str(self.folder)},
             capture_output=True,
             text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from warm_harness import harness_command
 
 from harness.doctor import CHECKS, Finding, State, chroma, examine, resources, servers, software
 from harness.errors import EngineUnavailableError
@@ -168,7 +168,7 @@ def test_a_url_with_a_secret_is_refused_unread(url: str) -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", "doctor", *arguments]
+    command = [*harness_command(), "doctor", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

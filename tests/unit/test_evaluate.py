@@ -8,13 +8,13 @@ import io
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from warm_harness import harness_command
 
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
@@ -212,7 +212,7 @@ def test_a_run_given_twice_is_refused(files, capsys):
 
 
 def test_the_lowest_relevant_grade_is_named_as_in_compare_and_as_in_trec_eval(files):
-    command = [sys.executable, "-m", "harness", "eval", "--qrels", files["qrels"], "--run", files["run.trec"]]
+    command = [*harness_command(), "eval", "--qrels", files["qrels"], "--run", files["run.trec"]]
     outputs = {
         subprocess.run([*command, name, "2"], capture_output=True, text=True, check=True).stdout
         for name in ("--relevance", "--relevance-level", "-l")

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from endpoint_stub import EndpointStub, serving_embeddings
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
+from warm_harness import harness_command
 
 import harness
 from harness.encoders.http_endpoint import EndpointModel
@@ -295,7 +295,7 @@ def test_vectors_that_are_no_numbers_are_refused_with_the_document(endpoint: End
 def test_a_dry_run_says_how_many_calls_and_tokens_and_makes_none(endpoint: EndpointStub, world: Path) -> None:
     backend = f"dense:model=http:tiny;endpoint={endpoint.url};batch_size=4"
     options = ["--dataset", str(world / "small"), "--cards", str(world), "--no-timing", "--isolation", "none"]
-    words = [sys.executable, "-m", "harness", "compare", "--backends", backend, *options, "--dry-run"]
+    words = [*harness_command(), "compare", "--backends", backend, *options, "--dry-run"]
     shown = subprocess.run(words, capture_output=True, text=True, check=True)
     tokens = sum(map(len, DOCUMENTS.values())) // 4 + sum(map(len, QUERIES.values())) // 4
     assert f"3 calls of '{endpoint.url}', about {tokens} tokens" in shown.stdout

@@ -1,0 +1,129 @@
+"""Runs of the command line in copies of a process that has imported it: a command starts in hundredths of a second.
+
+As a script, ``warm_harness.py SOCKET`` forks itself for every request on the socket. The copy runs ``harness`` or a
+Python script as the interpreter would, and its exit code goes back. The first command starts such a server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from warm_process import WARM, Request, import_everything, path_with_package
+from warm_workers import fork_workers_from_here
+
+_ASKING = Path(__file__).with_name("ask_warm_harness.py")
+_STARTED_S = 120.0
+
+
+def harness_command() -> list[str]:
+    """What is followed by the arguments of `harness`: a program that exits as it, and writes and reads the same."""
+    return [*_asking(), "harness"] if WARM else [sys.executable, "-m", "harness"]
+
+
+def script_command() -> list[str]:
+    """What is followed by a Python script and its arguments."""
+    return [*_asking(), "script"] if WARM else [sys.executable]
+
+
+def _asking() -> list[str]:
+    return [sys.executable, "-S", "-I", str(_ASKING), str(_server())]
+
+
+@functools.cache
+def _server() -> Path:
+    """The address of a server that is ready; one serves all tests of this process, and ends with it."""
+    address = Path(tempfile.mkdtemp(prefix="warm-", dir="/tmp")) / "socket"  # an address has 107 characters at most
+    environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
+    command = [sys.executable, __file__, str(address)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+    atexit.register(server.communicate)  # its standard input ends, and so does the server
+    deadline = time.monotonic() + _STARTED_S
+    while not address.exists():
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        assert time.monotonic() < deadline, f"the server was not ready within {_STARTED_S:g} s"
+        time.sleep(0.02)
+    return address
+
+
+def main() -> None:
+    """Be the server; in a copy of it, run what was asked for and end as the interpreter would."""
+    import_everything()
+    request = _serve(Path(sys.argv[1]))
+    if request is None:
+        shutil.rmtree(Path(sys.argv[1]).parent)
+        return
+    request.take_over()
+    fork_workers_from_here()
+    if request.kind == "harness":
+        from harness.cli.app import main as command_line
+
+        sys.argv[:] = ["harness", *request.arguments]
+        command_line()
+    script, *arguments = request.arguments
+    sys.argv[:] = [script, *arguments]
+    sys.path[0] = str(Path(script).parent)
+    runpy.run_path(script, run_name="__main__")
+
+
+def _serve(address: Path) -> Request | None:
+    """Answer requests until standard input ends, which gives None; a request is given in the copy that is to run it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"{address}.new")
+        listener.listen()
+        Path(f"{address}.new").rename(address)
+        children: set[int] = set()
+        while listener in select.select([listener, sys.stdin], [], [])[0]:
+            connection, _ = listener.accept()
+            child = os.fork()
+            if child == 0:
+                listener.close()
+                return _receive_and_fork(connection)
+            connection.close()
+            children.add(child)
+            children -= {one for one in children if os.waitpid(one, os.WNOHANG)[0]}
+    return None
+
+
+def _receive_and_fork(connection: socket.socket) -> Request:
+    """Gives the request in a further copy; this one waits for that and tells how it ended."""
+    request = Request.receive(connection)
+    if request is None:
+        os._exit(1)
+    child = os.fork()
+    if child:
+        request.close_streams()
+        _wait_and_tell(child, connection)
+    connection.close()
+    return request
+
+
+def _wait_and_tell(child: int, connection: socket.socket) -> NoReturn:
+    """Send the exit code when the child has ended; when the caller goes away before, ask the child to end."""
+    ended, gone = os.pidfd_open(child), select.poll()
+    gone.register(ended, select.POLLIN)
+    gone.register(connection, 0)
+    if ended not in dict(gone.poll()):
+        os.kill(child, signal.SIGTERM)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        connection.sendall(bytes([code if code >= 0 else 128 - code]))
+    except BrokenPipeError:  # the caller is gone
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

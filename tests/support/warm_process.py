@@ -1,0 +1,91 @@
+"""A process that has imported the harness and loaded its kernels, and what a copy of it does to be one of its own.
+
+Importing takes longer than most of what tests have the harness do. No engine, no Java and no thread of ours runs in
+what is copied. What a module reads from the environment while it is imported is read from that of the server; nothing
+of the harness does.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+WARM = sys.platform == "linux"
+"""Elsewhere everything is started as it is for users: a system may lack what this needs, or not bear the copying."""
+REPOSITORY = Path(__file__).resolve().parents[2]
+_LATER = (
+    "filelock", "harness.execution.trial", "harness.reporting.html", "jinja2", "numba.cpython.charseq", "numpy.ma",
+    "pandas", "pyarrow.parquet", "rich.table", "scipy.sparse", "scipy.special", "yaml",
+)  # fmt: skip
+"""What is imported only when it is needed, and mostly is."""
+_REQUEST_BYTES = 1 << 20
+
+
+def path_with_package(environment: Mapping[str, str]) -> str:
+    """PYTHONPATH with the package under test in front."""
+    return os.pathsep.join([str(REPOSITORY), *_places(environment)])
+
+
+def _places(environment: Mapping[str, str]) -> list[str]:
+    return list(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))
+
+
+_INSTALLED = [place for place in sys.path[1:] if place not in _places(os.environ)]
+
+
+def import_everything() -> None:
+    """What commands and workers import, kernels included; copies share the memory of it."""
+    from harness.cli.app import VERBS, load_verb
+    from harness.reference import compile_dense_kernels, compile_kernels
+
+    for verb in VERBS:
+        load_verb(verb)
+    for module in _LATER:
+        importlib.import_module(module)
+    compile_kernels()
+    compile_dense_kernels()
+    gc.collect()
+    gc.freeze()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a copy is to be: ``kind`` is the server's own, ``streams`` become its standard streams."""
+
+    kind: str
+    arguments: Sequence[str]
+    folder: str
+    environment: Mapping[str, str]
+    streams: Sequence[int]
+
+    @classmethod
+    def receive(cls, connection: socket.socket) -> Self | None:
+        """The next one; None when the other side is gone."""
+        text, streams, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 3)
+        return cls(**json.loads(text), streams=streams) if text else None
+
+    def close_streams(self) -> None:
+        """For processes that pass it on."""
+        for stream in self.streams:
+            os.close(stream)
+
+    def take_over(self) -> None:
+        """Be in the folder, the environment and at the streams of who asked, with the modules found there."""
+        for number, stream in enumerate(self.streams):
+            os.dup2(stream, number)
+        self.close_streams()
+        os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        time.tzset()
+        sys.path[:] = [self.folder, *_places(self.environment), *_INSTALLED]
+        importlib.invalidate_caches()

@@ -1,0 +1,132 @@
+"""Workers that are copies of a process which has imported what they need, instead of new interpreters.
+
+A worker stays what it is in all else: a child of the process that started it, in a session of its own, with the same
+pipes, log and environment. As a script, ``warm_workers.py NUMBER`` is what is copied, asked through that socket.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import faulthandler
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from warm_process import Request, import_everything, path_with_package
+
+from harness.execution import process
+from harness.execution.descendants import JOB_VARIABLE
+
+_PR_SET_CHILD_SUBREAPER = 36
+_STARTING = threading.Lock()
+
+
+class _Worker:
+    """What `harness.execution.process` uses of a `Popen`."""
+
+    def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO) -> None:
+        self.pid, self.stdin, self.stdout = pid, stdin, stdout
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+
+class _Starter:
+    """Starts workers through the socket of a server, which is a child of this process."""
+
+    def __init__(self, server: socket.socket) -> None:
+        self._server = server
+        self._one_at_a_time = threading.Lock()
+        _adopt_orphans()
+
+    def start(self, job: Path, log: BinaryIO) -> _Worker:
+        read_stdin, write_stdin = os.pipe()
+        read_stdout, write_stdout = os.pipe()
+        environment = {**os.environ, JOB_VARIABLE: str(job)}
+        request = {"kind": "worker", "arguments": [str(job)], "folder": str(Path.cwd()), "environment": environment}
+        with self._one_at_a_time:
+            socket.send_fds(self._server, [json.dumps(request).encode()], [read_stdin, write_stdout, log.fileno()])
+            pid = int(self._server.recv(32))
+            self._server.recv(32)
+        os.close(read_stdin)
+        os.close(write_stdout)
+        return _Worker(pid, os.fdopen(write_stdin, "wb"), os.fdopen(read_stdout, "rb"))
+
+
+def start_worker(job: Path, log: BinaryIO) -> _Worker:
+    """In place of `harness.execution.process.start_worker`, for tests that run the harness in their own process."""
+    with _STARTING:
+        starter = _own_starter()
+    return starter.start(job, log)
+
+
+@functools.cache
+def _own_starter() -> _Starter:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, __file__, str(theirs.fileno())]
+    environment = {**os.environ, "PYTHONPATH": path_with_package(os.environ)}
+    server = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], start_new_session=True)
+    theirs.close()
+    atexit.register(server.wait)
+    atexit.register(ours.close)  # first, and then the server ends
+    return _Starter(ours)
+
+
+def fork_workers_from_here() -> None:
+    """Workers that this process starts from now on are copies of what it is now. It must have no thread of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ours.close()
+        _serve(theirs)
+    theirs.close()
+    process.start_worker = _Starter(ours).start
+
+
+def _adopt_orphans() -> None:
+    """Processes below this one whose parent ended become its children: workers have to."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def _serve(connection: socket.socket) -> NoReturn:
+    """A worker for each request, until the other side is gone. Its parent ends at once, so that it is an orphan."""
+    while request := Request.receive(connection):
+        between = os.fork()
+        if between == 0:
+            worker = os.fork()
+            if worker == 0:
+                connection.close()
+                _be_worker(request)
+            connection.send(str(worker).encode())
+            os._exit(0)
+        request.close_streams()
+        os.waitpid(between, 0)
+        connection.send(b"an orphan, and adopted")
+    os._exit(0)
+
+
+def _be_worker(request: Request) -> NoReturn:
+    os.setsid()
+    request.take_over()
+    faulthandler.enable()
+    from harness.execution import worker
+
+    sys.argv[1:] = request.arguments
+    code = worker.main()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    import_everything()
+    _serve(socket.socket(fileno=int(sys.argv[1])))
