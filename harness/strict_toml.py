@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import functools
 import hashlib
 import tomllib
 from collections.abc import Iterable
@@ -49,13 +51,19 @@ def read_document(path: Path, what: str = "card") -> Document:
     except OSError as error:
         raise CardError(f"{what} '{path}' cannot be read: {error.strerror}") from error
     try:
-        values = tomllib.loads(raw.decode("utf-8"))
+        values = copy.deepcopy(_parsed(raw.decode("utf-8")))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise CardError(f"{what} '{path}', line {line}: not UTF-8", fix="save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise CardError(f"{what} '{path}' is not TOML: {error}") from error
     return Document(values, hashlib.sha256(raw).hexdigest())
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> dict[str, Any]:
+    """Every call of the harness reads all cards, some of them twice."""
+    return tomllib.loads(text)
 
 
 class Table:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from warm_process import WARM
 from warm_workers import start_worker
 
 from harness.execution import process
 
-_cold = process.start_worker
 
-
-@pytest.fixture(autouse=True)
-def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is a copy of a process that has imported what it needs."""
-    if WARM:
-        monkeypatch.setattr(process, "start_worker", start_worker)
-
-
-@pytest.fixture
-def cold_workers(warm_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is a new interpreter, as it is for users."""
-    monkeypatch.setattr(process, "start_worker", _cold)
+@pytest.fixture(scope="module", autouse=True)
+def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A worker is a copy of a process that has imported what it needs; in modules marked otherwise a new interpreter."""
+    with pytest.MonkeyPatch.context() as patch:
+        if WARM and request.node.get_closest_marker("cold_workers") is None:
+            patch.setattr(process, "start_worker", start_worker)
+        yield

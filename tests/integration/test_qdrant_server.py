@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -212,6 +213,7 @@ def interrupted(stub: Stub, operation: str, collection: Path, out: Path) -> tupl
     ) as process:
         while stub.calls[operation] < 2:
             assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     return process.returncode, err
@@ -249,6 +251,7 @@ def test_two_comparisons_at_once_do_no_harm(stub: Stub, collection: Path, tmp_pa
     ]
     while any(process.poll() is None for process in running):
         names |= set(stub.collections)
+        time.sleep(0.01)
     assert [process.returncode for process in running] == [0, 0]
     assert len(names) == 2
     assert stub.collections == {}
