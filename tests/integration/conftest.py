@@ -1,4 +1,4 @@
-"""Comparisons that these tests run in their own process have warm workers."""
+"""Warm workers for the modules that ask for them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from warm_workers import start_worker
 from harness.execution import process
 
 
-@pytest.fixture(scope="module", autouse=True)
-def warm_workers(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A worker is a copy of a process that has imported what it needs; in modules marked otherwise a new interpreter."""
+@pytest.fixture(scope="module")
+def warm_workers() -> Iterator[None]:
+    """Workers of comparisons in this process are copies of one that has imported what they need.
+
+    Not for what is said of memory: what a warm worker needs for a small index is too little to be seen.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        if WARM and request.node.get_closest_marker("cold_workers") is None:
+        if WARM:
             patch.setattr(process, "start_worker", start_worker)
         yield

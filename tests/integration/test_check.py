@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import harness
 from harness.errors import HarnessError, ResultError, UsageError
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 QUICK = {"timing": False, "isolation": "none"}
 

@@ -30,7 +30,7 @@ from harness.reporting.markdown_parts import COMMENT_BYTES, comment_marker
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.schema import ErrorInfo
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 REQUIRE = ("Hit@5>=0.9", "lang=en: MRR>=0.5", "parity>=1")
 
 

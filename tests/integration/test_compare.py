@@ -21,6 +21,8 @@ from harness.loaders.trec import read_qrels
 from harness.metrics import parse_measures, score
 from harness.results.comparison import Comparison
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -312,7 +314,7 @@ def test_an_interruption_ends_everything_and_leaves_nothing(
 
 def _await_worker(pid: int) -> None:
     """Until the process has a worker that is past its start."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = psutil.Process(pid).children()
         if children and len(children[0].threads()) >= 2:

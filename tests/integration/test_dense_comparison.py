@@ -13,7 +13,7 @@ from warm_harness import harness_command
 import harness
 from harness.reference import DenseIndex
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DOCUMENTS, QUERIES, RELEVANT = 60, 8, 4
 
 

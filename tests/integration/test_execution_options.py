@@ -14,7 +14,6 @@ from warm_harness import harness_command
 import harness
 from harness.results.comparison import Comparison
 
-pytestmark = pytest.mark.cold_workers  # what a warm one needs for a tiny index is below what can be measured
 VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
 BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"
 

@@ -25,7 +25,7 @@ from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
 from harness.types import Ids, SparseVectors
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 @pytest.fixture(scope="module")

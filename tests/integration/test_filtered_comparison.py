@@ -15,7 +15,7 @@ from warm_harness import harness_command
 import harness
 from harness.results.comparison import Comparison
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 SECTIONS = {"d1": "news", "d2": "news", "d3": "garden", "d4": "garden", "d6": "garden"}
 BACKENDS = ["csr", "flat:model=random"]
 if importlib.util.find_spec("chromadb") is not None:

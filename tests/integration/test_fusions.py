@@ -16,6 +16,8 @@ from harness import fusion, ranking
 from harness.results.comparison import Comparison
 from harness.types import Run
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 FUSED = "rrf:good+length;k=10"
 NESTED = "minmax:(rrf:good+length;k=10)+(good:k1=2.0);weights=0.3+0.7"
 

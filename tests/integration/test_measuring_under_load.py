@@ -18,6 +18,8 @@ from harness.planning.request import CompareOptions
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 ENGINES = {
     "shared": "Shared",
     "locked": "Locked",

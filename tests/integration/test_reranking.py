@@ -26,6 +26,8 @@ from harness.reporting.tables import tables as tables_of
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 FIRST = "csr:analyzer=snowball-english"
 DEPTH = 5
 SAMPLE = 3

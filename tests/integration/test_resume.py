@@ -26,7 +26,7 @@ from harness.results.schema import BackendResult
 from harness.storage.cache import JSON, Cache, file_digest
 from harness.storage.cache_entries import Entry, list_entries
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 COSTS = ("phases", "index", "search")
 

@@ -22,7 +22,7 @@ from harness.testing import RecordingProgress, StepClock
 from harness.testing.dense import random_unit_vectors
 from harness.types import Ids
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 OWN_MODEL = """
 import numpy as np

@@ -16,6 +16,7 @@ from warm_process import WARM
 import harness
 
 pytestmark = [
+    pytest.mark.usefixtures("warm_workers"),
     pytest.mark.integration,
     pytest.mark.skipif(not WARM, reason="what is warm on Linux is started as users do elsewhere"),
 ]
