@@ -25,7 +25,8 @@ from warm_process import WARM, Request, import_everything, path_with_package
 from warm_workers import fork_workers_from_here
 
 _ASKING = Path(__file__).with_name("ask_warm_harness.py")
-_STARTED_S = 120.0
+_STARTED_S = 600.0
+"""Kernels may have to be compiled."""
 
 
 def harness_command() -> list[str]:
