@@ -62,7 +62,7 @@ def _sample_block(search: Search, sweep: _Sweep, start: np.uint64, most: np.uint
     floor = np.float32(_LEAST)
     for part in range(start, min(start + _BLOCK, np.uint64(len(sums))), _PART):
         if end >= most + most:
-            floor, end = unpack_score(nth_largest(keys[:end], most)), most
+            floor, end = unpack_score(nth_largest(keys[:end], most, search.found.sums.view(np.uint64))), most
         reaching = bounds_reaching(sums, np.uint64(part), levels, part - start, sweep.unit, floor)
         while reaching:
             row = part + lowest_bit(reaching)
@@ -87,7 +87,7 @@ def _sample(search: Search, sweep: _Sweep, most: np.uint64) -> np.uint64:
         for start in range(begin, stop, _BLOCK * _STEP):
             end = _sample_block(search, sweep, np.uint64(start), most, end)
     if end > most:
-        nth_largest(keys[:end], most)
+        nth_largest(keys[:end], most, search.found.sums.view(np.uint64))
         end = most
     for place in range(end):
         keys[place] &= _LOW
@@ -103,7 +103,7 @@ def _guess(search: Search, outlook: Outlook, sweep: _Sweep) -> float:
     rank = np.uint64(rank_for(expected))
     count = _sample(search, sweep, rank + rank // np.uint64(4) + np.uint64(4))
     look_up(search, outlook, sweep.last, _NONE, count)
-    return max(_LEAST, threshold_of(search.found.keys[:count], rank))
+    return max(_LEAST, threshold_of(search.found.keys[:count], rank, search.found.sums.view(np.uint64)))
 
 
 @inner_kernel
@@ -151,4 +151,8 @@ def search_by_rows(search: Search, outlook: Outlook, added: int) -> np.uint64:
     guess = _guess(search, outlook, sweep)
     end = _collect(search, sweep, np.float32(guess / SLACK))
     look_up(search, outlook, last, _NONE, end)
-    return search.width if threshold_of(search.found.keys[:end], search.width) >= guess else _NONE
+    return (
+        search.width
+        if threshold_of(search.found.keys[:end], search.width, search.found.sums.view(np.uint64)) >= guess
+        else _NONE
+    )

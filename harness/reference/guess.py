@@ -63,12 +63,13 @@ def lowest_reaching(score: np.float32) -> np.float64:
 
 
 @inline_kernel
-def threshold_of(sample: UInt64Array, rank: np.uint64) -> np.float64:
+def threshold_of(sample: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.float64:
     """The ``rank``-th best of a sample (keys; their order changes) as a threshold; 0.0 for none.
 
-    There is none where the sample is smaller, nor where that score is 0 or less, or infinite.
+    There is none where the sample is smaller, nor where that score is 0 or less, or infinite. ``spare`` is no shorter
+    than the sample.
     """
     if np.uint64(len(sample)) < rank:
         return np.float64(0.0)
-    score = unpack_score(nth_largest(sample, rank))
+    score = unpack_score(nth_largest(sample, rank, spare))
     return lowest_reaching(score) if np.float32(0.0) < score < np.float32(np.inf) else np.float64(0.0)

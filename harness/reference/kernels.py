@@ -23,7 +23,7 @@ from harness.reference.postings import Outlook, Postings, QueryRows, Rule, contr
 from harness.reference.pruning import complete_best, may_stop, threshold_so_far
 from harness.reference.rows import rows_pay
 from harness.reference.sampling import sample_all, sample_touched
-from harness.reference.selection import keep_largest
+from harness.reference.selection import keep_largest_beside
 from harness.reference.terms import look_at
 from harness.reference.workspace import Search, Workspace
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
@@ -114,7 +114,7 @@ def _search(search: Search, query: int, outlook: Outlook, guessing: bool) -> tup
         last, gap = done, search.terms.most[done]
     elif guessing:
         count, rank = sample_touched(search, done, last, outlook.postings) if few else sample_all(search)
-        threshold = threshold_of(found.keys[:count], rank)
+        threshold = threshold_of(found.keys[:count], rank, found.sums.view(np.uint64))
     if few:
         count = collect_touched(search, done, last, threshold, gap)
     elif threshold > 0.0:
@@ -165,7 +165,7 @@ def retrieve_kernel(
             guessing = False
             rejected += 1
         if hits > width:
-            keep_largest(found.keys[:hits], width)
+            keep_largest_beside(found.keys[:hits], width, found.sums.view(np.uint64))
             hits = width
         for hit in range(hits):
             best[np.uint64(place), hit] = found.keys[hit]

@@ -58,7 +58,7 @@ def _threshold_of_completed(
     for place in range(count):
         search.found.sums[place] = search.sums[search.found.keys[place]]
     look_up(search, outlook, done, _NONE, count)
-    return threshold_of(search.found.keys[:count], rank)
+    return threshold_of(search.found.keys[:count], rank, search.found.sums.view(np.uint64))
 
 
 @inner_kernel
@@ -68,7 +68,7 @@ def _best_sampled(search: Search, count: np.uint64, rank: np.uint64) -> np.uint6
     if count < rank:
         return np.uint64(0)
     best = min(count, _MORE * rank + _MORE)
-    nth_largest(keys[:count], best)
+    nth_largest(keys[:count], best, search.found.sums.view(np.uint64))
     for place in range(best):
         keys[place] &= _LOW
     return best

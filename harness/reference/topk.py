@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import DataError, UsageError
-from harness.ranking import unpack_keys
+from harness.jit import kernel
+from harness.ranking import unpack_score
 from harness.reference.guess import Sample
 from harness.reference.kernels import retrieve_kernel, score_kernel
 from harness.reference.maps import Maps
 from harness.reference.postings import Postings, QueryRows, Rule, only_rows, read_only
 from harness.reference.workspace import Workspace
-from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array
+from harness.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
 
 __all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
 
@@ -122,12 +123,11 @@ class Searcher:
         retrieve_kernel(self.postings, self.maps, queries, first, self.rule, sample, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
-        kept = best[:, ::-1][np.arange(width) < counts[:, None]]
-        scores, tie_break = unpack_keys(kept)
         indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        rows, scores = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
+        _decode(best, indptr, rows, scores)
         refuse_overflow(scores, indptr, first)
-        internal = (np.uint32(0xFFFFFFFF) - tie_break).view(np.int32)
-        return TopK(indptr, internal if self.order is None else self.order[internal], scores)
+        return TopK(indptr, rows if self.order is None else self.order[rows], scores)
 
     def _take(self) -> Workspace:
         try:
@@ -139,6 +139,18 @@ class Searcher:
         internal = np.empty(self.documents, dtype=np.int32)
         internal[self.order] = np.arange(self.documents, dtype=np.int32)
         return internal
+
+
+@kernel
+def _decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Float32Array) -> None:
+    """Internal rows and scores of the sorted keys at the ends of the rows of ``best``, the last key first."""
+    width = np.uint64(best.shape[1])
+    for query in range(len(indptr) - 1):
+        first = np.uint64(indptr[query])
+        for place in range(np.uint64(0), np.uint64(indptr[query + 1]) - first):
+            key = best[query, width - np.uint64(1) - place]
+            rows[first + place] = np.int32(~np.uint32(key))
+            scores[first + place] = unpack_score(key)
 
 
 def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
