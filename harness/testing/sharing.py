@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import pytest
@@ -80,12 +81,23 @@ class SharingContract(Base):
 def _in_another_process(
     engine: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult:
-    """Spawned, as clients are: a forked process would hold what this one holds."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with _fresh_processes().Pool(1) as pool:
         found = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
     if isinstance(found, str):
         pytest.fail(f"another process cannot search the index while this one has it open: {found}")
     return found
+
+
+def _fresh_processes() -> BaseContext:
+    """For processes that hold nothing of what this one holds, as those of clients do not.
+
+    Where the system can, they are copies of one that has imported this module, which takes most of the time.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _search(
