@@ -217,8 +217,9 @@ class ServerStore(ChromaStore):
             within(_ANSWER_S, remove)
         except FaultError as error:
             _log.warning(
-                "%sthe collection '%s' could not be removed: %s; 'harness doctor --remove-left-collections' does it",
-                *(LEFT_BEHIND, self._name, shown(str(error), self._address)),
+                "%sthe collection '%s' could not be removed: %s; "
+                "'harness doctor --chroma-url %s --remove-left-collections' does it",
+                *(LEFT_BEHIND, self._name, shown(str(error), self._address), self._address.url),
             )
 
 

@@ -366,8 +366,9 @@ class ClientStore:
             faults.append(f"no answer within {_ANSWER_S:g} s")
         if faults:
             _log.warning(
-                "%sthe collection '%s' could not be removed: %s; 'harness doctor --remove-left-collections' does it",
+                "%sthe collection '%s' could not be removed: %s; 'harness doctor%s --remove-left-collections' does it",
                 *(LEFT_BEHIND, self.collection, " ".join(faults)),
+                f" --url {self._address.url}" if self._address is not None else "",
             )
 
     def _call(self, operation: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the client returns

@@ -26,5 +26,5 @@ def with_leftovers(name: str, detail: str, left: Sequence[str]) -> Finding:
     return warn(
         name,
         f"{detail}, {len(left)} of them made by harness: {some}",
-        "if no comparison runs or keeps them: harness doctor --remove-left-collections",
+        "if no comparison runs or keeps them: the same command with --remove-left-collections",
     )

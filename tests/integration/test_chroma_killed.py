@@ -85,6 +85,7 @@ def test_a_server_that_is_killed_half_way(
         run(server, tmp_path / "killed", Killing(server, **when))
     assert f"{busy} ([Errno 111] Connection refused, " in str(caught.value)
     assert "left behind: the collection 'harness-killed-" in caplog.text
+    assert "'harness doctor --chroma-url http://127.0.0.1:" in caplog.text
     server.start()
     left = left_collections(server.url)
     assert [name.startswith("harness-killed-") for name in left] == [True]

@@ -237,7 +237,7 @@ def test_ctrl_c_names_the_collection_that_cannot_be_removed(
     (name,) = stub.collections
     (line,) = [line for line in err.splitlines() if line.startswith("left behind: ")]
     assert line.startswith(f"left behind: the collection '{name}' could not be removed: {why}")
-    assert line.endswith("'harness doctor --remove-left-collections' does it")
+    assert line.endswith(f"'harness doctor --url {stub.url} --remove-left-collections' does it")
 
 
 def test_two_comparisons_at_once_do_no_harm(stub: Stub, collection: Path, tmp_path: Path) -> None:

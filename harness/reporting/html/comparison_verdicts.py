@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from harness.reporting import differences
 from harness.reporting.html.page import Tone, Verdict
-from harness.results.schema import BackendResult, PairedDifference, Report
+from harness.results.schema import BackendResult, PairedDifference, ParityStats, Report
 
 __all__ = ["against_reference", "reference_of", "verdicts"]
 
 _NAMED = 3
+_APPROXIMATE = "approximate search"
+"""The cause by which an index that leaves vectors out of sight differs."""
 
 
 def verdicts(report: Report) -> list[Verdict]:
@@ -35,30 +37,35 @@ def against_reference(report: Report, label: str, metric: str) -> PairedDifferen
 
 
 def _parity(report: Report) -> list[Verdict]:
-    held = [(one.label, one.parity) for one in report.backends if one.parity is not None and one.parity.loss == {}]
-    if not held:
-        return []
-    queries = held[0][1].queries
-    broken = [(label, parity) for label, parity in held if parity.different]
-    unknown = sum(parity.causes.get("unknown", 0) for _, parity in held)
-    if not broken:
-        what = (
-            "Every backend returns what its scoring function says"
-            if len(held) > 1
-            else f"{held[0][0]} returns what its scoring function says"
-        )
+    """Backends that differ from their exact reference, one line each; then those that do not, in one."""
+    held = [(one.label, one.parity) for one in report.backends if one.parity is not None]
+    right = [(label, parity) for label, parity in held if not parity.different]
+    lines = [_broken(label, parity) for label, parity in held if parity.different]
+    if right:
+        labels, queries = [label for label, _ in right], right[0][1].queries
+        what = f"{_list(labels)} return what their scoring functions say"
+        if len(labels) == 1:
+            what = f"{labels[0]} returns what its scoring function says"
+        elif len(labels) == len(report.backends):
+            what = "Every backend returns what its scoring function says"
         detail = "; ".join(
             f"{label}: {p.bit_equal:,} of {queries:,} queries to the bit, {p.tie_equivalent:,} up to ties"
-            for label, p in held
+            for label, p in right
         )
-        return [Verdict("good", f"{what}, on all {queries:,} queries", detail)]
-    lines = []
-    for label, parity in broken:
-        causes = ", ".join(f"{cause} ({count:,})" for cause, count in parity.causes.items())
-        tone: Tone = "bad" if unknown else "unsure"
-        headline = f"{label} differs from its exact reference on {parity.different:,} of {parity.queries:,} queries"
-        lines.append(Verdict(tone, headline, f"proven causes: {causes}" if causes else ""))
+        lines.append(Verdict("good", f"{what}, on all {queries:,} queries", detail))
     return lines
+
+
+def _broken(label: str, parity: ParityStats) -> Verdict:
+    """Of an approximate index, which may differ, how much of the exact best it finds; of others, how often they do."""
+    causes = ", ".join(f"{cause} ({count:,})" for cause, count in parity.causes.items())
+    detail = f"proven causes: {causes}" if causes else ""
+    unknown = parity.causes.get("unknown", 0)
+    if _APPROXIMATE in parity.causes and not unknown:
+        found = " and ".join(f"{share:.2%} of the best {depth}" for depth, share in parity.overlap.items())
+        return Verdict("plain", f"Of what exact search finds, {label} has {found.replace('%', ' %')}", detail)
+    headline = f"{label} differs from its exact reference on {parity.different:,} of {parity.queries:,} queries"
+    return Verdict("bad" if unknown else "unsure", headline, detail)
 
 
 def _quality(report: Report) -> list[Verdict]:
@@ -85,7 +92,7 @@ def _quality(report: Report) -> list[Verdict]:
         if row is not None and (row.verdict == "undecided" or (row.within_ties and row.verdict != "same"))
     ]
     if same:
-        lines.append(Verdict("good", f"{_list(same)} and {reference} have the same {metric} on every query"))
+        lines.append(Verdict("good", f"{_list([*same, str(reference)])} have the same {metric} on every query"))
     if unsure:
         means = "; ".join(f"{one.label} {one.metrics[metric].mean:.4f}" for one in scored)
         lines.append(

@@ -1,0 +1,67 @@
+"""What stands at the top of the page: whom each line is about."""
+
+from __future__ import annotations
+
+from sample_report import sample_report
+
+from harness.reporting.html.comparison_verdicts import verdicts
+from harness.results.schema import BackendResult, ParityStats, Report
+
+
+def stats(tie_equivalent: int, causes: dict[str, int]) -> ParityStats:
+    return ParityStats(
+        oracle="flat",
+        mode="cosine",
+        tolerance=1e-6,
+        queries=64,
+        bit_equal=0,
+        identical=tie_equivalent,
+        tie_equivalent=tie_equivalent,
+        different=64 - tie_equivalent,
+        overlap={"10": 0.9969, "100": 0.9758},
+        rbo=1.0,
+        max_abs_score_diff=0.0,
+        max_rel_score_diff=0.0,
+        causes=causes,
+    )
+
+
+def report(**parity: ParityStats | None) -> Report:
+    sample = sample_report()
+    (model, *_) = (one for one in sample.backends if one.status == "ok")
+    backends: list[BackendResult] = [
+        model.model_copy(update={"name": label, "label": label, "parity": held, "metrics": {}})
+        for label, held in parity.items()
+    ]
+    return sample.model_copy(update={"backends": backends, "comparisons": []})
+
+
+def headlines(**parity: ParityStats | None) -> list[tuple[str, str]]:
+    return [(one.tone, one.headline) for one in verdicts(report(**parity)) if "latency" not in one.headline]
+
+
+RIGHT, GRAPH = stats(64, {}), stats(16, {"approximate search": 48})
+
+
+def test_every_backend_is_said_of_all_and_of_none_less() -> None:
+    assert headlines(a=RIGHT, b=RIGHT) == [
+        ("good", "Every backend returns what its scoring function says, on all 64 queries")
+    ]
+    assert headlines(a=RIGHT, b=RIGHT, fused=None) == [
+        ("good", "a and b return what their scoring functions say, on all 64 queries")
+    ]
+    assert headlines(a=RIGHT, fused=None) == [("good", "a returns what its scoring function says, on all 64 queries")]
+
+
+def test_what_an_approximate_index_finds_stands_beside_those_that_are_right() -> None:
+    assert headlines(flat=RIGHT, chroma=GRAPH) == [
+        ("plain", "Of what exact search finds, chroma has 99.69 % of the best 10 and 97.58 % of the best 100"),
+        ("good", "flat returns what its scoring function says, on all 64 queries"),
+    ]
+
+
+def test_who_differs_otherwise_is_named_with_the_cause() -> None:
+    (tied, unknown, _) = verdicts(report(a=stats(57, {"ties": 7}), b=stats(60, {"unknown": 4}), c=None))
+    assert (tied.tone, tied.headline) == ("unsure", "a differs from its exact reference on 7 of 64 queries")
+    assert tied.detail == "proven causes: ties (7)"
+    assert unknown.tone == "bad"
