@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 
-from lucene_indexes import add_vectors, delete, writer
+from lucene_indexes import add_vectors, delete, run_anserini, writer
 
 import harness
 from harness.adapters.lucene_impact import LuceneImpactEngine, read_vocabulary
@@ -41,15 +39,6 @@ VECTORS, ASKED = random_unit_vectors(3, DOCUMENTS, 24), random_unit_vectors(4, Q
 IMPACTS = (np.random.default_rng(5).integers(0, 40, (DOCUMENTS, len(TERMS))) % 9).astype(np.float32)
 QUERY_WEIGHTS = np.eye(QUERIES, len(TERMS), dtype=np.float32) + np.eye(QUERIES, len(TERMS), 1, dtype=np.float32)
 GIVEN = Inputs(Ids.of(IDS), dense=VECTORS)
-_COMMANDS = """
-import sys
-from harness.java.bridge import JavaBridge
-from harness.java.jvm import start
-bridge = JavaBridge(start())
-for line in sys.stdin:
-    command, *arguments = line.split()
-    bridge.load(f"io.anserini.index.{command}").main(arguments)
-"""
 _DENSE = "-collection JsonDenseVectorCollection -generator DenseVectorDocumentGenerator -threads 1 -input"
 
 _SPARSE = "-collection JsonVectorCollection -generator DefaultLuceneDocumentGenerator -threads 1 -input"
@@ -57,7 +46,7 @@ _SPARSE = "-collection JsonVectorCollection -generator DefaultLuceneDocumentGene
 
 @pytest.fixture(scope="module")
 def anserini(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Indexes of Anserini's own commands, made in a process of their own: they change Java's logging."""
+    """Indexes of Anserini's own commands, each made in a Java of its own."""
     folder = tmp_path_factory.mktemp("anserini")
     for name in ("dense", "sparse"):
         (folder / name).mkdir()
@@ -72,9 +61,8 @@ def anserini(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"IndexFlatDenseVectors {_DENSE} {folder}/dense -index {folder}/quantised -quantize.int8",
         f"IndexCollection {_SPARSE} {folder}/sparse -index {folder}/impact -impact -pretokenized",
     ]
-    command = [sys.executable, "-c", _COMMANDS]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    for line in lines:
+        run_anserini(*line.split())
     (folder / "vocab.txt").write_text("".join(f"{term}\n" for term in TERMS))
     return folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,30 +11,30 @@ from typing import Any
 
 from harness.adapters.lucene_runtime import open_directory
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.java.jvm import find_jar, find_java
 from harness.protocols import Inputs
 from harness.reference.quantised import to_impacts
 
-_COMMAND = """
-import sys
-from harness.java.bridge import JavaBridge
-from harness.java.jvm import start
-JavaBridge(start()).load("io.anserini.index.IndexCollection").main(sys.argv[1:])
-"""
 Document = Mapping[str, str]
 
 
 def anserini_index(folder: Path, documents: Mapping[str, str], *options: str) -> Path:
-    """What ``IndexCollection`` makes of a JSON collection, in a process of its own: it changes Java's logging."""
+    """What ``IndexCollection`` makes of a JSON collection."""
     (folder / "collection").mkdir(parents=True)
     lines = (json.dumps({"id": one, "contents": text}) + "\n" for one, text in documents.items())
     (folder / "collection" / "docs.jsonl").write_text("".join(lines))
     arguments = ["-collection", "JsonCollection", "-input", str(folder / "collection"), "-threads", "1"]
     arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-index", str(folder / "index"), *options]
-    command = [sys.executable, "-c", _COMMAND, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    run_anserini("IndexCollection", *arguments)
+    return folder / "index"
+
+
+def run_anserini(command: str, *arguments: str) -> None:
+    """One of Anserini's commands that index, in a Java of its own: it sets the levels of Log4j."""
+    java = [str(find_java() / "bin" / "java"), "-cp", str(find_jar()), f"io.anserini.index.{command}"]
+    done = subprocess.run([*java, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "Indexing Complete!" in done.stdout + done.stderr, done.stdout + done.stderr
-    return folder / "index"
 
 
 @contextmanager
