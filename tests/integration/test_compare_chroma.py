@@ -14,7 +14,7 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 import harness
 from harness.testing.samples import random_texts
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 HITS = len(DOCUMENTS) * len(QUERIES)
 
 

@@ -12,6 +12,8 @@ import harness
 from harness.results.comparison import Comparison
 from harness.statistics import holm
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 BACKENDS = "good,good:k1=2.0,good:k1=3.0"
 
 

@@ -15,7 +15,7 @@ from harness.reference import SparseIndex
 from harness.results.schema import BackendResult
 from harness.types import Ids, SparseVectors
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COLUMNS = 40
 MODEL = """
 class Letters:

@@ -31,7 +31,7 @@ from harness.registry import find_cards
 from harness.testing import RecordingProgress
 from harness.types import Float32Array, Ids
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = {name: find_cards("backends")[name].defaults for name in ("qdrant-dense", "qdrant-hybrid")}
 READING = {"root", "ready", "exists", "info", "count", "scroll", "query", "query_batch", "telemetry"}
 DOCUMENTS, QUERIES = 80, 6

@@ -16,7 +16,7 @@ from harness.errors import CacheError
 from harness.protocols import Clock, EngineInfo, Inputs
 from harness.types import Ids
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from harness.api import with_documents
 from harness.cli.report import report
 from harness.results.comparison import Comparison
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 def cli(*arguments: str) -> str:

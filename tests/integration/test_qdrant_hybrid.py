@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.results import schema
 
 pytest.importorskip("qdrant_edge")
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 BASE = "model=random;analyzer=snowball-english"
 GRAPH = "indexing_threshold_kb=1;full_scan_threshold_kb=1;m=4;ef_construct=8;hnsw_ef=1"

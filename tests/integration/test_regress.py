@@ -19,7 +19,7 @@ from harness.regression.judging import Judging
 from harness.regression.result import Regression
 from harness.results.comparison import Comparison
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 def run(*arguments: str | Path) -> Result:

@@ -15,7 +15,7 @@ from qdrant_stub import Stub, error, serve
 
 import harness
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from harness.execution.builds import Builds
 from harness.planning.request import CompareRequest
 from harness.registry import load_engine
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 @pytest.fixture(autouse=True)
