@@ -23,6 +23,7 @@ from harness.filtering import Filtered
 
 __all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
 
+Int16Array = npt.NDArray[np.int16]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]

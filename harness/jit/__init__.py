@@ -27,9 +27,13 @@ from harness.jit.instructions import (
     reaching,
     square_sum,
 )
+from harness.jit.whole_numbers import SIDE, TALL, WIDE, multiply_tile, round_sixteen, transpose_square
 
 __all__ = [
     "ROW_PART",
+    "SIDE",
+    "TALL",
+    "WIDE",
     "add_rows",
     "bounds_reaching",
     "four_product_sums",
@@ -38,11 +42,14 @@ __all__ = [
     "inner_kernel",
     "kernel",
     "lowest_bit",
+    "multiply_tile",
     "prefetch",
     "prefetch_one",
     "product_sum",
     "reaching",
+    "round_sixteen",
     "square_sum",
+    "transpose_square",
 ]
 
 P = ParamSpec("P")

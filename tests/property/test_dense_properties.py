@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.reference import DenseIndex
-from harness.reference.dense import Blocks
+from harness.reference.dense import Blocks, search
 from harness.types import Float32Array, Float64Array, Similarity, UInt32Array
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "l2")
@@ -104,6 +106,17 @@ def test_it_is_float64_numpy_and_a_stable_sort(
 @given(problems(), st.sampled_from(SIMILARITIES), st.integers(2, 5))
 def test_threads_change_nothing(problem: Problem, similarity: Similarity, threads: int):
     check(problem, similarity, None, Blocks(2, 7), threads)
+
+
+@settings(max_examples=100)
+@given(problems(), st.sampled_from(SIMILARITIES), st.integers(1, 60), st.integers(1, 3))
+def test_beginning_with_rounded_vectors_changes_nothing(
+    problem: Problem, similarity: Similarity, queries: int, threads: int
+):
+    """As above, with a sample and estimates of whole numbers however few documents and queries there are."""
+    problem.queries = np.tile(problem.queries, (7, 1))
+    with mock.patch.multiple(search, _FEW_DOCUMENTS=0, _FEW_QUERIES=0, _SAMPLED=4096, _MORE=np.inf):
+        check(problem, similarity, None, Blocks(queries, 1024), threads)
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.jit import inline_kernel, kernel, lowest_bit, prefetch, reaching
+from harness.jit import inline_kernel, inner_kernel, kernel, lowest_bit, prefetch, reaching
 from harness.ranking import sortable_bits, unpack_score
 from harness.reference.dense.scores import Pair, exact_keys
 from harness.reference.selection import keep_largest
 from harness.types import Float32Array, Int32Array, Int64Array, UInt64Array
 
-__all__ = ["STEP", "Estimates", "Lists", "cut", "decode", "filter_block", "guess_floors"]
+__all__ = ["STEP", "Estimates", "Lists", "cut", "decode", "filter_block", "guess_floors", "shorten", "take_reaching"]
 
 STEP = 64
 """Documents that are looked at together: a list has room for that many more."""
@@ -78,8 +78,8 @@ class Lists(NamedTuple):
 
 def guess_floors(
     products: Float32Array, sample: Int64Array, first_query: int, estimates: Estimates, rank: int, lists: Lists
-) -> None:
-    """Begin with floors that the ``rank``-th best of a sample of documents allows.
+) -> int:
+    """Begin with floors that the ``rank``-th best of a sample of documents allows; how many of the sample reach them.
 
     ``products`` (Q, sample) become estimates, in no order.
     """
@@ -90,6 +90,7 @@ def guess_floors(
     products.partition(-rank, axis=1)
     lists.guesses[:] = products[:, -rank] - estimates.slack[part]
     lists.floors[:] = lists.guesses
+    return int(np.count_nonzero(products >= lists.guesses[:, None]))
 
 
 @kernel
@@ -101,39 +102,62 @@ def filter_block(
     ``first_query`` is the place of the block's first query in ``pair`` and ``estimates``. ``products`` have no gaps.
     """
     queries, width = products.shape
-    end, room = np.uint64(width), np.uint64(lists.rows.shape[1])
-    scale, shift = estimates.scale[first : first + end], estimates.shift[first : first + end]
     for query in range(queries):
-        line, factor = products[query], estimates.factor[first_query + query]
-        rows, values = lists.rows[query], lists.estimates[query]
-        count, floor = np.uint64(lists.counts[query]), lists.floors[query]
         if query + 1 < queries:
             prefetch(lists.rows, query + 1, lists.counts[query + 1])
             prefetch(lists.estimates, query + 1, lists.counts[query + 1])
-        for step in range((end + _STEP - _ONE) // _STEP):
-            start = np.uint64(step) * _STEP
-            if start + _STEP <= end:
-                reached = reaching(line, factor, scale, shift, start, floor)
-            else:
-                reached = np.uint64(0)
-                for place in range(start, end):
-                    estimate = line[place] * factor * scale[place] + shift[place]
-                    reached |= np.uint64(estimate >= floor) << (place - start)
-            if reached and count + _STEP > room:
-                lists.counts[query] = np.int64(count)
-                _shorten(first_query, query, estimates, pair, k, lists)
-                count, floor = np.uint64(lists.counts[query]), lists.floors[query]
-            while reached:
-                hit = start + lowest_bit(reached)
-                rows[count] = np.int32(first + hit)
-                values[count] = line[hit] * factor * scale[hit] + shift[hit]
-                reached &= reached - _ONE
-                count += _ONE
-        lists.counts[query] = np.int64(count)
+        for begin in range(np.uint64(0), np.uint64(width), _STEP):
+            start = np.uint64(begin)
+            stop = min(start + _STEP, np.uint64(width))
+            if not take_reaching(products, query, start, stop, first, query, first_query, estimates, lists):
+                shorten(first_query, query, estimates, pair, k, lists)
+                take_reaching(products, query, start, stop, first, query, first_query, estimates, lists)
+
+
+@inner_kernel
+def take_reaching(
+    products: Float32Array,
+    row: int,
+    start: np.uint64,
+    stop: np.uint64,
+    first: np.uint64,
+    query: int,
+    first_query: int,
+    estimates: Estimates,
+    lists: Lists,
+) -> bool:
+    """Take what may be best for a query from ``products[row, start:stop]``, of at most 64 documents from ``first +
+    start`` on; False, and nothing is taken, where the list has to be made shorter first.
+
+    ``query`` is the query's place in ``lists``.
+    """
+    begin, end, count = first + start, first + stop, np.uint64(lists.counts[query])
+    line, scale, shift = products[row, start:stop], estimates.scale[begin:end], estimates.shift[begin:end]
+    factor, floor, width = estimates.factor[first_query + query], lists.floors[query], stop - start
+    reached = np.uint64(0)
+    if width == _STEP:
+        reached = reaching(line, factor, scale, shift, np.uint64(0), floor)
+    else:
+        for place in range(width):
+            estimate = line[place] * factor * scale[place] + shift[place]
+            reached |= np.uint64(estimate >= floor) << np.uint64(place)
+    if not reached:
+        return True
+    if count + _STEP > np.uint64(lists.rows.shape[1]):
+        return False
+    rows, values = lists.rows[query], lists.estimates[query]
+    while reached:
+        hit = lowest_bit(reached)
+        rows[count] = np.int32(begin + hit)
+        values[count] = line[hit] * factor * scale[hit] + shift[hit]
+        reached &= reached - _ONE
+        count += _ONE
+    lists.counts[query] = np.int64(count)
+    return True
 
 
 @inline_kernel
-def _shorten(first_query: int, query: int, estimates: Estimates, pair: Pair, k: int, lists: Lists) -> None:
+def shorten(first_query: int, query: int, estimates: Estimates, pair: Pair, k: int, lists: Lists) -> None:
     """Raise the floor to what the k-th largest estimate allows."""
     count, values, keys = lists.counts[query], lists.estimates[query], lists.keys
     for place in range(count):

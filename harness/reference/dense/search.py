@@ -12,9 +12,10 @@ import numpy as np
 
 from harness.reference.dense.blas import single_threaded_blas
 from harness.reference.dense.candidates import STEP, Estimates, Lists, cut, filter_block, guess_floors
-from harness.reference.dense.estimates import Scaling, directions
+from harness.reference.dense.estimates import Coarse, Scaling, coarse_for, directions
 from harness.reference.dense.finalists import Finalists
 from harness.reference.dense.scores import Pair
+from harness.reference.dense.whole_numbers import Desk, filter_documents, rounded_queries
 from harness.types import Float32Array, Int64Array, Similarity, UInt64Array
 
 __all__ = ["Blocks", "Job", "Take", "best_keys", "best_keys_of_query"]
@@ -25,6 +26,7 @@ _SPARE = 256
 _SAMPLED = 1024
 _FEW_DOCUMENTS = 16 * _SAMPLED
 _FEW_QUERIES = 32
+_MORE = _SAMPLED // 128  # of the sample: exact scores of more documents than that cost what rounding saves
 
 
 Take = Callable[[Similarity, int, UInt64Array], None]
@@ -67,6 +69,8 @@ class _Sample(NamedTuple):
     rows: Int64Array
     vectors: Float32Array
     rank: int
+    coarse: Coarse | None
+    """Where it may pay to begin with rounded vectors: one similarity, and documents that need no scaling."""
 
     @classmethod
     def of(cls, job: Job) -> _Sample | None:
@@ -80,7 +84,9 @@ class _Sample(NamedTuple):
         if documents < _FEW_DOCUMENTS or queries < _FEW_QUERIES or rank > _SAMPLED // 4:
             return None
         rows = np.linspace(0, documents - 1, _SAMPLED).astype(np.int64)
-        return cls(rows, job.documents(rows), rank)
+        alone = len(job.pairs) == 1 and job.scaling.factors is None
+        coarse = coarse_for(job.any_pair, next(iter(job.estimates.values()))) if alone else None
+        return cls(rows, job.documents(rows), rank, coarse)
 
 
 class _Room(NamedTuple):
@@ -224,11 +230,18 @@ def _filtered(
     first_query, count = part.queries.start, part.queries.stop - part.queries.start
     k = min(job.k, part.documents.stop - part.documents.start)
     lists = {name: one.emptied(count) for name, one in room.lists.items()}
-    asked = unit[part.queries]
+    asked, coarse = unit[part.queries], None
     if sample is not None:
         for name in job.pairs:
             sampled = np.matmul(asked, sample.vectors.T, out=room.block(count, len(sample.rows)))
-            guess_floors(sampled, sample.rows, first_query, job.estimates[name], sample.rank, lists[name])
+            coarse = _begin(sampled, sample, first_query, job.estimates[name], lists[name])
+    if coarse is not None:
+        ((name, pair),) = job.pairs.items()
+        ends = np.uint64(part.documents.start), np.uint64(part.documents.stop)
+        rounded, estimates, desk = rounded_queries(asked), coarse.estimates, Desk.of(int(pair.dimensions))
+        filter_documents(rounded, coarse.factors, *ends, first_query, estimates, pair, k, lists[name], desk)
+        cut(first_query, estimates, pair, k, lists[name])
+        return lists
     for first in range(part.documents.start, part.documents.stop, block):
         end = min(first + block, part.documents.stop)
         out = room.block(count, end - first)
@@ -238,6 +251,23 @@ def _filtered(
     for name, one in job.pairs.items():
         cut(first_query, job.estimates[name], one, k, lists[name])
     return lists
+
+
+def _begin(sampled: Float32Array, sample: _Sample, first_query: int, fine: Estimates, lists: Lists) -> Coarse | None:
+    """Begin with guessed floors. What is returned are the estimates to go on with, of rounded vectors, where they let
+    through at most a few documents more; None stands for the usual ones.
+    """
+    if sample.coarse is not None:
+        slack = sample.coarse.estimates.slack
+        reaching = guess_floors(sampled, sample.rows, first_query, fine._replace(slack=slack), sample.rank, lists)
+        if reaching <= (sample.rank + _MORE) * len(sampled):
+            return sample.coarse
+        part = slice(first_query, first_query + len(sampled))
+        lists.guesses[:] += slack[part] - fine.slack[part]
+        lists.floors[:] = lists.guesses
+        return None
+    guess_floors(sampled, sample.rows, first_query, fine, sample.rank, lists)
+    return None
 
 
 def _scored(job: Job, unit: Float32Array, part: _Part, room: _Room) -> Iterator[tuple[Similarity, int, UInt64Array]]:
