@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,7 @@ class SharingContract(Base):
 def _in_another_process(
     engine: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult:
-    with _fresh_processes().Pool(1) as pool:
+    with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
         found = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
     if isinstance(found, str):
         pytest.fail(f"another process cannot search the index while this one has it open: {found}")
@@ -98,6 +99,12 @@ def _fresh_processes() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     return context
+
+
+def _take_environment(environment: Mapping[str, str]) -> None:
+    """What was copied may have begun in another one, which named no server."""
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _search(
