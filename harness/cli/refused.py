@@ -25,7 +25,7 @@ def in_own_words(refused: typer.BadParameter) -> UsageError | None:
     if parameter is None or not hasattr(cause, "errors"):
         return None
     fault = cast("_Faulty", cause).errors()[0]
-    option = max(parameter.opts, key=len) if parameter.opts else str(parameter.name)
+    option = next((one for one in parameter.opts if one.startswith("--")), str(parameter.name))
     choices = str(fault.get("ctx", {}).get("error", "")).partition(" is not one of ")[2]
     if choices:
         known = choices.rstrip(".").replace("'", "")

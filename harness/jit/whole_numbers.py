@@ -28,7 +28,6 @@ SIDE = 8
 """Rows and columns of what is transposed at once."""
 _FLOAT, _SHORT, _NUMBER, _WORD = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _SUMS = ir.VectorType(_NUMBER, WIDE)
-_UNROLLED = 1
 
 _Typed = tuple[Any, Callable[..., Any]]
 _Floats = npt.NDArray[np.float32]
@@ -105,10 +104,8 @@ def _multiply_tile(
         data = [data_of(context, builder, signature.args[one], arguments[one]) for one in (0, 2, 5)]
         lefts, rights = (builder.gep(one, [first]) for one, first in zip(data[:2], arguments[1:4:2], strict=True))
         sums = [cgutils.alloca_once_value(builder, ir.Constant(_SUMS, [0] * WIDE)) for _ in range(TALL)]
-        with cgutils.for_range(builder, builder.udiv(arguments[4], _WORD(_UNROLLED))) as loop:
-            for part in range(_UNROLLED):
-                pair = builder.add(builder.mul(loop.index, _WORD(_UNROLLED)), _WORD(part))
-                _add_pair(builder, lefts, rights, pair, sums)
+        with cgutils.for_range(builder, arguments[4]) as loop:
+            _add_pair(builder, lefts, rights, loop.index, sums)
         floats = ir.VectorType(_FLOAT, WIDE)
         for row, total in enumerate(sums):
             place = builder.add(arguments[6], builder.mul(arguments[7], _WORD(row)))
@@ -157,5 +154,5 @@ multiply_tile = cast(
 ``WIDE`` vectors, rounded to float32, to ``out[o + row * stride + column]``.
 
 The numbers of a vector have 16 bits; two of them lie in an int32. Those in the place ``p`` of each vector lie side by
-side, from ``left[l + p * TALL]`` and ``right[r + p * WIDE]`` on. ``pairs`` is even. No sum of products may leave int32.
+side, from ``left[l + p * TALL]`` and ``right[r + p * WIDE]`` on. No sum of products may leave int32.
 """

@@ -29,7 +29,8 @@ __all__ = ["search_by_rows"]
 
 _BLOCK, _PART, _STEP = np.uint64(ROW_BLOCK), np.uint64(64), np.uint64(8)
 _NONE, _ONE, _LOW = np.uint64(0), np.uint64(1), np.uint64(0xFFFFFFFF)
-_LEAST = 2.0**-148
+_LEAST = 2.0**-125
+"""Less than any sum above 0 of a query that gets here, and no denormal number, which a process may treat as 0."""
 
 
 class _Sweep(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import BaseContext
@@ -92,9 +93,9 @@ def _in_another_process(
 def _fresh_processes() -> BaseContext:
     """For processes that hold nothing of what this one holds, as those of clients do not.
 
-    Where the system can, they are copies of one that has imported this module, which takes most of the time.
+    On Linux they are copies of one that has imported this module, which takes most of the time.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])

@@ -83,7 +83,7 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
         ("cache list --format xml", "--format xml: no such choice\n  known: table, json"),
         ("compare --k many", "--k is many\n  it must be a whole number"),
         ("compare --deadline soon", "--deadline is soon\n  it must be a number"),
-        ("eval --qrels q --run r --relevance 0", "--relevance-level is 0\n  it must be at least 1"),
+        ("eval --qrels q --run r --relevance 0", "--relevance is 0\n  it must be at least 1"),
     ],
 )
 def test_a_value_that_an_option_does_not_take_is_refused_in_our_own_words(arguments: str, says: str) -> None:

@@ -60,6 +60,11 @@ def test_what_an_approximate_index_finds_stands_beside_those_that_are_right() ->
     ]
 
 
+def test_nearly_all_is_not_said_to_be_all() -> None:
+    nearly = GRAPH.model_copy(update={"overlap": {"10": 0.99999, "100": 1.0}})
+    assert headlines(chroma=nearly)[0][1].endswith("chroma has 99.99 % of the best 10 and 100.00 % of the best 100")
+
+
 def test_who_differs_otherwise_is_named_with_the_cause() -> None:
     (tied, unknown, _) = verdicts(report(a=stats(57, {"ties": 7}), b=stats(60, {"unknown": 4}), c=None))
     assert (tied.tone, tied.headline) == ("unsure", "a differs from its exact reference on 7 of 64 queries")

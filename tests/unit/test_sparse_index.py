@@ -292,6 +292,22 @@ def test_a_sample_of_the_best_documents_costs_a_second_run(monkeypatch: pytest.M
         assert rows == [sorted(np.lexsort((np.arange(9_000), -values.sum(axis=1)))[:width])]
 
 
+def test_a_process_without_denormal_numbers_gets_the_same(monkeypatch: pytest.MonkeyPatch):
+    """The rows after the last document bound 0, and 0 must not reach what stands for no guess."""
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(5).integers(1, 9, (1_025, 3)) * (np.random.default_rng(6).random((1_025, 3)) < 0.3)
+    built = with_maps(monkeypatch, values)
+    expected = sorted(np.lexsort((np.arange(1_025), -values.sum(axis=1)))[:600])
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor has no such mode")
+    try:
+        (_, _, by_rows), rows = run_kernel(built, csr_array(np.ones((1, 3))), 600, Sample(1, 50, 50))
+    finally:
+        torch.set_flush_denormal(False)
+    assert by_rows == 1
+    assert rows == [expected]
+
+
 @pytest.mark.parametrize(("highest", "width"), [(3, 1), (3, 30), (1_000, 30)])
 def test_sums_are_made_stretch_by_stretch(monkeypatch: pytest.MonkeyPatch, highest: int, width: int):
     """Ten stretches, of which the first and the ninth are sampled; terms without rows occur in all, some or one.

@@ -128,6 +128,20 @@ def test_vectors_that_rounding_makes_alike_are_multiplied_as_they_are(monkeypatc
     assert len(begun) == 2
 
 
+def test_a_query_of_zeros_is_no_cause_to_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slack is infinite, and nothing may be taken from infinity."""
+    documents = (GENERATOR.standard_normal(24) + 1e-4 * GENERATOR.standard_normal((17_000, 24))).astype(np.float32)
+    index, queries = DenseIndex.build(documents), documents[:40].copy()
+    queries[7] = 0.0
+    with monkeypatch.context() as patched:
+        begun = _begun(patched)
+        patched.delattr(search, "_search_again")
+        found = _searched(index, queries, 10, "dot")
+    assert begun == [False]
+    monkeypatch.setattr(search, "_FEW_QUERIES", 1000)
+    assert _searched(index, queries, 10, "dot") == found
+
+
 def test_warming_up_compiles_what_many_queries_need(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = _begun(monkeypatch)
     compile_dense_kernels()

@@ -132,9 +132,13 @@ def estimates_for(pair: Pair, rule: Rule) -> Estimates:
 
 
 class Coarse(NamedTuple):
-    """Estimates from products of vectors rounded to whole numbers, and what brings each document to the length S."""
+    """Estimates from products of vectors rounded to whole numbers, and by how much ``wider`` their slack is.
+
+    ``factors`` float32 (n,) bring each document to the length S.
+    """
 
     estimates: Estimates
+    wider: float
     factors: Float32Array
 
 
@@ -144,6 +148,6 @@ def coarse_for(pair: Pair, fine: Estimates) -> Coarse:
     with np.errstate(divide="ignore"):
         factors = np.where(lengths > 0.0, WHOLE / lengths, 0.0).astype(np.float32)
     scale = (fine.scale * lengths / WHOLE**2).astype(np.float32)
-    slack = fine.slack + 2.0 * parts * rounding_error(int(pair.dimensions))
-    rounded_up = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
-    return Coarse(fine._replace(scale=scale, slack=rounded_up), factors)
+    wider = 2.0 * parts * rounding_error(int(pair.dimensions))
+    rounded_up = np.nextafter((fine.slack + wider).astype(np.float32), np.float32(np.inf))
+    return Coarse(fine._replace(scale=scale, slack=rounded_up), wider, factors)

@@ -137,7 +137,8 @@ class DenseIndex:
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
         result and the queries: for each thread 16 MiB of candidates and 1 MiB for each similarity to order them in (or
-        ``2 k + 384`` of them for one query, 24 bytes each), and the products of one block. ``device`` is ``cpu``,
+        ``2 k + 384`` of them for one query, 24 bytes each), the products of one block, and for 32 queries or more of
+        16,384 documents or more 8 bytes a document (28 for a moment). ``device`` is ``cpu``,
         ``cuda`` (which copies the documents to the GPU in every call), or ``auto``: a GPU where there is one and
         PyTorch is installed. The result depends on neither ``threads`` nor ``blocks`` nor ``device``. Raises UsageError
         for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a device that is not

@@ -262,8 +262,7 @@ def _begin(sampled: Float32Array, sample: _Sample, first_query: int, fine: Estim
         reaching = guess_floors(sampled, sample.rows, first_query, fine._replace(slack=slack), sample.rank, lists)
         if reaching <= (sample.rank + _MORE) * len(sampled):
             return sample.coarse
-        part = slice(first_query, first_query + len(sampled))
-        lists.guesses[:] += slack[part] - fine.slack[part]
+        lists.guesses[:] += np.float32(sample.coarse.wider)
         lists.floors[:] = lists.guesses
         return None
     guess_floors(sampled, sample.rows, first_query, fine, sample.rank, lists)

@@ -62,10 +62,15 @@ def _broken(label: str, parity: ParityStats) -> Verdict:
     detail = f"proven causes: {causes}" if causes else ""
     unknown = parity.causes.get("unknown", 0)
     if _APPROXIMATE in parity.causes and not unknown:
-        found = " and ".join(f"{share:.2%} of the best {depth}" for depth, share in parity.overlap.items())
+        found = " and ".join(f"{_below_all(share):.2%} of the best {depth}" for depth, share in parity.overlap.items())
         return Verdict("plain", f"Of what exact search finds, {label} has {found.replace('%', ' %')}", detail)
     headline = f"{label} differs from its exact reference on {parity.different:,} of {parity.queries:,} queries"
     return Verdict("bad" if unknown else "unsure", headline, detail)
+
+
+def _below_all(share: float) -> float:
+    """A share that is not all of it does not read as if it were."""
+    return share if share == 1.0 else min(share, 0.9999)
 
 
 def _quality(report: Report) -> list[Verdict]:
