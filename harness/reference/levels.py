@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.jit import kernel
+from harness.jit import inline_kernel, kernel
 from harness.reference.postings import Postings
 from harness.types import Float32Array, Float64Array, Int32Array, Int64Array
 
@@ -25,13 +25,19 @@ _PARTS = 128
 def choose_levels(postings: Postings, columns: Int32Array, highest: Float32Array) -> Float32Array:
     """Levels of each of ``columns``, float32 (R * 16,), ascending from 0 to the column's ``highest`` value, above 0."""
     levels = np.zeros(len(columns) * CODES, dtype=np.float32)
-    for row, column in enumerate(columns):
-        start, stop = (int(place) for place in postings.columns[column : column + 2])
-        _choose(postings.values[start:stop], highest[column], levels[row * CODES : (row + 1) * CODES])
+    _choose_all(postings, columns, highest, levels)
     return levels
 
 
 @kernel
+def _choose_all(postings: Postings, columns: Int32Array, highest: Float32Array, levels: Float32Array) -> None:
+    for row in range(len(columns)):
+        column = columns[row]
+        values = postings.values[postings.columns[column] : postings.columns[column + 1]]
+        _choose(values, highest[column], levels[row * CODES : (row + 1) * CODES])
+
+
+@inline_kernel
 def _choose(values: Float32Array, highest: np.float32, levels: Float32Array) -> None:
     """Choose by dynamic programming: with one level after the other, what the first parts cost at least."""
     tops, mass = np.zeros(_PARTS + 1, dtype=np.float32), np.zeros(_PARTS + 1, dtype=np.float64)
@@ -53,7 +59,7 @@ def _choose(values: Float32Array, highest: np.float32, levels: Float32Array) -> 
         part = begins[level, part]
 
 
-@kernel
+@inline_kernel
 def _with_one_more(costs: Float64Array, tops: Float32Array, mass: Float64Array, begins: Int64Array) -> Float64Array:
     """The least that the first parts cost, float64 (129,), with one level more, the highest value of the last of them.
 

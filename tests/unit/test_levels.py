@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from harness.jit import ROW_PART, add_rows, bounds_reaching, kernel
 from harness.reference.levels import CODES, choose_levels
-from harness.reference.postings import Postings, as_sparse, read_only, transpose
+from harness.reference.postings import Postings, as_sparse, transpose
 from harness.types import Float32Array, Float64Array, UInt64Array
 
 
@@ -18,7 +18,7 @@ def levels_of(values: list[float]) -> Float32Array:
     column = np.array(values, dtype=np.float32)
     postings: Postings = transpose(as_sparse(csr_array(column.reshape(-1, 1)), "here"), None)
     columns = np.zeros(1, dtype=np.int32)
-    return choose_levels(postings, read_only(columns), np.array([column.max()], dtype=np.float32))
+    return choose_levels(postings, columns, np.array([column.max()], dtype=np.float32))
 
 
 def excess(values: list[float], levels: list[float]) -> float:
