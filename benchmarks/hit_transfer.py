@@ -16,11 +16,11 @@ import numpy as np
 
 from harness.adapters.lucene import LuceneEngine
 from harness.adapters.lucene_search import Hits, OpenIndex
+from harness.data.dataset import Dataset
 from harness.loaders import load_dataset
 from harness.protocols import Inputs
 from harness.registry import find_cards
 from harness.testing import RecordingProgress
-from harness.types import Dataset
 
 Read = Callable[[Any], Hits]
 

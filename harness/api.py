@@ -12,6 +12,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from harness.arrow import numbers
+from harness.data.dataset import Dataset
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError
 from harness.execution.checks import refuse_impossible
@@ -42,7 +43,7 @@ from harness.storage.cache_entries import COMPARISON, WORK
 from harness.storage.columns import take_rows
 from harness.storage.result_folder import check_target
 from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Dataset, Ids, Queries
+from harness.types import Corpus, Ids, Queries
 from harness.wording import counted
 
 __all__ = [

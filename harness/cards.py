@@ -95,16 +95,22 @@ class BackendCard:
 class DatasetCard:
     """A named collection: where it lies, how title and text are joined, whose it is, and facts checked on loading.
 
-    ``location`` is absolute. ``split`` is None when the loader's rule decides. ``fields`` and ``separator`` are the
-    join rule. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them;
-    ``judgments`` maps a split to its count, ``sha256`` a file's name inside the collection to its digest.
-    ``judgments_of_unknown_documents`` maps a split to how many of its judgments name documents that the corpus lacks:
-    without it they are an error. ``digest`` is the SHA-256 of the card's file.
+    ``format`` names the loader. ``location`` is absolute, and so are ``queries_file`` and ``qrels_file``, which are
+    None where the loader finds them itself. ``columns`` maps roles to fields of tables. ``split`` is None when the
+    loader's rule decides. ``fields`` and ``separator`` are the join rule. ``documents``, ``empty_documents`` and
+    ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a
+    file's name inside the collection to its digest. ``judgments_of_unknown_documents`` maps a split to how many of
+    its judgments name documents that the corpus lacks: without it they are an error. ``identical_ids`` is "keep" or
+    "drop", None where the card does not say. ``digest`` is the SHA-256 of the card's file.
     """
 
     name: str
     summary: str
+    format: str
     location: Path
+    queries_file: Path | None
+    qrels_file: Path | None
+    columns: Mapping[str, str]
     split: str | None
     language: str
     licence: str
@@ -117,6 +123,7 @@ class DatasetCard:
     judgments: Mapping[str, int]
     judgments_of_unknown_documents: Mapping[str, int]
     sha256: Mapping[str, str]
+    identical_ids: Literal["keep", "drop"] | None
     path: Path
     digest: str
 
@@ -184,12 +191,16 @@ def read_dataset_card(path: Path) -> DatasetCard:
     """Read one dataset card; raises CardError with every problem of the file."""
     document = read_document(path)
     table = Table(document.values)
-    table.choice("format", ("beir",))
     text, facts = table.table("text"), table.table("facts")
+    identical_ids = table.choice("identical_ids", ("keep", "drop"), default="")
     card = DatasetCard(
         name=_name(table, path),
         summary=table.required("summary", str),
+        format=table.required("format", str),
         location=(path.parent / table.required("path", str)).absolute(),
+        queries_file=_beside(path, table.optional("queries", str)),
+        qrels_file=_beside(path, table.optional("qrels", str)),
+        columns=_columns(table.table("columns")),
         split=table.optional("split", str),
         language=table.required("language", str),
         licence=table.required("licence", str),
@@ -202,6 +213,7 @@ def read_dataset_card(path: Path) -> DatasetCard:
         judgments=_counts(facts.table("judgments")),
         judgments_of_unknown_documents=_counts(facts.table("judgments_of_unknown_documents")),
         sha256=_digests(table.table("sha256")),
+        identical_ids=cast('Literal["keep", "drop"]', identical_ids) if identical_ids else None,
         path=path,
         digest=document.digest,
     )
@@ -264,6 +276,14 @@ def _fields(table: Table) -> tuple[str, ...]:
     if not fields or len(set(fields)) != len(fields) or not set(fields) <= set(_FIELDS):
         table.problem(f"'text.fields' is {list(fields)!r}, expected one or both of 'title' and 'text', each once")
     return fields
+
+
+def _beside(card: Path, name: str | None) -> Path | None:
+    return None if name is None else (card.parent / name).absolute()
+
+
+def _columns(table: Table) -> Mapping[str, str]:
+    return {role: table.required(role, str) for role in table.values}
 
 
 def _counts(table: Table) -> Mapping[str, int]:

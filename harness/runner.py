@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from harness import ranking
 from harness.cards import BackendCard
+from harness.data.dataset import Dataset
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.execution.builds import Build, Builds
 from harness.execution.checks import refuse_lost_documents, refuse_unmatched
@@ -40,7 +41,7 @@ from harness.protocols import Display
 from harness.registry import load_engine
 from harness.storage.cache import Cache
 from harness.storage.columns import save_table
-from harness.types import Dataset, Ids, Int64Array, Run
+from harness.types import Ids, Int64Array, Run
 from harness.wording import counted
 
 __all__ = ["Outcome", "run_plan"]

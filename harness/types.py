@@ -7,7 +7,7 @@ people or files need them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.arrow import as_numpy, numbers, strings
-from harness.filtering import Filtered
 
-__all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Dataset", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
+__all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
 
 Int16Array = npt.NDArray[np.int16]
 Int32Array = npt.NDArray[np.int32]
@@ -272,20 +271,3 @@ def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int
     np.cumsum(lengths, out=offsets[1:])
     places: Int64Array = np.arange(offsets[-1], dtype=np.int64) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
     return offsets, places
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Everything that a comparison reads: documents, queries, judgments, and where they come from.
-
-    ``qrels`` is None for a collection without judgments: engines can still be held against their oracles.
-    ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
-    documents that searches may return, None for all of them.
-    """
-
-    name: str
-    corpus: Corpus
-    queries: Queries
-    qrels: Qrels | None
-    provenance: dict[str, str] = field(default_factory=dict)
-    filtered: Filtered | None = None

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from harness.data.dataset import Dataset
 from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
 from harness.execution.jobs import TrialRecord
 from harness.filtering import in_words
@@ -14,7 +15,7 @@ from harness.planning.load_options import ClientKind, LoadOptions
 from harness.planning.plan import Plan
 from harness.protocols import Capabilities, Engine, ParameterValue
 from harness.registry import load_engine
-from harness.types import Dataset, Run
+from harness.types import Run
 
 __all__ = ["OWN_ADAPTERS", "refuse_impossible", "refuse_lost_documents", "refuse_unmatched"]
 

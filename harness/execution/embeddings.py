@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.data.dataset import Dataset
 from harness.encoders.derived import derive
 from harness.encoders.http_endpoint import calls_for
 from harness.encoders.identity import declared_prompts, encoding_key
@@ -29,7 +30,7 @@ from harness.reference.encoding import widen
 from harness.remote.calls import calls_in_words, calls_refused
 from harness.storage.cache import JSON, Cache, Continued, entry_name
 from harness.storage.columns import load_vectors
-from harness.types import Dataset, SparseVectors
+from harness.types import SparseVectors
 
 __all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.analysis import analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
+from harness.data.dataset import Dataset
 from harness.encoders import bm25
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.errors import DataError, HarnessError
@@ -25,7 +26,6 @@ from harness.planning.plan import Trial
 from harness.protocols import Clock, Display, ParameterValue, Progress
 from harness.storage.cache import JSON, Cache
 from harness.storage.columns import load_sparse, load_table, save_sparse
-from harness.types import Dataset
 from harness.wording import counted
 
 __all__ = ["Encodings", "analyse", "encoder_key"]

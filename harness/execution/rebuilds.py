@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import ranking
+from harness.data.dataset import Dataset
 from harness.errors import HarnessError
 from harness.execution.checks import OWN_ADAPTERS, refuse_lost_documents, refuse_unmatched
 from harness.execution.executor import Executor
@@ -19,7 +20,7 @@ from harness.execution.rebuild_files import BuildCost, RebuildHits
 from harness.planning.plan import Plan, Trial
 from harness.protocols import Progress
 from harness.registry import load_engine
-from harness.types import Dataset, Run
+from harness.types import Run
 
 __all__ = ["Rebuilder", "build_cost", "builds_of", "of_build", "rebuilt_runs"]
 

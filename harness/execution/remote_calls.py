@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.data.dataset import Dataset
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.settings import Role, Settings, model_encoder
 from harness.encoders.stream import rows_begun
 from harness.execution.embeddings import KIND, embedding_keys
 from harness.planning.plan import Trial
 from harness.storage.cache import Cache
-from harness.types import Dataset
 from harness.wording import counted
 
 __all__ = ["remote_calls"]

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from harness import ranking
+from harness.data.dataset import Dataset
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.execution.executor import Executor
 from harness.execution.jobs import RerankJob, write_job
@@ -25,7 +26,7 @@ from harness.rerank.scores import ScoreCache
 from harness.rerank.stage import Candidates, Reranked, score_candidates
 from harness.storage.cache import Cache
 from harness.storage.columns import load_table
-from harness.types import Dataset, Float32Array, Int32Array, Int64Array, Run, Similarity
+from harness.types import Float32Array, Int32Array, Int64Array, Run, Similarity
 
 __all__ = ["SecondStage", "carry_out_rerank"]
 

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from harness import api
 from harness.arrow import strings
+from harness.data.dataset import Dataset
+from harness.data.texts import content_digest
 from harness.encoders.settings import model_encoder
 from harness.errors import HarnessError, UsageError
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import AskJob, write_job
 from harness.golden.golden_set import GoldenSet
-from harness.loaders.prepared import content_digest
 from harness.planning.execution_options import ExecutionOptions
 from harness.planning.plan import Plan, Trial, execution_of
 from harness.planning.request import CompareRequest
@@ -43,7 +44,7 @@ from harness.storage.cache import Cache
 from harness.storage.cache_entries import COMPARISON, WORK
 from harness.storage.columns import save_table
 from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Dataset, Ids, Queries, Run
+from harness.types import Corpus, Ids, Queries, Run
 from harness.wording import counted
 
 __all__ = ["AgainstPlan", "Function", "ask_retriever", "plan_against", "run_of", "search_indexes"]

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from harness import api
 from harness.arrow import strings
+from harness.data.dataset import Dataset
+from harness.data.texts import content_digest
 from harness.environment import harness_state, machine, package_versions
 from harness.golden.against import ask_retriever, search_indexes
 from harness.golden.checked import Checked
@@ -21,7 +23,6 @@ from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
 from harness.loaders import load_corpus
-from harness.loaders.prepared import content_digest
 from harness.planning.request import Output
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -34,7 +35,7 @@ from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.subject import subject_of
 from harness.storage.cache import Cache
 from harness.storage.result_folder import check_target
-from harness.types import Corpus, Dataset, Ids, Queries
+from harness.types import Corpus, Ids, Queries
 from harness.wording import counted
 
 __all__ = ["check", "run_check", "with_corpora"]

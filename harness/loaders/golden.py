@@ -1,4 +1,4 @@
-"""Golden sets on disk: JSON Lines, or CSV with a header; plain or gzip.
+"""Golden sets on disk: JSON Lines, a JSON array, CSV or TSV with a header, Parquet; plain or gzip.
 
 A line is one question::
 
@@ -12,29 +12,26 @@ and a cell that begins with ``[`` or ``{`` is JSON. A line without an id gets ``
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from harness.data.columns import RecordBatch, shown
 from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.loaders.jsonl import explain_malformed, shown
 from harness.loaders.problems import Problems
-from harness.loaders.source import Source, read_lines
+from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
+from harness.loaders.source import Source
 from harness.strict_toml import nearest
 from harness.types import BAD_ID, BAD_ID_IS
 
-__all__ = ["golden_of_records", "load_golden", "read_golden"]
+__all__ = ["golden_of_records", "is_golden", "load_golden", "read_golden"]
 
 _IDS = ("id", "_id", "query_id", "qid")
 _QUESTIONS = ("question", "query")
 _EXPECTED = ("expected_relevant_doc_ids", "expected", "relevant_doc_ids", "expected_doc_ids", "expected_ids")
-_TABLES = {".csv": ",", ".tsv": "\t"}
-_OTHERS = {",": re.compile(r"[;\t]"), "\t": re.compile(r"[;,]")}
 _SEPARATORS = re.compile(r"[;|]")
 _LIMIT = 2**31
 
@@ -57,15 +54,19 @@ def load_golden(path: str | Path) -> GoldenSet:
     return read_golden(Source(place.parent), place.name)
 
 
+def is_golden(fields: Sequence[str]) -> bool:
+    """Return whether a record with these fields is one of a golden set: it says what is expected."""
+    return not set(_EXPECTED).isdisjoint(fields)
+
+
 def read_golden(source: Source, member: str) -> GoldenSet:
     """The golden set in a member of a folder or archive; errors as in :func:`load_golden`."""
-    problems, notes = Problems(source.label(member)), list[str]()
+    problems, notes = Problems(source.label(member), unit_of(member)), list[str]()
     plain = Path(member.removesuffix(".gz"))
+    ending = format_of(member) or ".jsonl"
     with source.open(member) as stream:
-        lines = [(line.number, line.content) for line in read_lines(stream, problems, notes)]
-    separator = _TABLES.get(plain.suffix.lower())
-    records = _objects(lines, problems) if separator is None else _rows(lines, separator, problems)
-    questions = _questions(records, problems)
+        records = _records(read_records(stream, problems, notes, ending=ending, nested=True), ending, problems)
+        questions = _questions(records, problems)
     problems.raise_if_any()
     return GoldenSet(plain.stem, source.label(member), questions, source.digest(member), tuple(notes))
 
@@ -81,52 +82,11 @@ def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden 
     return GoldenSet(name, name, questions, hashlib.sha256(content).hexdigest())
 
 
-def _objects(lines: Sequence[tuple[int, bytes]], problems: Problems) -> Iterator[_Record]:
-    for number, content in lines:
-        try:
-            values = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            problems.add(number, explain_malformed(content, error))
-            continue
-        if isinstance(values, dict):
-            yield _Record(number, values)
-        else:
-            several = (
-                "; write one question on each line, without a list around them" if isinstance(values, list) else ""
-            )
-            problems.add(number, f"a JSON object is expected, not {shown(values)}{several}")
-
-
-def _rows(lines: Sequence[tuple[int, bytes]], separator: str, problems: Problems) -> Iterator[_Record]:
-    """The rows of a table. A quoted cell may go over several lines; a row is named by its first."""
-    try:
-        texts = [content.decode("utf-8") for _, content in lines]
-    except UnicodeDecodeError:
-        for number, content in lines:
-            try:
-                content.decode("utf-8")
-            except UnicodeDecodeError as error:
-                problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
-        return
-    reader = csv.reader(io.StringIO("".join(texts), newline=""), delimiter=separator, strict=True)
-    header: list[str] | None = None
-    first = 0
-    try:
-        for cells in reader:
-            number, first = lines[first][0], reader.line_num
-            if header is None:
-                header = [cell.strip() for cell in cells]
-                if len(header) == 1 and (other := _OTHERS[separator].search(header[0])) is not None:
-                    problems.add(number, f"cells end with {separator!r} in such a file, and here with {other[0]!r}")
-                    return
-                for name in sorted({name for name in header if header.count(name) > 1 or not name}):
-                    problems.add(number, f"the header has the column '{name}' {header.count(name)} times, or unnamed")
-            elif len(cells) != len(header):
-                problems.add(number, f"{len(cells)} cells, but the header has {len(header)}")
-            else:
-                yield _Record(number, _cells(number, dict(zip(header, cells, strict=True)), problems))
-    except csv.Error as error:
-        problems.add(lines[min(first, len(lines) - 1)][0], f"malformed CSV: {error}")
+def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) -> Iterator[_Record]:
+    """Yield each record with its number; cells of tables, which are text, as the values that they stand for."""
+    for batch in batches:
+        for number, values in zip(batch.lines, batch.records, strict=True):
+            yield _Record(number, _cells(number, values, problems) if ending in DELIMITERS else values)
 
 
 def _cells(number: int, cells: dict[str, str], problems: Problems) -> dict[str, Any]:
@@ -155,7 +115,7 @@ def _questions(records: Iterator[_Record], problems: Problems) -> tuple[GoldenQu
         if question is None:
             continue
         if question.id in found:
-            problems.add(record.line, f"duplicate id '{question.id}', first on line {found[question.id].line}")
+            problems.add(record.line, f"duplicate id '{question.id}', first {problems.place(found[question.id].line)}")
         else:
             found[question.id] = question
     if not found and not problems.count:

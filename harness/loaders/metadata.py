@@ -1,4 +1,4 @@
-"""Metadata of documents: the fields of ``corpus.jsonl`` that filters name.
+"""Metadata of documents: the fields of their records that filters name.
 
 A field is looked up in a document's ``metadata`` object, as BEIR has it, and where that lacks it among the fields at
 the top, those that hold the id and the searched text excepted. Its value is a string, a number or a boolean, kept as
@@ -8,8 +8,7 @@ text; null, an empty string, a list and an object count as no value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,53 +17,53 @@ import pyarrow as pa
 
 from harness.arrow import strings
 from harness.errors import DataError, UnknownNameError, UsageError
+from harness.loaders.base import TextSource
 from harness.loaders.problems import Problems
-from harness.loaders.source import Source, read_lines
 from harness.protocols import Progress
-from harness.storage.cache import JSON, Cache
+from harness.storage.cache import Cache
 from harness.storage.columns import load_table
 
 __all__ = ["prepare_metadata", "text_of"]
 
-_SCHEME = 1
+_SCHEME = 2
 _TABLE = "metadata.arrow"
-_BLOCK = 8192
 _NESTED = "metadata"
 
 
 def prepare_metadata(
-    source: Source,
-    member: str,
-    fields: Sequence[str],
-    *,
-    reserved: Sequence[str],
-    cache: Cache,
-    progress: Progress | None = None,
-    total: int | None = None,
+    source: TextSource, fields: Sequence[str], *, cache: Cache, progress: Progress | None, total: int
 ) -> pa.Table:
-    """``fields`` of every record of a JSON Lines member: one string column each, null where a record lacks it.
+    """Return ``fields`` of every document: one string column each, null where a document lacks it.
 
-    Rows are the records in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty files are
-    its business. ``reserved`` are fields at the top that are no metadata. The table is kept in the cache. Raises
-    UnknownNameError for a field that no record has, UsageError for one that never holds a single value.
+    Rows are the ``total`` documents in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty
+    files are its business. The table of a source that has a key is kept in the cache. Raises UnknownNameError for a
+    field that no document has, UsageError for one that never holds a single value, DataError when the source changed.
     """
-    before = source.state(member)
-    key: dict[str, JSON] = {
-        "scheme": _SCHEME,
-        "sha256": source.digest(member),
-        "member": member,
-        "fields": sorted(fields),
-        "reserved": sorted(reserved),
-    }
+    wanted = sorted(fields)
+    if source.key is None:
+        table = pa.Table.from_batches(_batches(source, wanted, progress, total), schema=_schema(wanted))
+    else:
+        key = {"scheme": _SCHEME, **source.key, "fields": wanted}
 
-    def build(folder: Path) -> None:
-        if progress is not None:
-            progress.start(f"reading metadata of {member}", total)
-        _build(folder / _TABLE, source, member, sorted(fields), frozenset(("_id", _NESTED, *reserved)), progress)
-        if source.state(member) != before:
-            raise DataError(source.label(member), ["changed while it was being read"], fix="try again")
+        def build(folder: Path) -> None:
+            before = source.state()
+            with (
+                pa.OSFile(str(folder / _TABLE), "wb") as sink,
+                pa.ipc.new_file(sink, _schema(wanted)) as writer,
+            ):
+                for batch in _batches(source, wanted, progress, total):
+                    writer.write_batch(batch)
+            if source.state() != before:
+                raise DataError(source.label, ["changed while it was being read"], fix="try again")
 
-    return load_table(cache.get_or_build("metadata", key, build) / _TABLE)
+        table = load_table(cache.get_or_build("metadata", key, build) / _TABLE)
+    if table.num_rows != total:
+        raise DataError(source.label, ["changed since its texts were read"], fix="try again")
+    return table
+
+
+def _schema(fields: Sequence[str]) -> pa.Schema:
+    return pa.schema([(field, pa.string()) for field in fields])
 
 
 def text_of(value: object) -> str | None:
@@ -78,35 +77,27 @@ def text_of(value: object) -> str | None:
             return None
 
 
-def _build(
-    path: Path,
-    source: Source,
-    member: str,
-    fields: Sequence[str],
-    reserved: frozenset[str],
-    progress: Progress | None,
-) -> None:
-    problems = Problems(source.label(member))
-    schema = pa.schema([(field, pa.string()) for field in fields])
+def _batches(
+    source: TextSource, fields: Sequence[str], progress: Progress | None, total: int
+) -> Iterator[pa.RecordBatch]:
+    problems = Problems(source.label, source.unit)
     known, filled = Counter[str](), Counter[str]()
-    with (
-        source.open(member) as stream,
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_file(sink, schema) as writer,
-    ):
-        lines = read_lines(stream, problems, [])
-        while block := [orjson.loads(line.content) for line in islice(lines, _BLOCK)]:
-            columns = [[_value(record, field, reserved) for record in block] for field in fields]
-            for record in block:
-                known.update(_names(record, reserved))
-            for field, column in zip(fields, columns, strict=True):
-                filled[field] += sum(value is not None for value in column)
-            writer.write_batch(pa.record_batch([strings(one) for one in columns], schema=schema))
-            if progress is not None:
-                progress.advance(len(block))
+    if progress is not None:
+        progress.start(f"reading metadata of {source.name}", total)
+    for batch in source.read(problems, []):
+        records: Sequence[Mapping[str, Any]] = batch.records or [{}] * len(batch.ids)
+        reserved = batch.used | {_NESTED}
+        columns = [[_value(record, field, reserved) for record in records] for field in fields]
+        for record in records:
+            known.update(_names(record, reserved))
+        for field, column in zip(fields, columns, strict=True):
+            filled[field] += sum(value is not None for value in column)
+        yield pa.record_batch([strings(one) for one in columns], schema=_schema(fields))
+        if progress is not None:
+            progress.advance(len(batch.ids))
     problems.raise_if_any()
     for field in fields:
-        _require(field, known, filled[field], source.label(member))
+        _require(field, known, filled[field], source.label)
 
 
 def _require(field: str, known: Mapping[str, int], filled: int, label: str) -> None:

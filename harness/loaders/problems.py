@@ -17,19 +17,24 @@ class Problems:
     The first twenty are kept and all are counted, so that a wrong file costs no memory.
     """
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, unit: str = "line") -> None:
+        """``unit`` is what numbers count: lines, rows, documents."""
+        self.source, self.unit = source, unit
         self.count = 0
         self._kept: list[tuple[int, int, str]] = []
 
     def add(self, line: int | None, text: str) -> None:
-        """Note a problem on ``line`` (counted from 1; None for the whole file, which comes first)."""
+        """Note a problem on ``line`` (or row …, counted from 1; None for the whole file, which comes first)."""
         self.count += 1
         insort(self._kept, (line or 0, self.count, text))
         del self._kept[_KEPT:]
 
+    def place(self, number: int) -> str:
+        """Return where something else stands, for a text: ``on line 3``, ``in row 3``."""
+        return f"{'on' if self.unit == 'line' else 'in'} {self.unit} {number}"
+
     def raise_if_any(self, fix: str | None = None) -> None:
         """Raise one DataError with everything noted, if anything was."""
         if self.count:
-            lines = [f"line {line}: {text}" if line else text for line, _, text in self._kept]
+            lines = [f"{self.unit} {line}: {text}" if line else text for line, _, text in self._kept]
             raise DataError(self.source, lines, fix=fix, count=self.count)

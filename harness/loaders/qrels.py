@@ -1,4 +1,8 @@
-"""Judgments in BEIR layout: a header and three columns, separated by tabs: query, document, integer grade."""
+"""Judgments as lines of text, in BEIR's layout or TREC's.
+
+BEIR's is a header, which may be missing, and three columns separated by tabs: query, document, integer grade. TREC's
+has four columns separated by any white space: query, iteration (``0`` or ``Q0``), document, grade.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,10 @@ from harness.loaders.source import read_lines
 from harness.types import Ids, Int64Array, Qrels
 from harness.wording import counted
 
-__all__ = ["Judgments", "group_judgments", "judged_query_ids", "read_beir_qrels"]
+__all__ = ["Judgments", "grade_problem", "group_judgments", "judged_query_ids", "read_judgment_lines"]
 
 _HEADER = ("query-id", "corpus-id", "score")
+_TREC_COLUMNS = 4
 _GRADE = re.compile(r"[+-]?[0-9]+")
 _LIMIT = 2**31
 
@@ -30,23 +35,24 @@ class Judgments(NamedTuple):
     grades: list[int]
 
 
-def read_beir_qrels(stream: BinaryIO, problems: Problems, notes: list[str]) -> Judgments:
+def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Judgments:
     """Read a file of judgments; faulty lines are noted in ``problems`` and left out.
 
-    The header may be missing. Grades are integers within 32 bits; negative ones are allowed.
+    The first line decides between the layouts. Grades are integers within 32 bits; negative ones are allowed.
     """
     judgments = Judgments([], [], [], [])
-    first = True
+    trec: bool | None = None
     for number, content in read_lines(stream, problems, notes):
         try:
-            columns = content.decode("utf-8").rstrip("\r\n").split("\t")
+            line = content.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
             continue
-        if first:
-            first = False
-            if tuple(columns) == _HEADER:
+        if trec is None:
+            trec = line.count("\t") != len(_HEADER) - 1 and len(line.split()) == _TREC_COLUMNS
+            if tuple(line.split("\t")) == _HEADER:
                 continue
+        columns = _trec_columns(line) if trec else line.split("\t")
         problem = _problem(columns)
         if problem is not None:
             problems.add(number, problem)
@@ -56,6 +62,12 @@ def read_beir_qrels(stream: BinaryIO, problems: Problems, notes: list[str]) -> J
         judgments.doc_ids.append(columns[1])
         judgments.grades.append(int(columns[2]))
     return judgments
+
+
+def _trec_columns(line: str) -> list[str]:
+    """Return query, document and grade; a line of another number of columns as it is."""
+    columns = line.split()
+    return [columns[0], *columns[2:]] if len(columns) == _TREC_COLUMNS else columns
 
 
 def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
@@ -90,17 +102,22 @@ def _problem(columns: Sequence[str]) -> str | None:
         text = f"{counted(len(columns), 'column')}, expected 3 separated by tabs: query, document, grade"
         if len(columns) == 1 and len(columns[0].split()) > 1:
             return f"{text} (these are separated by spaces)"
-        if len(columns) == 4:
-            return f"{text} (four are TREC's layout)"
-        return text
+        return (
+            f"{text} (four are TREC's layout, which the first line has not)" if len(columns) == _TREC_COLUMNS else text
+        )
     if not columns[0] or not columns[1]:
         return "the query's or the document's id is empty"
-    if not _GRADE.fullmatch(columns[2]):
-        if not any(character.isdigit() for character in columns[2]):
-            return f"the grade '{columns[2]}' is not an integer (a header must be: {' '.join(_HEADER)})"
-        return f"the grade '{columns[2]}' is not an integer"
-    if not -_LIMIT <= int(columns[2]) < _LIMIT:
-        return f"the grade '{columns[2]}' does not fit into 32 bits"
+    return grade_problem(columns[2])
+
+
+def grade_problem(text: str) -> str | None:
+    """Return what is wrong with a grade, None for a whole number within 32 bits."""
+    if not _GRADE.fullmatch(text):
+        if not any(character.isdigit() for character in text):
+            return f"the grade '{text}' is not an integer (a header must be: {' '.join(_HEADER)})"
+        return f"the grade '{text}' is not an integer"
+    if not -_LIMIT <= int(text) < _LIMIT:
+        return f"the grade '{text}' does not fit into 32 bits"
     return None
 
 
@@ -110,5 +127,5 @@ def _note_repeats(judgments: Judgments, pairs: Int64Array, problems: Problems) -
         problems.add(
             judgments.lines[row],
             f"document '{judgments.doc_ids[row]}' was judged for query '{judgments.query_ids[row]}' "
-            f"on line {judgments.lines[first[inverse[row]]]} already",
+            f"{problems.place(judgments.lines[first[inverse[row]]])} already",
         )

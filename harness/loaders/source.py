@@ -21,6 +21,7 @@ from harness.wording import counted
 __all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]
 
 _BUFFER_BYTES = 1 << 20
+_START_BYTES = 4096
 _BOM = b"\xef\xbb\xbf"
 _QRELS = "qrels"
 _NAMES = ("corpus.jsonl", "queries.jsonl")
@@ -46,12 +47,6 @@ class Source:
             raise DataError(str(self.path), [f"cannot be read: {_reason(error)}"]) from error
         return frozenset(file.relative_to(self.path).as_posix() for file in files)
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Names of the files of judgments, sorted, without folder and endings."""
-        found = {member.removesuffix(".gz") for member in self.members if member.startswith(f"{_QRELS}/")}
-        return tuple(sorted(name[len(_QRELS) + 1 : -4] for name in found if name.endswith(".tsv")))
-
     def find(self, name: str) -> str | None:
         """The stored name of a member given without ``.gz``, or None; raises DataError when it is there twice."""
         stored = [member for member in (name, f"{name}.gz") if member in self.members]
@@ -63,11 +58,15 @@ class Source:
         """The stored name of a member given without ``.gz``; raises DataError when there is none."""
         stored = self.find(name)
         if stored is None:
-            held = ", ".join(sorted(self.members)[:10]) or "nothing"
-            others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
-            hint = nearest(name, others)
-            raise DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {held}"], fix=fix)
+            raise self.missing(name, fix)
         return stored
+
+    def missing(self, name: str, fix: str) -> DataError:
+        """Return the error that says that a member is not there, with the nearest name."""
+        held = ", ".join(sorted(self.members)[:10]) or "nothing"
+        others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
+        hint = nearest(name, others)
+        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {held}"], fix=fix)
 
     def label(self, member: str) -> str:
         """The member's place, for messages."""
@@ -98,6 +97,14 @@ class Source:
                     yield cast("BinaryIO", stream)
             else:
                 yield raw
+
+    def start_of(self, member: str) -> bytes:
+        """The member's first bytes, 4,096 at most, without a byte-order mark; none where they cannot be read."""
+        with self.open(member) as stream:
+            try:
+                return stream.read(_START_BYTES).removeprefix(_BOM)
+            except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
+                return b""
 
     def digest(self, member: str) -> str:
         """SHA-256 of the file on disk that holds the member, computed once."""

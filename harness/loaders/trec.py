@@ -22,7 +22,7 @@ from harness.arrow import as_numpy
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
 from harness.loaders.problems import Problems
-from harness.loaders.qrels import group_judgments, read_beir_qrels
+from harness.loaders.qrels import group_judgments, read_judgment_lines
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, read_run_columns
 from harness.loaders.trec_lines import parse_qrels_lines, parse_run_lines
 from harness.types import Qrels, Run
@@ -82,7 +82,7 @@ def _read_qrels(path: Path) -> Qrels:
     content = _content(path)
     problems = Problems(str(path))
     if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:
-        qrels = group_judgments(read_beir_qrels(BytesIO(content), problems, []), problems)
+        qrels = group_judgments(read_judgment_lines(BytesIO(content), problems, []), problems)
         problems.raise_if_any()
         return qrels
     normal = _normalised(content)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.dataset import Dataset
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
@@ -29,7 +30,7 @@ from harness.results.stages import stage_notes, stage_stats
 from harness.statistics import mean_interval
 from harness.storage.store import holds_white_space
 from harness.timing import Latency, latency
-from harness.types import Dataset, Run
+from harness.types import Run
 from harness.wording import counted
 
 __all__ = ["backend_results", "has_terms"]

@@ -6,9 +6,10 @@ import hashlib
 
 import numpy as np
 
+from harness.data.dataset import Dataset
 from harness.planning.plan import Plan
 from harness.results import schema
-from harness.types import Dataset, Qrels
+from harness.types import Qrels
 
 __all__ = ["dataset_info"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.data.dataset import Dataset
 from harness.execution.jobs import ExistingRecord, TrialRecord
 from harness.results import schema
-from harness.types import Dataset
 
 __all__ = ["existing_notes", "existing_stats"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from harness.arrow import numbers, strings
+from harness.data.dataset import Dataset
 from harness.planning.plan import Plan
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
-from harness.types import Dataset
 
 __all__ = ["latency_table"]
 

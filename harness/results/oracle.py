@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from harness.cards import BackendCard
+from harness.data.dataset import Dataset
 from harness.errors import UsageError
 from harness.execution.jobs import ExistingRecord
 from harness.execution.vectors import Vectors
@@ -22,7 +23,7 @@ from harness.reference.qdrant_shards import shards_of
 from harness.results.fused import ExactLists
 from harness.results.hybrid import hold_hybrid
 from harness.runner import Outcome
-from harness.types import Dataset, Int32Array, Run, Similarity
+from harness.types import Int32Array, Run, Similarity
 from harness.wording import counted
 
 __all__ = ["Held", "Oracles"]

@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import numpy as np
 
+from harness.data.dataset import Dataset
 from harness.planning.plan import Plan
 from harness.remote.calls import calls_in_words
 from harness.results import schema
 from harness.results.ceiling import ceiling
 from harness.runner import Outcome
 from harness.timing import latency
-from harness.types import Dataset
 
 __all__ = ["stage_notes", "stage_stats"]
 

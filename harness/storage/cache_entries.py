@@ -13,12 +13,14 @@ from typing import NamedTuple
 from harness.storage.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault, recover
 from harness.storage.scratch import in_use, sweep_scratch
 
-__all__ = ["COMPARISON", "WORK", "Entry", "comparison_running", "list_entries", "remove_entry", "sweep"]
+__all__ = ["COMPARISON", "PREPARED", "WORK", "Entry", "comparison_running", "list_entries", "remove_entry", "sweep"]
 
 WORK = "work"
 """The sub-folder of the cache where running comparisons keep what is theirs alone."""
 COMPARISON = "compare-"
 """How the name of a running comparison's folder in :data:`WORK` begins."""
+PREPARED = "prepare-"
+"""How the name of a folder begins in which texts are prepared whose content is not known beforehand."""
 _COMPLETE, _DAMAGED, _BUSY, _BEGUN = "complete", "damaged", "in use", "unfinished"
 _NAME = re.compile(r"[0-9a-f]{32}")
 _PATIENCE_S = 5.0

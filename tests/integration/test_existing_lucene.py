@@ -22,13 +22,14 @@ import harness
 from harness.adapters.lucene import LuceneEngine
 from harness.analysis import count_terms
 from harness.analysis.lucene import LuceneAnalyzer
+from harness.data.dataset import Dataset
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.loaders import load_dataset
 from harness.protocols import Attached, Content, Inputs, ParameterValue, SearchResult
 from harness.registry import find_cards
 from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
-from harness.types import Dataset, Ids
+from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["lucene"].defaults

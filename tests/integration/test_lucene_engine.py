@@ -16,6 +16,7 @@ import harness
 from harness.adapters.lucene import LuceneEngine
 from harness.adapters.lucene_runtime import open_directory
 from harness.cards import read_backend_card
+from harness.data.dataset import Dataset
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, start
@@ -23,7 +24,7 @@ from harness.loaders import load_dataset
 from harness.metrics import TieRule, parse_measures, score
 from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
 from harness.testing import RecordingProgress
-from harness.types import Dataset, Ids, Run
+from harness.types import Ids, Run
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness.analysis import TermCounts, count_terms, create_analyzer
+from harness.data.dataset import Dataset
 from harness.encoders.bm25 import document_weights
 from harness.loaders import load_dataset
 from harness.parity import Parity, SparseOracle, compare_run, make_recipe
@@ -17,7 +18,7 @@ from harness.parity.recipe import empty_rows
 from harness.protocols import Inputs, ParameterValue
 from harness.registry import find_cards, load_engine
 from harness.testing import RecordingProgress
-from harness.types import Dataset, Int32Array, Run, SparseVectors
+from harness.types import Int32Array, Run, SparseVectors
 
 pytestmark = pytest.mark.integration
 K = 1000

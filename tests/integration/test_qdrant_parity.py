@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from qdrant_trial import Counted, count, try_qdrant
 
+from harness.data.dataset import Dataset
 from harness.loaders import load_dataset
 from harness.protocols import ParameterValue
-from harness.types import Dataset, Ids
+from harness.types import Ids
 
 pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytestmark = pytest.mark.integration

@@ -48,6 +48,7 @@ LAYERS = (
         "statistics",
         "storage.disk",
     },
+    {"data"},
     {"golden", "planning.expressions", "planning.stages", "results.parity_stats"},
     {"java.bridge", "planning.backend_spec"},
     {"analysis", "registry"},

@@ -53,22 +53,9 @@ RECORDS = [
     (b'{"_id":"x","text":"a"} x', "line 3: malformed JSON:"),
     (b'{"_id":"x","text":NaN}', "line 3: malformed JSON:"),
     (b'{"_id":"x","text":"\\ud800"}', "line 3: malformed JSON:"),
-    (b"[", "line 3: malformed JSON: one object on each line is expected, not a list of objects"),
+    (b"[", "line 3: malformed JSON: one object on each line is expected; a list of objects is read from a .json file"),
     (b'["x","a"]', 'line 3: a JSON object is expected, not ["x","a"]'),
     (b'"x"', 'line 3: a JSON object is expected, not "x"'),
-    (b'{"text":"a"}', "line 3: the field '_id' is missing (there are: text)"),
-    (b"{}", "line 3: the field '_id' is missing (there are: none)"),
-    (b'{"id":"x","text":"a"}', "line 3: the field '_id' is missing (there are: id, text); rename 'id' to '_id'?"),
-    (b'{"_ID":"x","text":"a"}', "line 3: the field '_id' is missing (there are: _ID, text); rename '_ID' to '_id'?"),
-    (
-        b'{"doc_id":"x","text":"a"}',
-        "line 3: the field '_id' is missing (there are: doc_id, text); rename 'doc_id' to '_id'?",
-    ),
-    (b'{"_id":"x","txt":"a"}', "line 3: the field 'text' is missing (there are: _id, txt); rename 'txt' to 'text'?"),
-    (
-        b'{"_id":"x","contents":"a"}',
-        "line 3: the field 'text' is missing (there are: _id, contents); rename 'contents' to 'text'?",
-    ),
     (b'{"_id":1.5,"text":"a"}', "line 3: '_id' is 1.5, expected a string or an integer"),
     (b'{"_id":true,"text":"a"}', "line 3: '_id' is true, expected a string or an integer"),
     (b'{"_id":null,"text":"a"}', "line 3: '_id' is null, expected a string or an integer"),
@@ -78,6 +65,38 @@ RECORDS = [
     (b'{"_id":"x ","text":"a"}', "line 3: the id 'x ' is empty, or has outer spaces"),
     (b'{"_id":"x\\ty","text":"a"}', "line 3: the id 'x\\ty' is empty, or has outer spaces or control characters"),
 ]
+
+
+MISSING = [
+    (b'{"text":"a"}', "line 3: no field for the {id}; name it, as --columns {id}=… (there are: text)"),
+    (
+        b"{}",
+        "line 3: no field for the {id} and the {text}; name them, as --columns {id}=…,{text}=… (there are: no fields)",
+    ),
+    (b'{"key":"x","body_":"a"}', "line 3: no field for the {id} and the {text}; name them, as --columns {id}=…"),
+    (
+        b'{"_id":"x","words":"a"}',
+        "line 3: no field for the {text}; name it, as --columns {text}=… (there are: _id, words)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"), [("corpus.jsonl", ("id", "text")), ("queries.jsonl", ("query_id", "query"))]
+)
+@pytest.mark.parametrize(("line", "expected"), MISSING)
+def test_all_missing_fields_of_a_record_are_told_at_once(folder, name, roles, line, expected):
+    message = fault(folder, name, GOOD[name] + line + b"\n")
+    assert "1 problem" in message
+    assert expected.format(id=roles[0], text=roles[1]) in message
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [(b'{"_ID":"x","text":"a"}', "--columns id=_ID"), (b'{"_id":"x","txt":"a"}', "--columns text=txt")],
+)
+def test_a_field_that_is_called_nearly_so_is_offered(folder, line, hint):
+    assert hint in fault(folder, "corpus.jsonl", GOOD["corpus.jsonl"] + line)
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl"])
@@ -119,7 +138,7 @@ def test_problems_of_documents_and_queries_come_together(folder):
     (folder / "corpus.jsonl").write_bytes(b"{}\n")
     message = fault(folder, "queries.jsonl", b'{"_id"\n{}\n')
     assert f"{folder / 'queries.jsonl'}: 2 problems\n  line 1: malformed JSON" in message
-    assert f"{folder / 'corpus.jsonl'}: 1 problem\n  line 1: the field '_id' is missing" in message
+    assert f"{folder / 'corpus.jsonl'}: 1 problem\n  line 1: no field for the id and the text" in message
 
 
 def test_all_problems_of_a_file_come_at_once(folder):
@@ -165,7 +184,7 @@ def test_utf16(folder, name, codec):
     [
         (b"q1\td2", "line 3: 2 columns, expected 3 separated by tabs"),
         (b"q1 d2 1", "(these are separated by spaces)"),
-        (b"q1\t0\td2\t1", "(four are TREC's layout)"),
+        (b"q1\t0\td2\t1", "(four are TREC's layout"),
         (b"q1\td2\t1.0", "line 3: the grade '1.0' is not an integer"),
         (b"q1\td2\t 1", "line 3: the grade ' 1' is not an integer"),
         (b"q1\td2\tyes", "line 3: the grade 'yes' is not an integer"),
@@ -201,8 +220,10 @@ def test_grades_that_are_allowed(folder, grade):
 
 
 def test_another_header(folder):
-    message = fault(folder, "qrels/test.tsv", b"query_id\tdoc_id\tgrade\nq1\td1\t1\n")
-    assert "line 1: the grade 'grade' is not an integer (a header must be: query-id corpus-id score)" in message
+    (folder / "qrels/test.tsv").write_bytes(b"query_id\tdoc_id\tgrade\nq1\td1\t1\n")
+    assert load_dataset(folder).qrels.grades.tolist() == [1]
+    message = fault(folder, "qrels/test.tsv", b"question\tanswer\tstars\nq1\td1\t1\n")
+    assert "line 1: the grade 'stars' is not an integer (a header must be: query-id corpus-id score)" in message
 
 
 @pytest.mark.parametrize("content", [b"", b"query-id\tcorpus-id\tscore\n"])
@@ -290,6 +311,9 @@ def test_a_file_that_fails_while_it_is_read(folder, monkeypatch):
         def __iter__(self):
             yield GOOD["corpus.jsonl"].splitlines(keepends=True)[0]
             raise OSError(5, "Input/output error")
+
+        def read(self, size):
+            return b""
 
         def __enter__(self):
             return self

@@ -13,6 +13,7 @@ import pytest
 from small_world import write_collection
 
 from harness.analysis import analyzer_identity
+from harness.data.dataset import Dataset
 from harness.errors import DataError, EngineTimeoutError
 from harness.execution import encodings
 from harness.execution.encodings import Encodings
@@ -27,7 +28,6 @@ from harness.reporting.progress import SilentDisplay
 from harness.storage.cache import Cache
 from harness.storage.columns import save_table
 from harness.testing.drive import STEP_NS, StepClock
-from harness.types import Dataset
 
 
 class WhiteSpace:

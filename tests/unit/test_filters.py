@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from small_world import write_cards, write_collection
 
+from harness.data.dataset import Dataset
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.execution.checks import refuse_impossible, refuse_unmatched
 from harness.execution.resume.stored import LookUp
@@ -19,7 +20,6 @@ from harness.planning.plan import make_plan
 from harness.planning.request import CompareRequest
 from harness.reporting.plan import render_plan
 from harness.storage.cache import Cache
-from harness.types import Dataset
 
 RECORDS = [
     {"_id": "a", "title": "", "text": "x", "metadata": {"section": "news", "year": 1971, "tags": ["u"]}},

@@ -16,6 +16,7 @@ from small_world import write_cards, write_collection
 
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING
 from harness.cards import Parameter
+from harness.data.dataset import Dataset
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.execution.executor import InProcess
 from harness.execution.jobs import ExistingRecord, TrialRecord
@@ -31,7 +32,6 @@ from harness.protocols import EngineInfo, IndexReport, Storage
 from harness.registry import find_cards
 from harness.reporting.progress import SilentDisplay
 from harness.storage.cache import JSON, Cache
-from harness.types import Dataset
 
 
 @pytest.fixture

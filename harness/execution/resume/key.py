@@ -10,13 +10,13 @@ by :mod:`harness.execution.resume.conditions`.
 from __future__ import annotations
 
 from harness.cards import BackendCard
+from harness.data.dataset import Dataset
 from harness.encoders.settings import model_encoder
 from harness.execution.encodings import encoder_key
 from harness.execution.resume.identity import Identities
 from harness.parameters import encoder_parameters
 from harness.planning.plan import Trial
 from harness.storage.cache import JSON
-from harness.types import Dataset
 
 __all__ = ["SCHEME", "is_kept", "trial_key"]
 

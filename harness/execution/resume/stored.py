@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
+from harness.data.dataset import Dataset
 from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord, read_trial, write_trial
 from harness.execution.process import Finished
@@ -24,7 +25,6 @@ from harness.execution.resume.key import is_kept, trial_key
 from harness.planning.plan import Plan, Trial
 from harness.planning.request import Resume
 from harness.storage.cache import JSON, Cache, entry_name
-from harness.types import Dataset
 
 __all__ = ["KIND", "LookUp", "Stored", "StoredTrials", "in_short"]
 

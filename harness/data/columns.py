@@ -1,0 +1,293 @@
+"""Which field of a record is its id, its text, its grade: named by the user, or found by the names in common use."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+
+from harness.errors import UnknownNameError, UsageError
+from harness.loaders.problems import Problems
+from harness.loaders.qrels import Judgments, grade_problem
+
+__all__ = [
+    "DOCUMENT_ROLES",
+    "JUDGMENT_ROLES",
+    "QUERY_ROLES",
+    "ColumnMap",
+    "RecordBatch",
+    "Role",
+    "TextBatch",
+    "judgments_of",
+    "parse_columns",
+    "shown",
+    "text_batches",
+]
+
+_NEAR_TITLE = 0.8
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a field is for.
+
+    ``sure`` is the field's own name, taken before all others. Of ``aliases`` at most one may be there.
+    """
+
+    name: str
+    sure: str
+    aliases: tuple[str, ...] = ()
+    required: bool = True
+
+
+_DOCUMENT_IDS = ("doc_id", "docid", "docno", "document_id", "pid", "corpus-id", "corpus_id")
+_QUERY_IDS = ("query_id", "query-id", "qid", "q_id", "topic", "topic_id")
+
+DOCUMENT_ROLES = (
+    Role("id", "_id", ("id", *_DOCUMENT_IDS)),
+    Role("text", "text", ("contents", "content", "body", "passage", "document")),
+    Role("title", "title", required=False),
+)
+QUERY_ROLES = (
+    Role("query_id", "_id", ("id", *_QUERY_IDS, "num")),
+    Role("query", "text", ("query", "question", "title", "contents")),
+)
+JUDGMENT_ROLES = (
+    Role("query_id", "query-id", (*_QUERY_IDS, "query")),
+    Role("doc_id", "corpus-id", (*_DOCUMENT_IDS, "document")),
+    Role("grade", "score", ("rel", "relevance", "grade", "label"), required=False),
+)
+_ALL_ROLES = tuple(dict.fromkeys(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES)))
+
+
+class RecordBatch(NamedTuple):
+    """Consecutive records, and the line (or row) of each, counted from 1."""
+
+    lines: list[int]
+    records: list[dict[str, Any]]
+
+
+class TextBatch(NamedTuple):
+    """Consecutive documents or queries, in columns of equal length.
+
+    ``titles`` is None where there are none. ``lines`` number the records in their file, for messages. ``records`` are
+    the whole records, which hold the metadata that searches can be filtered by, in all fields but those ``used`` for id
+    and text; None where there are none.
+    """
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    titles: Sequence[str] | None = None
+    lines: Sequence[int] | None = None
+    records: Sequence[Mapping[str, Any]] | None = None
+    used: frozenset[str] = frozenset()
+
+
+Fields: TypeAlias = dict[str, str]
+"""Role -> the field that plays it; optional roles without a field are left out."""
+
+
+def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return role -> field of ``id=doc_id,text=body``, of a list of such items, or of a mapping.
+
+    Raises UnknownNameError for an unknown role, UsageError for an item without ``=`` and a role that is named twice.
+    """
+    if isinstance(text, Mapping):
+        pairs = list(text.items())
+    else:
+        items = text.split(",") if isinstance(text, str) else [part for item in text for part in item.split(",")]
+        pairs = []
+        for item in filter(None, map(str.strip, items)):
+            role, equals, field = item.partition("=")
+            if not (role and equals and field):
+                raise UsageError(f"--columns '{item}' names no field", fix="write role=field, as id=doc_id,text=body")
+            pairs.append((role.strip(), field.strip()))
+    named: dict[str, str] = {}
+    for role, field in pairs:
+        if role not in _ALL_ROLES:
+            raise UnknownNameError("role in --columns", role, _ALL_ROLES)
+        if named.setdefault(role, field) != field:
+            raise UsageError(f"--columns names two fields for '{role}': '{named[role]}' and '{field}'", fix="keep one")
+    return named
+
+
+class ColumnMap:
+    """The fields of one kind of record.
+
+    Names that the user gave must be there, in judgments only if nothing else plays their role: ``query_id=qid`` is said
+    of the queries, and may be called otherwise in the judgments.
+    """
+
+    def __init__(self, roles: Sequence[Role], named: Mapping[str, str]) -> None:
+        self.roles = tuple(roles)
+        self.named = named
+        self._binding = self.roles != JUDGMENT_ROLES
+        self._resolved: dict[tuple[str, ...], Fields | str] = {}
+
+    def resolve(self, names: tuple[str, ...]) -> Fields | str:
+        """Return the field of each role in a record with these fields; a text says everything that is missing."""
+        if names not in self._resolved:
+            self._resolved[names] = self._resolve(names)
+        return self._resolved[names]
+
+    def is_header(self, cells: Sequence[str]) -> bool:
+        """Return whether a row looks like a header: it has a name that is used for some role."""
+        known = {*self.named.values(), *(name for role in self.roles for name in (role.sure, *role.aliases))}
+        return any(cell.strip() in known for cell in cells)
+
+    def _resolve(self, names: tuple[str, ...]) -> Fields | str:
+        fields: Fields = {}
+        missing, problems = list[str](), list[str]()
+        for role in self.roles:
+            candidates = [name for name in role.aliases if name in names]
+            named = self.named.get(role.name)
+            if named is not None and named in names:
+                fields[role.name] = named
+            elif named is not None and self._binding:
+                near = difflib.get_close_matches(named, names, n=1)
+                hint = f" (did you mean '{near[0]}'?)" if near else ""
+                problems.append(f"there is no field '{named}', which --columns names as the {role.name}{hint}")
+            elif role.sure in names:
+                fields[role.name] = role.sure
+            elif len(candidates) == 1:
+                fields[role.name] = candidates[0]
+            elif candidates:
+                listed = " or ".join(f"'{name}'" for name in candidates)
+                problems.append(f"the {role.name} may be {listed}: say which, as --columns {role.name}={candidates[0]}")
+            elif role.required:
+                missing.append(role.name)
+            elif role.name == "title" and (near := difflib.get_close_matches("title", names, 1, _NEAR_TITLE)):
+                problems.append(f"'{near[0]}' looks like a misspelt 'title'; if it is one: --columns title={near[0]}")
+        if missing:
+            problems.insert(0, _missing(missing, names))
+        return f"{'; '.join(problems)} (there are: {', '.join(names) or 'no fields'})" if problems else fields
+
+
+def _missing(roles: Sequence[str], names: Sequence[str]) -> str:
+    folded = {name.lower().strip("_"): name for name in names}
+    near = [difflib.get_close_matches(role, folded, n=1, cutoff=0.6) for role in roles]
+    named = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in zip(roles, near, strict=True))
+    listed = " and the ".join(roles)
+    return f"no field for the {listed}; name {'it' if len(roles) == 1 else 'them'}, as --columns {named}"
+
+
+def shown(value: object) -> str:
+    """Return a value as a message quotes it, at most 40 characters."""
+    text = orjson.dumps(value, default=repr).decode()
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}…"
+
+
+def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems) -> Iterator[TextBatch]:
+    """Yield documents, or queries, of records; faulty ones are noted and left out.
+
+    An id is a string or an integer, which becomes a string; a text is a string; a missing or null title is empty.
+    """
+    id_role, text_role, *others = (role.name for role in columns.roles)
+    for batch in batches:
+        fields = [columns.resolve(names) for names in dict.fromkeys(map(tuple, batch.records))]
+        plain = _plain(batch, fields[0], (id_role, text_role, *others)) if _same(fields) else None
+        yield plain or _careful(batch, columns, (id_role, text_role, *others), problems)
+
+
+def _same(fields: Sequence[Fields | str]) -> bool:
+    return len(fields) > 0 and not isinstance(fields[0], str) and all(one == fields[0] for one in fields)
+
+
+def _plain(batch: RecordBatch, fields: Fields | str, roles: Sequence[str]) -> TextBatch | None:
+    """Return the batch where every value is a string; None sends it to :func:`_careful`, a third as fast."""
+    if isinstance(fields, str):
+        return None
+    found: list[list[Any] | None] = []
+    for role in roles:
+        values = [record[fields[role]] for record in batch.records] if role in fields else None
+        if values is not None and set(map(type, values)) != {str}:
+            return None
+        found.append(values)
+    ids, texts, titles = found if len(found) == 3 else (*found, None)
+    if ids is None or texts is None:
+        return None
+    return TextBatch(ids, texts, titles, batch.lines, batch.records, frozenset(fields.values()))
+
+
+def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], problems: Problems) -> TextBatch:
+    kept: list[tuple[str, str, str, int, Mapping[str, Any]]] = []
+    used = set[str]()
+    for line, record in zip(batch.lines, batch.records, strict=True):
+        fields = columns.resolve(tuple(record))
+        if isinstance(fields, str):
+            problems.add(line, fields)
+            continue
+        wrong = problems.count
+        record_id = _id(record, fields[roles[0]], line, problems)
+        text = _text(record, fields[roles[1]], line, problems)
+        title = ""
+        if len(roles) > 2 and (field := fields.get(roles[2])) is not None and record[field] is not None:
+            title = _text(record, field, line, problems)
+        if problems.count == wrong:
+            kept.append((record_id, text, title, line, record))
+            used.update(fields.values())
+    ids, texts, titles, lines, records = map(list, zip(*kept, strict=True)) if kept else ([], [], [], [], [])
+    return TextBatch(ids, texts, titles if len(roles) > 2 else None, lines, records, frozenset(used))
+
+
+def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
+    value = record[field]
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    problems.add(line, f"'{field}' is {shown(value)}, expected a string or an integer")
+    return ""
+
+
+def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems) -> str:
+    value = record[field]
+    if isinstance(value, str):
+        return value
+    problems.add(line, f"'{field}' is {shown(value)}, expected a string")
+    return ""
+
+
+def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:
+    """Return the judgments of records; faulty ones are noted and left out.
+
+    Without a field for the grade every pair is relevant with grade 1, which is noted. A grade may be a whole float, as
+    tables with missing values have them.
+    """
+    found, ungraded = Judgments([], [], [], []), 0
+    for batch in batches:
+        for line, record in zip(batch.lines, batch.records, strict=True):
+            fields = columns.resolve(tuple(record))
+            if isinstance(fields, str):
+                problems.add(line, fields)
+                continue
+            wrong = problems.count
+            query, doc = (_id(record, fields[role], line, problems) for role in ("query_id", "doc_id"))
+            grade = 1
+            if "grade" in fields:
+                grade = _grade(record[fields["grade"]], line, problems)
+            else:
+                ungraded += 1
+            if problems.count == wrong:
+                found.lines.append(line)
+                found.query_ids.append(query)
+                found.doc_ids.append(doc)
+                found.grades.append(grade)
+    if ungraded:
+        notes.append("there is no field for the grade: every pair counts as relevant, with grade 1")
+    return found
+
+
+def _grade(value: object, line: int, problems: Problems) -> int:
+    text = str(value)
+    if isinstance(value, float) or (isinstance(value, str) and value.endswith(".0")):
+        text = text.removesuffix(".0")
+    problem = f"the grade is {shown(value)}" if isinstance(value, bool) or value is None else grade_problem(text)
+    if problem is None:
+        return int(text)
+    problems.add(line, problem)
+    return 0

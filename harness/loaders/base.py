@@ -1,0 +1,125 @@
+"""The protocol by which datasets come in: a :class:`Loader` turns what the user named into parts that are read later.
+
+A third-party package offers loaders through the entry-point group ``harness.loaders``: each entry names a class
+without constructor arguments, or an object, that has ``name``, ``matches`` and ``load``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from harness.data.columns import TextBatch
+from harness.loaders.problems import Problems
+from harness.loaders.qrels import Judgments
+from harness.protocols import Progress
+from harness.storage.cache import JSON
+
+__all__ = ["DatasetSpec", "JudgmentSource", "LoadedDataset", "Loader", "TextSource"]
+
+Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
+"""Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """What the user named.
+
+    ``location`` is a path, or a spec of a loader's own (``toy:animals``). ``queries`` and ``qrels`` are files that take
+    the place of the loader's own. ``columns`` maps roles (``id``, ``title``, ``text``, ``query_id``, ``query``,
+    ``doc_id``, ``grade``) to the fields of tables that hold them.
+    """
+
+    location: str
+    queries: Path | None = None
+    qrels: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """The location as a path; it need not exist."""
+        return Path(self.location).expanduser()
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Documents or queries that can be read, as often as needed.
+
+    Attributes:
+        label: where they come from, for messages.
+        read: yields them in batches. It may also raise DataError.
+        name: the same as ``label`` in short, for progress and notes.
+        key: names content and way of reading, so that what was prepared once is found again; None prepares anew.
+        digests: SHA-256 of each file, by name, for the report and the card.
+        state: a value that changes when the files do.
+        unit: what ``TextBatch.lines`` count: "line", "row", "document".
+    """
+
+    label: str
+    read: Read
+    name: str = ""
+    key: Mapping[str, JSON] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    state: Callable[[], object] = lambda: None
+    unit: str = "line"
+
+    @classmethod
+    def of_batches(cls, label: str, batches: Callable[[], Iterable[TextBatch]]) -> TextSource:
+        """A source from a function that yields all batches each time it is called."""
+        return cls(label, lambda problems, notes: iter(batches()), label, unit="record")  # noqa: ARG005 - nothing to note
+
+
+@dataclass(frozen=True)
+class JudgmentSource:
+    """Judgments of one split that can be read; attributes as in :class:`TextSource`."""
+
+    label: str
+    read: Callable[[Problems, list[str]], Judgments]
+    name: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "line"
+
+    @classmethod
+    def of_dict(cls, label: str, qrels: Mapping[str, Mapping[str, int]]) -> JudgmentSource:
+        """A source from ``{query id: {document id: grade}}``."""
+        pairs = [(query, doc, grade) for query, grades in qrels.items() for doc, grade in grades.items()]
+        columns = [list(column) for column in zip(*pairs, strict=True)] or [[], [], []]
+        judgments = Judgments(list(range(1, len(pairs) + 1)), *columns)
+        return cls(label, lambda problems, notes: judgments, label, unit="record")  # noqa: ARG005 - nothing to note
+
+
+@dataclass(frozen=True)
+class LoadedDataset:
+    """The parts of a dataset, not read yet.
+
+    ``judgments`` is None for a collection without any. ``split`` is the one chosen, "" where there are none; ``splits``
+    lists all; ``queries_of_other_splits`` are judged by other splits only, and left out. ``identical_ids`` says whether
+    a hit that has its query's id is dropped before scoring; None where the loader does not know.
+    """
+
+    documents: TextSource
+    queries: TextSource
+    judgments: JudgmentSource | None = None
+    split: str = ""
+    splits: tuple[str, ...] = ()
+    queries_of_other_splits: frozenset[str] = frozenset()
+    identical_ids: Literal["keep", "drop"] | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+class Loader(Protocol):
+    """One way of storing datasets."""
+
+    name: str
+    """A word that no other loader has; cards name it as their ``format``."""
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether this loader reads what ``spec`` names. Looks at names and first bytes, never at all of it."""
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Find the parts of a dataset, downloading what is missing.
+
+        Raises DataError for a missing part, UsageError for a split that is not there.
+        """

@@ -1,0 +1,145 @@
+"""Documents in one table, in a TREC collection, or in a folder of text files; queries and judgments in files beside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
+from harness.errors import DataError, UsageError
+from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
+from harness.loaders.parts import Files, documents_in, questions_of, text_source
+from harness.loaders.problems import Problems
+from harness.loaders.records import ENDINGS, format_of
+from harness.loaders.source import Source
+from harness.loaders.trec_markup import is_trectext, read_trectext
+from harness.protocols import Progress
+
+__all__ = ["TableLoader", "TextFolderLoader", "TrecLoader"]
+
+_TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
+_PATH_ROLES = (Role("id", "path"), Role("text", "text"))
+_LISTED = 3
+_BATCH = 512
+
+
+class TableLoader:
+    """Reads a table of documents: CSV, TSV, JSON Lines, a JSON array, Parquet."""
+
+    name = "table"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location is a file with the ending of a table."""
+        return spec.path.is_file() and format_of(spec.path.name) is not None
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+        """Find the parts."""
+        return _with_questions(documents_in(Files.at(spec.path), spec), spec, split)
+
+
+class TrecLoader:
+    """Reads TREC documents: a file, or a folder of such files with any names."""
+
+    name = "trec"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether a file begins with ``<DOC>``, or the first file of a folder does."""
+        files = _files_of(spec.path)
+        return files is not None and is_trectext(files.source.start_of(files.names[0]))
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+        """Find the parts; documents are in the order of their files' names."""
+        files = _files_of(spec.path)
+        if files is None:
+            raise DataError(spec.location, ["holds no files"])
+        documents = text_source(
+            files, files.records(read_trectext), ColumnMap(DOCUMENT_ROLES, spec.columns), "document"
+        )
+        return _with_questions(documents, spec, split)
+
+
+class TextFolderLoader:
+    """Reads a folder of text files: each is a document, and its path below the folder is the id.
+
+    ``--columns id=name`` or ``id=stem`` takes the file's name, or the name without its ending, instead.
+    """
+
+    name = "text"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location is a folder of text files in which no table lies at the top."""
+        path = spec.path
+        if not path.is_dir() or any(format_of(one.name) is not None for one in path.iterdir() if one.is_file()):
+            return False
+        return next(_text_files(path), None) is not None
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+        """Find the parts; documents are in the order of their paths."""
+        path = spec.path
+        files = Files(Source(path), tuple(sorted(_text_files(path))))
+        named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
+        read = partial(_read_texts, files=files, others=_other_kinds(path))
+        return _with_questions(text_source(files, read, ColumnMap(_PATH_ROLES, named), "file"), spec, split)
+
+
+def _with_questions(documents: TextSource, spec: DatasetSpec, split: str | None) -> LoadedDataset:
+    if split is not None:
+        raise UsageError(f"--split {split}: the judgments are in one file", fix="name it with --qrels, without a split")
+    missing = DataError(
+        spec.location,
+        ["these are documents, and there are no queries"],
+        fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
+    )
+    questions = questions_of(spec, None, missing)
+    return LoadedDataset(documents, questions.queries, questions.judgments)
+
+
+def _files_of(path: Path) -> Files | None:
+    """Return a file, or all files of a folder and its subfolders whose names do not begin with a dot."""
+    if path.is_file():
+        return Files.at(path)
+    if not path.is_dir():
+        return None
+    names = sorted(one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file() and one.name[0] != ".")
+    return Files(Source(path), tuple(names)) if names else None
+
+
+def _text_files(path: Path) -> Iterator[str]:
+    for one in path.rglob("*"):
+        if one.suffix.lower() in _TEXT_ENDINGS and one.is_file():
+            yield one.relative_to(path).as_posix()
+
+
+def _other_kinds(path: Path) -> Counter[str]:
+    """Return how many files of a folder have another ending."""
+    endings = (one.suffix.lower() or "no ending" for one in path.rglob("*") if one.is_file() and one.name[0] != ".")
+    return Counter(ending for ending in endings if ending not in _TEXT_ENDINGS)
+
+
+def _read_texts(problems: Problems, notes: list[str], *, files: Files, others: Counter[str]) -> Iterator[RecordBatch]:
+    if others:
+        kinds = ", ".join(ending for ending, _ in others.most_common(_LISTED))
+        notes.append(f"files of other kinds were not read: {others.total():,} ({kinds})")
+    for start in range(0, len(files.names), _BATCH):
+        batch = RecordBatch([], [])
+        for number, name in enumerate(files.names[start : start + _BATCH], start + 1):
+            with files.source.open(name) as stream:
+                text = _text_of(stream, name, problems)
+            if text is not None:
+                path = PurePosixPath(name)
+                batch.lines.append(number)
+                batch.records.append({"path": name, "name": path.name, "stem": path.stem, "text": text})
+        yield batch
+
+
+def _text_of(stream: BinaryIO, name: str, problems: Problems) -> str | None:
+    content = stream.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problems.add(None, f"'{name}' is not UTF-8: byte 0x{content[error.start]:02x} on line {line}")
+        return None

@@ -1,0 +1,199 @@
+"""Documents, queries and judgments in files of any known shape: what the loaders of files are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeAlias
+
+from harness.data.columns import (
+    DOCUMENT_ROLES,
+    JUDGMENT_ROLES,
+    QUERY_ROLES,
+    ColumnMap,
+    RecordBatch,
+    TextBatch,
+    judgments_of,
+    text_batches,
+)
+from harness.errors import DataError
+from harness.golden.golden_set import GoldenSet
+from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
+from harness.loaders.golden import is_golden, read_golden
+from harness.loaders.problems import Problems
+from harness.loaders.qrels import Judgments, read_judgment_lines
+from harness.loaders.records import ENDINGS, first_fields, format_of, read_records, unit_of
+from harness.loaders.source import Source
+from harness.loaders.trec_markup import is_topics, read_topics
+from harness.storage.cache import JSON
+
+__all__ = ["Files", "Questions", "documents_in", "judgments_in", "questions_of", "text_source"]
+
+_SCHEME = 1
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+
+ReadRecords: TypeAlias = Callable[[Problems, list[str]], Iterator[RecordBatch]]
+ReadStream: TypeAlias = Callable[[BinaryIO, Problems, list[str]], Iterator[RecordBatch]]
+
+
+class Files(NamedTuple):
+    """One file or several of a folder or an archive."""
+
+    source: Source
+    names: tuple[str, ...]
+
+    @classmethod
+    def at(cls, path: Path) -> Files:
+        """Return one file by its path; whether it is there shows when it is read."""
+        path = path.expanduser()
+        return cls(Source(path.parent), (path.name,))
+
+    @property
+    def label(self) -> str:
+        """Their place, for messages."""
+        return self.source.label(self.names[0]) if len(self.names) == 1 else str(self.source.path)
+
+    @property
+    def name(self) -> str:
+        """The same in short."""
+        return self.names[0] if len(self.names) == 1 else self.source.path.name
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 of the file on disk by its name; of several files together by the name of their folder."""
+        each = {self.source.raw_name(name): self.source.digest(name) for name in self.names}
+        if len(each) == 1:
+            return each
+        together = "".join(f"{digest} {name}\n" for name, digest in each.items())
+        return {f"{self.source.path.name}/": hashlib.sha256(together.encode()).hexdigest()}
+
+    def state(self) -> object:
+        """Return a value that changes when a file does."""
+        return [self.source.state(name) for name in self.names]
+
+    def records(self, read: ReadStream) -> ReadRecords:
+        """Return the records of all files; ``read`` gets the open stream of each."""
+
+        def records(problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
+            for name in self.names:
+                with self.source.open(name) as stream:
+                    yield from read(stream, problems, notes)
+
+        return records
+
+
+def text_source(files: Files, read: ReadRecords, columns: ColumnMap, unit: str) -> TextSource:
+    """Return the documents or queries of records."""
+
+    def batches(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:
+        return text_batches(read(problems, notes), columns, problems)
+
+    return TextSource(
+        files.label,
+        batches,
+        name=files.name,
+        key={"files": {**files.digests}, "names": list(files.names), "columns": {**columns.named}, "reader": _SCHEME},
+        digests=files.digests,
+        state=files.state,
+        unit=unit,
+    )
+
+
+def _table(files: Files, columns: ColumnMap) -> TextSource:
+    (name,) = files.names
+    read = partial(
+        read_records,
+        ending=format_of(name) or ".jsonl",
+        is_header=columns.is_header,
+        without_header=tuple(role.sure for role in columns.roles if role.required),
+    )
+    return text_source(files, files.records(read), columns, unit_of(name))
+
+
+def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
+    """Return the documents of a table."""
+    return _table(files, ColumnMap(DOCUMENT_ROLES, spec.columns))
+
+
+class Questions(NamedTuple):
+    """Queries and judgments; None where there are none."""
+
+    queries: TextSource
+    judgments: JudgmentSource | None
+
+
+def questions_of(spec: DatasetSpec, own: Files | None, missing: DataError) -> Questions:
+    """Return the queries and judgments that ``spec`` names, else those of the dataset's ``own`` file of queries.
+
+    Without any file, reading the queries raises ``missing``.
+    """
+    files = Files.at(spec.queries) if spec.queries is not None else own
+    if files is None:
+
+        def refuse(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
+            raise missing
+
+        found = Questions(TextSource(missing.source, refuse), None)
+    else:
+        found = _questions_in(files, spec)
+    return found if spec.qrels is None else Questions(found.queries, judgments_in(Files.at(spec.qrels), spec))
+
+
+def _questions_in(files: Files, spec: DatasetSpec) -> Questions:
+    """Return the queries of a table, of TREC topics, or of a golden set, which brings judgments too."""
+    columns = ColumnMap(QUERY_ROLES, spec.columns)
+    (name,) = files.names
+    if is_topics(files.source.start_of(name)):
+        return Questions(text_source(files, files.records(read_topics), columns, "topic"), None)
+    if format_of(name) is None:
+        raise DataError(
+            files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
+        )
+    if is_golden(first_fields(files.source, name)):
+        return _golden(files)
+    return Questions(_table(files, columns), None)
+
+
+def _golden(files: Files) -> Questions:
+    @cache
+    def golden() -> GoldenSet:
+        return read_golden(files.source, files.names[0])
+
+    def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - the reader raises
+        found = golden()
+        notes.extend(found.notes)
+        ids, texts, lines = zip(*((one.id, one.question, one.line) for one in found), strict=True)
+        yield TextBatch(ids, texts, lines=lines)
+
+    def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - the reader raises
+        expected = [(q.line, q.id, one.id, one.grade) for q in golden() for one in q.expected]
+        return Judgments(*(list(column) for column in zip(*expected, strict=True)))
+
+    key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
+    queries = TextSource(files.label, questions, files.name, key, files.digests, files.state)
+    return Questions(queries, JudgmentSource(files.label, judgments, files.name, files.digests))
+
+
+def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
+    """Return the judgments of a table, or of lines in BEIR's or TREC's layout."""
+    columns = ColumnMap(JUDGMENT_ROLES, spec.columns)
+    (name,) = files.names
+
+    ending = format_of(name)
+
+    def read(problems: Problems, notes: list[str]) -> Judgments:
+        lines = ending is None or (ending == ".tsv" and not _has_own_header(files, columns))
+        with files.source.open(name) as stream:
+            if ending is None or lines:
+                return read_judgment_lines(stream, problems, notes)
+            return judgments_of(read_records(stream, problems, notes, ending=ending), columns, problems, notes)
+
+    return JudgmentSource(files.label, read, name, files.digests, unit_of(name))
+
+
+def _has_own_header(files: Files, columns: ColumnMap) -> bool:
+    """Return whether the columns of a ``.tsv`` file are named otherwise than BEIR names them."""
+    names = first_fields(files.source, files.names[0])
+    return names != _BEIR_HEADER and columns.is_header(names)

@@ -1,0 +1,65 @@
+"""The table of loaders: ours, and those that installed packages offer through the entry points ``harness.loaders``."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from harness.errors import CardError
+from harness.loaders.base import DatasetSpec, Loader
+from harness.loaders.beir import BeirLoader
+from harness.loaders.files import TableLoader, TextFolderLoader, TrecLoader
+
+__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loaders"]
+
+ENTRY_POINT_GROUP = "harness.loaders"
+
+_log = logging.getLogger("harness")
+
+
+@functools.cache
+def loaders() -> Mapping[str, Loader]:
+    """Return every loader by its name, in the order in which they are asked.
+
+    A package whose loader cannot be imported is named in a warning. Raises CardError for an object that is no loader,
+    and for a name that two loaders have.
+    """
+    ours: tuple[Loader, ...] = (BeirLoader(), TrecLoader(), TableLoader(), TextFolderLoader())
+    found = {loader.name: loader for loader in ours}
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        loader = _loaded(entry)
+        if loader is None:
+            continue
+        if loader.name in found:
+            raise CardError(
+                f"two loaders are called '{loader.name}', one of them of '{_owner(entry)}'", fix="uninstall it"
+            )
+        found[loader.name] = loader
+    return found
+
+
+def loader_for(spec: DatasetSpec) -> Loader | None:
+    """Return the first loader that reads what ``spec`` names."""
+    return next((loader for loader in loaders().values() if loader.matches(spec)), None)
+
+
+def _loaded(entry: EntryPoint) -> Loader | None:
+    try:
+        target = entry.load()
+    except (ImportError, AttributeError) as error:
+        _log.warning("loader '%s' of '%s' is not available: %s", entry.name, _owner(entry), error)
+        return None
+    loader: Loader = target() if isinstance(target, type) else target
+    lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
+    if lacking:
+        raise CardError(
+            f"entry point '{entry.name}' of '{_owner(entry)}' is no loader: it lacks {', '.join(lacking)}",
+            fix="see harness.loaders.base.Loader",
+        )
+    return loader
+
+
+def _owner(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
