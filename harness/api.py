@@ -9,12 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-import numpy as np
-
-from harness.arrow import numbers
-from harness.data.dataset import Dataset
+from harness.data.columns import parse_columns
+from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.sampling import sample_documents, sample_queries
 from harness.environment import harness_state, machine, package_versions
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.execution.checks import refuse_impossible
 from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
@@ -26,6 +25,7 @@ from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dat
 from harness.planning.plan import Plan, Trial, make_plan
 from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
+from harness.ranking import without_identical_ids
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
@@ -40,10 +40,9 @@ from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
 from harness.storage.cache import Cache
 from harness.storage.cache_entries import COMPARISON, WORK
-from harness.storage.columns import take_rows
 from harness.storage.result_folder import check_target
 from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Ids, Queries
+from harness.types import Corpus
 from harness.wording import counted
 
 __all__ = [
@@ -62,7 +61,7 @@ __all__ = [
 
 def compare(
     backends: str | Sequence[str],
-    dataset: str | Path = "cacm",
+    dataset: str | Path | Dataset = "cacm",
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -72,40 +71,49 @@ def compare(
 ) -> Comparison:
     """Run the same queries on every backend, score them, and hold each against its exact oracle.
 
-    ``backends`` and ``dataset`` as on the command line; ``options`` are the other fields of
-    :class:`harness.planning.request.CompareRequest` (``k``, ``metrics``, ``ties``, ``queries``, ``split`` …). With
-    ``out`` the result is stored there. A backend that fails is listed in ``Comparison.failed`` and leaves the others
-    alone. Raises UsageError for wrong arguments and DataError for malformed collections, before any engine starts.
+    ``backends`` and ``dataset`` as on the command line, or a :class:`harness.Dataset`, whose name is recorded;
+    ``options`` are the other fields of :class:`harness.planning.request.CompareRequest` (``k``, ``metrics``, ``ties``,
+    ``queries``, ``split`` …). With ``out`` the result is stored there. A backend that fails is listed in
+    ``Comparison.failed`` and leaves the others alone. Raises UsageError for wrong arguments and DataError for malformed
+    collections, before any engine starts.
     """
-    request = CompareRequest(backends=backends, dataset=str(dataset), **options)
-    plan = plan_for(request)
+    if isinstance(dataset, Dataset):
+        request = CompareRequest(backends=backends, dataset=dataset.name, **options)
+        plan = _plan_for_object(request)
+    else:
+        plan = plan_for(CompareRequest(backends=backends, dataset=str(dataset), **options))
     if out is not None:
         check_target(Path(out), overwrite=overwrite)
     output = Output(Path(out) if out is not None else None, overwrite=overwrite, keep_text=keep_text)
-    comparison = run(plan, display, output)
+    comparison = run(plan, display, output, dataset if isinstance(dataset, Dataset) else None)
     return comparison if out is None else comparison.save(out, overwrite=overwrite, keep_text=keep_text)
 
 
-def run(plan: Plan, display: Display | None = None, output: Output | None = None) -> Comparison:
-    """Carry out a plan that :func:`plan_for` made; see :func:`compare`. ``output`` is only told of in its command."""
+def run(
+    plan: Plan, display: Display | None = None, output: Output | None = None, dataset: Dataset | None = None
+) -> Comparison:
+    """Carry out a plan that :func:`plan_for` made; see :func:`compare`. ``output`` is only told of in its command.
+
+    A ``dataset`` that is at hand takes the place of the one that the plan names.
+    """
     shown: Display = display if display is not None else SilentDisplay()
     cache = Cache()
     with cache.intact():
-        whole = _load(plan, cache, shown)
+        whole = _load(plan, cache, shown, dataset)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
         shown.done("load", f"{whole.name}, {held}")
-        dataset = _sample(whole, plan.request)
-        assessed = run_on(plan, dataset, cache, shown, lambda _: dataset.qrels)
+        sample = _sampled(whole, plan.request)
+        assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)
     command = [*plan.command(), *(output or Output()).arguments()]
     return Comparison(
-        report=_report(plan, dataset, assessed, len(whole.queries), command),
+        report=_report(plan, sample, whole, assessed, command),
         values=per_query_table(assessed),
         agreement=parity_table(assessed),
-        latencies=latency_table(assessed, dataset, plan),
+        latencies=latency_table(assessed, sample, plan),
         runs={one.outcome.trial.label: one.outcome.run for one in assessed if one.outcome.run is not None},
-        qrels=dataset.qrels,
-        queries=dataset.queries,
-        corpus=dataset.corpus,
+        qrels=sample.qrels,
+        queries=sample.queries,
+        corpus=sample.corpus,
     )
 
 
@@ -120,7 +128,7 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
             _compile_reference(plan, display)
         outcomes = run_plan(plan, dataset, cache, work, display)
     oracles = Oracles(outcomes, plan, dataset, display)
-    return [_assess(outcome, plan, oracles, judge) for outcome in outcomes]
+    return [_assess(outcome, plan, oracles, judge, drop=dataset.identical_ids == "drop") for outcome in outcomes]
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
@@ -149,15 +157,18 @@ def documents_of(report: schema.Report, *, cards: Path | None = None) -> Documen
     provenance = report.dataset.provenance
     named = (report.plan.given.get("dataset"), provenance.get("path"))
     places = [str(one) for one in named if one is not None]
-    return documents_at(places, provenance.get("corpus_sha256"), cards=cards)
+    columns = str(report.plan.given.get("columns") or "")
+    return documents_at(places, provenance.get("corpus_sha256"), columns=columns, cards=cards)
 
 
-def documents_at(places: Sequence[str], digest: str | None, *, cards: Path | None = None) -> Documents:
-    """The documents with this digest, from the first of some places that holds them."""
+def documents_at(
+    places: Sequence[str], digest: str | None, *, columns: str = "", cards: Path | None = None
+) -> Documents:
+    """The documents with this digest, from the first of some places that holds them; ``columns`` as compare has it."""
     reasons = []
     for place in dict.fromkeys(places):
         try:
-            corpus = load_corpus(place, cards=cards)
+            corpus = load_corpus(place, files=DatasetFiles(columns=parse_columns(columns)), cards=cards)
         except HarnessError as error:
             reasons.append(error.what)
             continue
@@ -190,7 +201,7 @@ def preview(plan: Plan, display: Display | None = None) -> list[LookUp]:
     DataError for malformed collections.
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
-    dataset = _sample(_load(plan, cache, shown), plan.request)
+    dataset = _sampled(_load(plan, cache, shown), plan.request)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
         stored = StoredTrials(cache, plan, dataset, identities)
@@ -205,14 +216,21 @@ def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, c
         return LookUp(None, None, f"no key can be made: {error.what}")
 
 
-def _load(plan: Plan, cache: Cache, display: Display) -> Dataset:
+def _load(plan: Plan, cache: Cache, display: Display, given: Dataset | None = None) -> Dataset:
     request, progress = plan.request, display.section("load")
-    dataset = load_dataset(request.dataset, split=request.split, cards=request.cards, cache=cache, progress=progress)
+    files, cards = plan.files, request.cards
+    dataset = given or load_dataset(
+        request.dataset, files=files, split=request.split, cards=cards, cache=cache, progress=progress
+    )
+    if plan.identical_ids is not None:
+        dataset = replace(dataset, identical_ids=plan.identical_ids)
     if request.labels is not None:
         dataset = _labelled(dataset, Path(request.labels))
     if not plan.filter:
         return dataset
-    return filter_dataset(dataset, plan.filter, request.dataset, cards=request.cards, cache=cache, progress=progress)
+    return filter_dataset(
+        dataset, plan.filter, request.dataset, files=files, cards=cards, cache=cache, progress=progress
+    )
 
 
 def _labelled(dataset: Dataset, path: Path) -> Dataset:
@@ -229,8 +247,27 @@ def plan_for(request: CompareRequest) -> Plan:
     that is not there.
     """
     plan = plan_of_backends(request)
-    check_dataset(request.dataset, cards=request.cards)
+    check_dataset(request.dataset, files=plan.files, cards=request.cards)
     return plan
+
+
+def _plan_for_object(request: CompareRequest) -> Plan:
+    """Return the plan of a request whose dataset is an object in Python."""
+    plan = plan_of_backends(request)
+    lost = {
+        "split": request.split,
+        "queries=FILE": plan.files.queries,
+        "qrels": plan.files.qrels,
+        "columns": plan.files.columns or None,
+        "filter": plan.filter or None,
+    }
+    named = [name for name, value in lost.items() if value is not None]
+    if named:
+        raise UsageError(
+            f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
+        )
+    note = f"the dataset '{request.dataset}' is an object in Python: no command loads it again"
+    return replace(plan, notes=(*plan.notes, note))
 
 
 def plan_of_backends(request: CompareRequest) -> Plan:
@@ -252,31 +289,30 @@ def _lucene_available() -> bool:
     return True
 
 
-def _sample(dataset: Dataset, request: CompareRequest) -> Dataset:
-    """A seeded sample of the queries, in their own order; all documents stay, so retrieval is as hard as before."""
-    size = request.sample_queries
-    if size is None or size >= len(dataset.queries):
-        return dataset
-    rows = np.sort(np.random.default_rng(request.seed).choice(len(dataset.queries), size=size, replace=False))
-    chosen = numbers(rows)
-    queries = Queries(
-        ids=Ids(dataset.queries.ids.values.take(chosen)),
-        texts=take_rows(dataset.queries.texts, rows),
-        digest=f"{dataset.queries.digest}/sample-{size}-{request.seed}",
-    )
-    qrels = dataset.qrels.of_queries(queries.ids) if dataset.qrels is not None else None
-    return replace(dataset, queries=queries, qrels=qrels)
+def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
+    if request.max_docs is not None:
+        dataset = sample_documents(dataset, request.max_docs, request.seed)
+    if request.sample_queries is not None:
+        dataset = sample_queries(dataset, request.sample_queries, request.seed)
+    return dataset
 
 
-def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge) -> Assessed:
+def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, *, drop: bool) -> Assessed:
+    """Hold a run against its oracle as it is, then score it; with ``drop`` without hits that have their query's id."""
     try:
-        return assess(outcome, oracles.hold(outcome), plan, judge)
+        held = oracles.hold(outcome)
+        if drop and outcome.run is not None:
+            rebuilds = tuple(map(without_identical_ids, outcome.rebuilds))
+            outcome = replace(outcome, run=without_identical_ids(outcome.run), rebuilds=rebuilds)
+            if held is not None and held.exact is not None:
+                held = held._replace(exact=without_identical_ids(held.exact))
+        return assess(outcome, held, plan, judge)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
 
 
 def _report(
-    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], queries_in_collection: int, command: list[str]
+    plan: Plan, dataset: Dataset, whole: Dataset, assessed: Sequence[Assessed], command: list[str]
 ) -> schema.Report:
     reference = reference_label(plan, assessed)
     results = backend_results(assessed, dataset, plan)
@@ -284,6 +320,8 @@ def _report(
         **plan.given(),
         "backends": [trial.label for trial in plan.trials],
         "metrics": [str(measure) for measure in plan.measures],
+        "queries": plan.queries.value,
+        "identical_ids": dataset.identical_ids or "keep",
         "split": dataset.provenance.get("split", plan.request.split),
         "memory_limit": plan.execution.memory_limit_bytes,
         "reference": reference,
@@ -298,7 +336,7 @@ def _report(
         machine=schema.MachineInfo(**asdict(machine())),
         packages=package_versions(),
         plan=schema.PlanRecord(given=plan.given(), resolved=resolved),
-        dataset=dataset_info(dataset, plan, queries_in_collection),
+        dataset=dataset_info(dataset, plan, whole),
         backends=results,
         comparisons=paired_differences(assessed, results, reference, plan.request.seed),
     )

@@ -11,13 +11,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, text_scalar
+from harness.arrow import as_numpy, numbers, text_scalar
 from harness.errors import UnknownNameError, UsageError
 from harness.strict_toml import nearest
 
@@ -44,6 +45,10 @@ class Filtered:
     def __len__(self) -> int:
         """How many documents match."""
         return int(np.count_nonzero(self.matching))
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Filtered:
+        """Return the same filter on some of the documents, in the order of ``rows``."""
+        return Filtered(self.wanted, self.metadata.take(numbers(rows)), self.matching[rows])
 
     @cached_property
     def digest(self) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "sortable_bits",
     "unpack_keys",
     "unpack_score",
+    "without_identical_ids",
 ]
 
 
@@ -141,6 +142,18 @@ def cut(run: Run, k: int | Int64Array) -> Run:
     indptr = np.zeros(len(run.indptr), dtype=np.int64)
     np.cumsum(lengths, out=indptr[1:])
     kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+
+
+def without_identical_ids(run: Run) -> Run:
+    """Return the run without hits that have their query's id, in its own order; a query may have no hit left.
+
+    Where queries are documents too, as in ArguAna and Quora, a query finds itself first.
+    """
+    lengths = np.diff(run.indptr)
+    itself = np.repeat(run.doc_ids.rows_of(run.query_ids), lengths)
+    kept = np.flatnonzero(run.rows != itself)
+    indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
 
 

@@ -16,22 +16,26 @@ from harness.cli.compare_options import (
     CardsOption,
     ClientsOption,
     ColdOption,
+    ColumnsOption,
     ConcurrencyOption,
     DatasetOption,
     DeadlineOption,
     DepthOption,
     DryRunOption,
     FilterOption,
+    IdenticalIdsOption,
     IsolationOption,
     JobsOption,
     LabelsOption,
     LoadSecondsOption,
     MaxCallsOption,
+    MaxDocsOption,
     MemoryLimitOption,
     MetricsOption,
     NoTextOption,
     OutOption,
     OverwriteOption,
+    QrelsOption,
     QueriesOption,
     RateOption,
     RebuildsOption,
@@ -76,12 +80,16 @@ def compare(
     sweep: SweepOption = None,
     dataset: DatasetOption = "cacm",
     filter: FilterOption = None,  # noqa: A002 - the option's name
+    queries: QueriesOption = None,
+    qrels: QrelsOption = None,
+    columns: ColumnsOption = None,
     split: SplitOption = None,
+    identical_ids: IdenticalIdsOption = "auto",
+    max_docs: MaxDocsOption = None,
     labels: LabelsOption = None,
     k: DepthOption = 1000,
     metrics: MetricsOption = "nDCG@10,AP,R@100,RR@10",
     ties: TiesOption = "trec_eval",
-    queries: QueriesOption = "relevant",
     relevance: RelevanceOption = 1,
     sample_queries: SampleOption = None,
     seed: SeedOption = 42,
@@ -122,7 +130,8 @@ def compare(
     from harness import api
     from harness.planning.request import CompareRequest, Output
 
-    given["sweep"], given["filter"] = sweep or (), filter or ()
+    given |= {"sweep": sweep or (), "filter": filter or (), "columns": columns or ()}
+    given["queries"] = (queries[0] if len(queries) == 1 else queries) if queries else "relevant"
     request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
     check_format(format_name)
     plan = api.plan_for(request)

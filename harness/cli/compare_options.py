@@ -16,22 +16,26 @@ __all__ = [
     "CardsOption",
     "ClientsOption",
     "ColdOption",
+    "ColumnsOption",
     "ConcurrencyOption",
     "DatasetOption",
     "DeadlineOption",
     "DepthOption",
     "DryRunOption",
     "FilterOption",
+    "IdenticalIdsOption",
     "IsolationOption",
     "JobsOption",
     "LabelsOption",
     "LoadSecondsOption",
     "MaxCallsOption",
+    "MaxDocsOption",
     "MemoryLimitOption",
     "MetricsOption",
     "NoTextOption",
     "OutOption",
     "OverwriteOption",
+    "QrelsOption",
     "QueriesOption",
     "RateOption",
     "RebuildsOption",
@@ -71,7 +75,8 @@ SweepOption = Annotated[
 DatasetOption = Annotated[
     str,
     Option(
-        help="A dataset card's name, or a folder or .zip in BEIR layout.",
+        help="A dataset card's name, a folder or .zip in BEIR layout, or documents: a table (.csv, .tsv, .jsonl, "
+        ".json, .parquet), TREC files, a folder of text files.",
         metavar="NAME|PATH",
         autocompletion=complete_dataset,
     ),
@@ -88,7 +93,35 @@ SplitOption = Annotated[str | None, Option(help="Split of the judgments; the car
 DepthOption = Annotated[int, Option("--k", help="Documents to ask for, per query.")]
 MetricsOption = Annotated[str, Option(help="Measures, separated by commas.", metavar="LIST")]
 TiesOption = Annotated[str, Option(help="Order of equal scores: trec_eval, engine or average.")]
-QueriesOption = Annotated[str, Option(help="Queries that means are taken over: relevant, judged or answered.")]
+QueriesOption = Annotated[
+    list[str] | None,
+    Option(
+        help="Queries that means are taken over: relevant (the default), judged or answered. Or the file of the "
+        "queries: a table, TREC topics or a golden set. May be given twice, once for each.",
+        metavar="RULE|FILE",
+        show_default=False,
+    ),
+]
+QrelsOption = Annotated[
+    Path | None,
+    Option(help="File of the judgments, in BEIR's or TREC's lines or a table; the dataset's own by default."),
+]
+ColumnsOption = Annotated[
+    str | None,
+    Option(
+        help="Fields of tables that are called otherwise: id=doc_id,title=headline,text=body,query_id=qid,"
+        "query=question, and doc_id and grade of judgments.",
+        metavar="LIST",
+    ),
+]
+IdenticalIdsOption = Annotated[
+    str,
+    Option(help="Hits that have their query's id: keep or drop them before scoring, or as the dataset says (auto)."),
+]
+MaxDocsOption = Annotated[
+    int | None,
+    Option(help="Index every judged document and, up to this many, random others drawn with --seed.", metavar="N"),
+]
 RelevanceOption = Annotated[int, Option(help="Lowest grade that counts as relevant.")]
 SampleOption = Annotated[
     int | None, Option(help="Search only this many queries, drawn with --seed; all documents stay.")

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from harness.data.judgments import Judgments, grade_problem
+from harness.data.problems import Problems
 from harness.errors import UnknownNameError, UsageError
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import Judgments, grade_problem
 
 __all__ = [
     "DOCUMENT_ROLES",
@@ -219,7 +219,7 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
     for line, record in zip(batch.lines, batch.records, strict=True):
         fields = columns.resolve(tuple(record))
         if isinstance(fields, str):
-            problems.add(line, fields)
+            problems.add_once(line, fields)
             continue
         wrong = problems.count
         record_id = _id(record, fields[roles[0]], line, problems)
@@ -263,7 +263,7 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
         for line, record in zip(batch.lines, batch.records, strict=True):
             fields = columns.resolve(tuple(record))
             if isinstance(fields, str):
-                problems.add(line, fields)
+                problems.add_once(line, fields)
                 continue
             wrong = problems.count
             query, doc = (_id(record, fields[role], line, problems) for role in ("query_id", "doc_id"))

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from harness.filtering import Filtered
 from harness.types import Corpus, Qrels, Queries
 
-__all__ = ["Dataset", "IdenticalIds"]
+__all__ = ["Dataset", "DatasetFiles", "IdenticalIds"]
 
 IdenticalIds = Literal["keep", "drop"]
 """Whether a hit that has its query's id counts, or is left out before scoring."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFiles:
+    """What is said of a dataset beside its name: files of its parts, and names of their fields by role."""
+
+    queries: Path | None = None
+    qrels: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

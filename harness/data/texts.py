@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from harness.arrow import as_numpy, strings, text_scalar
 from harness.data.columns import TextBatch
-from harness.loaders.problems import Problems
+from harness.data.problems import Problems
 from harness.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 
 __all__ = ["TEXT_SCHEMA", "ContentDigest", "JoinRule", "content_digest", "joined", "note_duplicates"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from harness.data.columns import TextBatch
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import Judgments
+from harness.data.judgments import Judgments
+from harness.data.problems import Problems
 from harness.protocols import Progress
 from harness.storage.cache import JSON
 

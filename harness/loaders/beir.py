@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, LoadedDataset
 from harness.loaders.parts import Files, documents_in, judgments_in, questions_of
-from harness.loaders.problems import Problems
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
 from harness.protocols import Progress

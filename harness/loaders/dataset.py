@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from harness.arrow import as_numpy, strings
 from harness.cards import DatasetCard
-from harness.data.dataset import Dataset
+from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.judgments import group_judgments
+from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
@@ -23,8 +25,6 @@ from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loa
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.prepared import Texts, prepare_texts
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import group_judgments
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loaders
 from harness.loaders.source import open_source
@@ -35,7 +35,7 @@ from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
 
-__all__ = ["DatasetFiles", "check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
+__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
 
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
@@ -47,15 +47,6 @@ _UNKNOWN_FIX = (
 )
 
 _log = logging.getLogger("harness")
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetFiles:
-    """What is said of a dataset beside its name: files of its parts, and names of their fields."""
-
-    queries: Path | None = None
-    qrels: Path | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_dataset(

@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
+from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.parts import Files, documents_in, questions_of, text_source
-from harness.loaders.problems import Problems
 from harness.loaders.records import ENDINGS, format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext

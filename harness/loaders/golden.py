@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from harness.data.columns import RecordBatch, shown
+from harness.data.problems import Problems
 from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.loaders.problems import Problems
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.strict_toml import nearest

@@ -16,9 +16,9 @@ import orjson
 import pyarrow as pa
 
 from harness.arrow import strings
+from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import TextSource
-from harness.loaders.problems import Problems
 from harness.protocols import Progress
 from harness.storage.cache import Cache
 from harness.storage.columns import load_table

@@ -18,12 +18,13 @@ from harness.data.columns import (
     judgments_of,
     text_batches,
 )
+from harness.data.judgments import BEIR_COLUMNS, Judgments
+from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import Judgments, read_judgment_lines
+from harness.loaders.qrels import read_judgment_lines
 from harness.loaders.records import ENDINGS, first_fields, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
@@ -32,7 +33,6 @@ from harness.storage.cache import JSON
 __all__ = ["Files", "Questions", "documents_in", "judgments_in", "questions_of", "text_source"]
 
 _SCHEME = 1
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 ReadRecords: TypeAlias = Callable[[Problems, list[str]], Iterator[RecordBatch]]
 ReadStream: TypeAlias = Callable[[BinaryIO, Problems, list[str]], Iterator[RecordBatch]]
@@ -196,4 +196,4 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
 def _has_own_header(files: Files, columns: ColumnMap) -> bool:
     """Return whether the columns of a ``.tsv`` file are named otherwise than BEIR names them."""
     names = first_fields(files.source, files.names[0])
-    return names != _BEIR_HEADER and columns.is_header(names)
+    return tuple(names) != BEIR_COLUMNS and columns.is_header(names)

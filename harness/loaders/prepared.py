@@ -10,10 +10,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from harness.data.problems import Problems
 from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, joined, note_duplicates
 from harness.errors import DataError
 from harness.loaders.base import TextSource
-from harness.loaders.problems import Problems
 from harness.protocols import Progress
 from harness.storage.cache import JSON, Cache
 from harness.storage.cache_entries import PREPARED, WORK

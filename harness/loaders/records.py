@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from harness.data.columns import RecordBatch, shown
-from harness.loaders.problems import Problems
+from harness.data.problems import Problems
 from harness.loaders.source import Block, Source, is_blank, note_blank, read_blocks
 
 __all__ = [

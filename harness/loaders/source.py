@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from harness.data.problems import Problems
 from harness.errors import DataError
-from harness.loaders.problems import Problems
 from harness.storage.cache import file_digest
 from harness.strict_toml import nearest
 from harness.wording import counted

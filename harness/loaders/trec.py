@@ -19,10 +19,11 @@ from pyarrow import csv
 
 from harness import ranking
 from harness.arrow import as_numpy
+from harness.data.judgments import group_judgments
+from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import group_judgments, read_judgment_lines
+from harness.loaders.qrels import read_judgment_lines
 from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, read_run_columns
 from harness.loaders.trec_lines import parse_qrels_lines, parse_run_lines
 from harness.types import Qrels, Run

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.arrow import strings
+from harness.data.problems import Problems
 from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.problems import Problems
 from harness.types import Qrels, Run
 from harness.wording import counted
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from harness.data.columns import RecordBatch
-from harness.loaders.problems import Problems
+from harness.data.problems import Problems
 from harness.loaders.source import read_blocks
 
 __all__ = ["is_topics", "is_trectext", "read_topics", "read_trectext"]

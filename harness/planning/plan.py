@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.analysis import analyzer_names
+from harness.data.dataset import DatasetFiles, IdenticalIds
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, UnknownNameError, UsageError
 from harness.filtering import parse_filter
@@ -78,6 +79,8 @@ class Plan:
     load: LoadOptions
     resume: Resume = Resume.NEVER
     filter: Mapping[str, str] = field(default_factory=dict)
+    files: DatasetFiles = field(default_factory=DatasetFiles)
+    identical_ids: IdenticalIds | None = None
     reference: str | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -106,8 +109,9 @@ class Plan:
         for option, value in self.given().items():
             if option in ("backends", "sweep") or value is None:
                 continue
-            if option == "filter":
-                words += [word for condition in self.request.filters for word in ("--filter", condition)]
+            if option in ("filter", "queries"):
+                several = value if isinstance(value, list) else [str(value)]
+                words += [word for one in several for word in (f"--{option}", one)]
                 continue
             name = option.replace("_", "-")
             if isinstance(value, bool):
@@ -126,10 +130,14 @@ class Plan:
             "labels": str(request.labels) if request.labels is not None else None,
             "dataset": request.dataset,
             "split": request.split,
+            "qrels": str(request.qrels) if request.qrels is not None else None,
+            "columns": ",".join(f"{role}={name}" for role, name in self.files.columns.items()) or None,
+            "identical_ids": request.identical_ids,
+            "max_docs": request.max_docs,
             "k": request.k,
             "metrics": request.metrics if isinstance(request.metrics, str) else list(request.metrics),
             "ties": request.ties,
-            "queries": request.queries,
+            "queries": request.queries if isinstance(request.queries, str) else list(request.queries),
             "relevance": request.relevance,
             "sample_queries": request.sample_queries,
             "seed": request.seed,
@@ -166,7 +174,9 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     mistakes = _Mistakes()
     _check_numbers(request, mistakes)
     ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
-    queries = mistakes.catch(lambda: _choice(QuerySet, request.queries, "--queries"))
+    queries = mistakes.catch(lambda: QuerySet(request.query_rule))
+    files = mistakes.catch(lambda: request.files)
+    identical_ids = mistakes.catch(lambda: _identical_ids(request.identical_ids))
     resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
@@ -191,6 +201,8 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     mistakes.raise_if_any()
     if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
         raise AssertionError("a mistake was not reported")
+    if files is None:
+        raise AssertionError("a mistake was not reported")
     notes = (
         *_notes(trials),
         *_notes_on_components(trials, asked),
@@ -198,7 +210,19 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         *execution.notes(),
     )
     return Plan(
-        request, trials, tuple(measures), ties, queries, execution, load, resume, wanted or {}, reference, notes
+        request,
+        trials,
+        tuple(measures),
+        ties,
+        queries,
+        execution,
+        load,
+        resume,
+        wanted or {},
+        files,
+        identical_ids,
+        reference,
+        notes,
     )
 
 
@@ -234,6 +258,7 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         "--jobs": request.jobs,
         "--relevance": request.relevance,
         "--sample-queries": 1 if request.sample_queries is None else request.sample_queries,
+        "--max-docs": 1 if request.max_docs is None else request.max_docs,
     }
     wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
     if wrong:
@@ -311,6 +336,16 @@ def _choice(kind: type[Choice], value: str, option: str) -> Choice:
     if value not in names:
         raise UsageError(f"{option} {value}: no such choice", fix=f"known: {', '.join(names)}")
     return kind(value)
+
+
+def _identical_ids(value: str) -> IdenticalIds | None:
+    """Return the rule that was asked for; None leaves it to the dataset."""
+    match value:
+        case "auto":
+            return None
+        case "keep" | "drop":
+            return value
+    raise UsageError(f"--identical-ids {value}: no such choice", fix="known: auto, keep, drop")
 
 
 def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) -> Trial:

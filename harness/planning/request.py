@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
 
+from harness.data.columns import parse_columns
+from harness.data.dataset import DatasetFiles
+from harness.errors import UsageError
 from harness.metrics import QuerySet
 from harness.planning.execution_options import Isolation
 from harness.planning.load_options import ARRIVALS, ClientKind
@@ -15,6 +18,7 @@ from harness.ranking import TieRule
 
 __all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Output", "Resume"]
 
+_QUERY_RULES = frozenset(rule.value for rule in QuerySet)
 DEFAULT_MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
 
 
@@ -36,15 +40,22 @@ class Resume(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """The arguments of ``harness compare``, as given. See ``docs/reference/cli.md`` for each."""
+    """The arguments of ``harness compare``, as given. See ``docs/reference/cli.md`` for each.
+
+    ``queries`` is a rule of counting, a file of queries, or both in a list.
+    """
 
     backends: str | Sequence[str]
     dataset: str = "cacm"
     split: str | None = None
+    qrels: str | Path | None = None
+    columns: str | Sequence[str] | Mapping[str, str] = ()
+    identical_ids: str = "auto"
+    max_docs: int | None = None
     k: int = 1000
     metrics: str | Sequence[str] = DEFAULT_MEASURES
     ties: str = TieRule.TREC_EVAL.value
-    queries: str = QuerySet.RELEVANT.value
+    queries: str | Sequence[str] = QuerySet.RELEVANT.value
     relevance: int = 1
     sample_queries: int | None = None
     seed: int = 42
@@ -77,6 +88,30 @@ class CompareRequest:
     def sweeps(self) -> tuple[str, ...]:
         """Every sweep, each an expression of its own."""
         return (self.sweep,) if isinstance(self.sweep, str) else tuple(self.sweep)
+
+    @property
+    def query_rule(self) -> str:
+        """Which queries means are taken over, as it was given; the default where only a file is named."""
+        rules = [one for one in self._queries if one in _QUERY_RULES]
+        if len(rules) > 1:
+            raise UsageError(f"--queries names two rules, '{rules[0]}' and '{rules[1]}'", fix="keep one")
+        return rules[0] if rules else QuerySet.RELEVANT.value
+
+    @property
+    def files(self) -> DatasetFiles:
+        """Files of the dataset's parts and names of their fields; raises UsageError."""
+        files = [one for one in self._queries if one not in _QUERY_RULES]
+        if len(files) > 1:
+            raise UsageError(f"--queries names two files, '{files[0]}' and '{files[1]}'", fix="keep one")
+        return DatasetFiles(
+            Path(files[0]) if files else None,
+            Path(self.qrels) if self.qrels is not None else None,
+            parse_columns(self.columns),
+        )
+
+    @property
+    def _queries(self) -> tuple[str, ...]:
+        return (self.queries,) if isinstance(self.queries, str) else tuple(self.queries)
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -121,10 +156,14 @@ class CompareOptions(TypedDict, total=False):
     reference: str | None
     all_pairs: bool
     split: str | None
+    qrels: str | Path | None
+    columns: str | Sequence[str] | Mapping[str, str]
+    identical_ids: str
+    max_docs: int | None
     k: int
     metrics: str | Sequence[str]
     ties: str
-    queries: str
+    queries: str | Sequence[str]
     relevance: int
     sample_queries: int | None
     seed: int

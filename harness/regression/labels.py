@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
-from harness.loaders.problems import Problems
 from harness.regression.rescoring import grades_of, to_qrels
 from harness.types import Ids, Qrels
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from harness import ranking
-from harness.loaders.problems import Problems
-from harness.loaders.qrels import Judgments, group_judgments
+from harness.data.judgments import Judgments, group_judgments
+from harness.data.problems import Problems
 from harness.metrics import Measure, QuerySet, score
 from harness.ranking import TieRule
 from harness.regression.side import OVERLAP, Side

@@ -79,6 +79,8 @@ def _dataset(report: Report) -> dict[str, Value]:
         "queries": info.queries.searched,
         "judgments": info.judgments,
         "sampled from": info.sampled_from,
+        "documents sampled from": info.documents_sampled_from,
+        "identical ids": info.identical_ids.rule if info.identical_ids is not None else None,
         "filter": ", ".join(f"{name}={value}" for name, value in info.filter.fields.items()) if info.filter else None,
         **{f"provenance: {name}": said for name, said in info.provenance.items() if name != "path"},
     }

@@ -79,12 +79,21 @@ def _json(plan: Plan, known: Sequence[LookUp]) -> str:
     return orjson.dumps(record, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
+def _files(plan: Plan) -> str:
+    files = {"queries": plan.files.queries, "judgments": plan.files.qrels}
+    named = [f"{part} {path}" for part, path in files.items() if path is not None]
+    named += [f"{role}={name}" for role, name in plan.files.columns.items()]
+    named += [f"at most {plan.request.max_docs:,} documents"] if plan.request.max_docs is not None else []
+    named += [f"identical ids: {plan.request.identical_ids}"] if plan.request.identical_ids != "auto" else []
+    return "".join(f", {one}" for one in named)
+
+
 def _settings(plan: Plan) -> dict[str, str]:
     request = plan.request
     split = f", split {request.split}" if request.split else ""
     rules = f"k={request.k}, ties={plan.ties.value}, queries={plan.queries.value}, relevance={request.relevance}"
     return {
-        "dataset": f"{request.dataset}{split}",
+        "dataset": f"{request.dataset}{split}{_files(plan)}",
         **({"filter": in_words(plan.filter)} if plan.filter else {}),
         "metrics": ", ".join(str(measure) for measure in plan.measures),
         "rules": rules,

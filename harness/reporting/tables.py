@@ -11,7 +11,7 @@ from harness.reporting.frontier import frontier_notes, frontier_tables, legend_o
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import BackendResult, FilterInfo, MetricValue, Report
+from harness.results.schema import BackendResult, FilterInfo, IdenticalIdsInfo, MetricValue, Report
 from harness.wording import counted
 
 __all__ = ["header", "legend", "notes", "tables"]
@@ -40,9 +40,13 @@ def header(report: Report) -> str:
     evaluated = _evaluated(report)
     if len(evaluated) == 1:
         judged += f", {evaluated.pop():,} evaluated"
+    documents = counted(dataset.documents, "document")
+    if dataset.documents_sampled_from is not None:
+        documents = f"{dataset.documents:,} of {dataset.documents_sampled_from:,} documents, a subsample"
     parts = [
         dataset.name,
-        f"{counted(dataset.documents, 'document')}{empty}",
+        f"{documents}{empty}",
+        *_identical_ids(dataset.identical_ids),
         *([_filter(dataset.filter)] if dataset.filter is not None else []),
         queries,
         judged if dataset.judgments else "no judgments, so no metrics",
@@ -54,6 +58,14 @@ def header(report: Report) -> str:
     return " · ".join([*parts, *analyzers, *models])
 
 
+def _identical_ids(info: IdenticalIdsInfo | None) -> list[str]:
+    """Return the rule where it matters: some queries have the id of a document."""
+    if info is None or not info.queries:
+        return []
+    verb = "left out" if info.rule == "drop" else "kept"
+    return [f"{counted(info.queries, 'query', 'queries')} with a document's id: such hits are {verb}"]
+
+
 def _filter(info: FilterInfo) -> str:
     return f"filter {in_words(info.fields)}: {info.matching:,} documents match ({info.selectivity:.2%})"
 
@@ -61,6 +73,11 @@ def _filter(info: FilterInfo) -> str:
 def notes(report: Report) -> list[str]:
     """Failures, proven causes of differences, and whatever else a reader must know, one line each."""
     lines = []
+    if report.dataset.documents_sampled_from is not None:
+        lines.append(
+            "the corpus is a subsample, every judged document and a random part of the others: retrieval is easier "
+            "than on the whole, and figures are not comparable with published ones"
+        )
     filtered = report.dataset.filter
     if filtered is not None and filtered.relevant:
         lines.append(

@@ -14,8 +14,8 @@ from harness.types import Qrels
 __all__ = ["dataset_info"]
 
 
-def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> schema.DatasetInfo:
-    """Name, content and size of what was searched."""
+def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.DatasetInfo:
+    """Return name, content and size of what was searched; ``whole`` is the dataset before any sample was taken."""
     qrels = dataset.qrels
     judged = relevant = judgments = 0
     content = f"{dataset.corpus.digest}\n{dataset.queries.digest}\n".encode()
@@ -32,7 +32,12 @@ def dataset_info(dataset: Dataset, plan: Plan, queries_in_collection: int) -> sc
         empty_documents=len(dataset.corpus.empty_rows),
         queries=schema.QueryCounts(searched=searched, judged=judged, relevant=relevant),
         judgments=judgments,
-        sampled_from=queries_in_collection if searched < queries_in_collection else None,
+        sampled_from=len(whole.queries) if searched < len(whole.queries) else None,
+        documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,
+        identical_ids=schema.IdenticalIdsInfo(
+            rule=dataset.identical_ids or "keep",
+            queries=int(np.count_nonzero(dataset.corpus.ids.rows_of(dataset.queries.ids) >= 0)),
+        ),
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
         content=schema.ContentDigests(

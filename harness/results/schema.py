@@ -41,6 +41,7 @@ __all__ = [
     "FrontierPoint",
     "FrontierStats",
     "HarnessInfo",
+    "IdenticalIdsInfo",
     "IndexStats",
     "LatencyStats",
     "LossStats",
@@ -125,6 +126,13 @@ class ContentDigests(Record):
     judgments: str | None = Field(description="null for a collection without judgments")
 
 
+class IdenticalIdsInfo(Record):
+    """What happened to hits that have their query's id."""
+
+    rule: Literal["keep", "drop"]
+    queries: Count = Field(description="queries whose id a document has")
+
+
 class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
@@ -136,6 +144,10 @@ class DatasetInfo(Record):
     judgments: Count
     sampled_from: int | None = Field(description="queries in the collection, when only a sample was searched")
     provenance: dict[str, str]
+    documents_sampled_from: int | None = Field(
+        default=None, description="documents in the collection, when only its judged ones and a sample were indexed"
+    )
+    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")
     content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
 

@@ -36,6 +36,7 @@ LAYERS = (
     {"filtering"},
     {"parameters", "remote.calls", "storage.cache_entries", "storage.digests", "storage.result_folder", "types"},
     {"analysis.terms", "protocols", "ranking", "storage.columns", "timing", "under_load"},
+    {"data"},
     {
         "cards",
         "file formats",
@@ -48,7 +49,6 @@ LAYERS = (
         "statistics",
         "storage.disk",
     },
-    {"data"},
     {"golden", "planning.expressions", "planning.stages", "results.parity_stats"},
     {"java.bridge", "planning.backend_spec"},
     {"analysis", "registry"},
@@ -74,8 +74,7 @@ LAYERS = (
 
 # The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
 FILE_FORMATS = {
-    f"loaders.{module}"
-    for module in ("grouping", "problems", "qrels", "run_columns", "source", "trec", "trec_lines", "trec_write")
+    f"loaders.{module}" for module in ("grouping", "qrels", "run_columns", "source", "trec", "trec_lines", "trec_write")
 }
 
 # The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 
 from harness.errors import DataError
+from harness.wording import counted
 
 __all__ = ["Problems"]
 
@@ -22,12 +24,19 @@ class Problems:
         self.source, self.unit = source, unit
         self.count = 0
         self._kept: list[tuple[int, int, str]] = []
+        self._again = Counter[str]()
 
     def add(self, line: int | None, text: str) -> None:
         """Note a problem on ``line`` (or row …, counted from 1; None for the whole file, which comes first)."""
         self.count += 1
         insort(self._kept, (line or 0, self.count, text))
         del self._kept[_KEPT:]
+
+    def add_once(self, line: int | None, text: str) -> None:
+        """Note a problem that many lines may have alike: the first is named, and the others are counted with it."""
+        if text not in self._again:
+            self.add(line, text)
+        self._again[text] += 1
 
     def place(self, number: int) -> str:
         """Return where something else stands, for a text: ``on line 3``, ``in row 3``."""
@@ -36,5 +45,10 @@ class Problems:
     def raise_if_any(self, fix: str | None = None) -> None:
         """Raise one DataError with everything noted, if anything was."""
         if self.count:
-            lines = [f"{self.unit} {line}: {text}" if line else text for line, _, text in self._kept]
+            lines = [self._shown(line, text) for line, _, text in self._kept]
             raise DataError(self.source, lines, fix=fix, count=self.count)
+
+    def _shown(self, line: int, text: str) -> str:
+        placed = f"{self.unit} {line}: {text}" if line else text
+        others = self._again[text] - 1
+        return f"{placed}, and so for {counted(others, self.unit)} more" if others > 0 else placed

@@ -1,0 +1,70 @@
+"""Judgments in the order in which they were given, and grouped by query."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.arrow import as_numpy, strings
+from harness.data.problems import Problems
+from harness.types import Ids, Int64Array, Qrels
+
+__all__ = ["BEIR_COLUMNS", "Judgments", "grade_problem", "group_judgments"]
+
+BEIR_COLUMNS = ("query-id", "corpus-id", "score")
+"""The header of judgments in BEIR's layout."""
+_GRADE = re.compile(r"[+-]?[0-9]+")
+_LIMIT = 2**31
+
+
+class Judgments(NamedTuple):
+    """Judgments in the order of their file: the line of each, its query, its document and its grade."""
+
+    lines: list[int]
+    query_ids: list[str]
+    doc_ids: list[str]
+    grades: list[int]
+
+
+def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
+    """The judgments grouped by query: queries and documents in the order in which they first occur.
+
+    A document judged twice under one query is noted in ``problems``.
+    """
+    queries = strings(judgments.query_ids).dictionary_encode()
+    documents = strings(judgments.doc_ids).dictionary_encode()
+    query_rows, doc_rows = (as_numpy(column.indices).astype(np.int64) for column in (queries, documents))
+    _note_repeats(judgments, query_rows * len(documents.dictionary) + doc_rows, problems)
+    order = np.argsort(query_rows, kind="stable")
+    indptr = np.zeros(len(queries.dictionary) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(query_rows, minlength=len(queries.dictionary)), out=indptr[1:])
+    return Qrels(
+        query_ids=Ids(queries.dictionary),
+        doc_ids=Ids(documents.dictionary),
+        indptr=indptr,
+        rows=doc_rows[order].astype(np.int32),
+        grades=np.array(judgments.grades, dtype=np.int32)[order],
+    )
+
+
+def grade_problem(text: str) -> str | None:
+    """Return what is wrong with a grade, None for a whole number within 32 bits."""
+    if not _GRADE.fullmatch(text):
+        if not any(character.isdigit() for character in text):
+            return f"the grade '{text}' is not an integer (a header must be: {' '.join(BEIR_COLUMNS)})"
+        return f"the grade '{text}' is not an integer"
+    if not -_LIMIT <= int(text) < _LIMIT:
+        return f"the grade '{text}' does not fit into 32 bits"
+    return None
+
+
+def _note_repeats(judgments: Judgments, pairs: Int64Array, problems: Problems) -> None:
+    first, inverse = np.unique(pairs, return_index=True, return_inverse=True)[1:]
+    for row in np.flatnonzero(first[inverse] != np.arange(len(pairs))).tolist():
+        problems.add(
+            judgments.lines[row],
+            f"document '{judgments.doc_ids[row]}' was judged for query '{judgments.query_ids[row]}' "
+            f"{problems.place(judgments.lines[first[inverse[row]]])} already",
+        )
