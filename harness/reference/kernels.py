@@ -130,7 +130,7 @@ def _search(search: Search, query: int, outlook: Outlook, guessing: bool) -> tup
 
 
 @kernel
-def retrieve_kernel(
+def retrieve_kernel(  # noqa: PLR0917 - compiled
     postings: Postings,
     maps: Maps,
     queries: QueryRows,

@@ -115,7 +115,7 @@ def filter_block(
 
 
 @inner_kernel
-def take_reaching(
+def take_reaching(  # noqa: PLR0917 - compiled
     products: Float32Array,
     row: int,
     start: np.uint64,

@@ -62,7 +62,7 @@ def rounded_queries(unit: Float32Array) -> Int32Array:
 
 
 @kernel
-def filter_documents(
+def filter_documents(  # noqa: PLR0913, PLR0917 - compiled
     asked: Int32Array,
     factors: Float32Array,
     first: np.uint64,
