@@ -24,7 +24,9 @@ def checkout(repository: Path, tmp_path: Path) -> Path:
 
 def commands(folder: Path, target: str) -> list[str]:
     """The lines of `make --dry-run`, without the options of the `make` that may be running this."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("BACKENDS", "MAKEFLAGS", "MAKELEVEL")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("BACKENDS", "MAKEFLAGS", "MAKELEVEL")
+    }
     command = ["make", "--dry-run", "--no-print-directory", target, "PYTHON=python3"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
