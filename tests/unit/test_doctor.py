@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from warm_harness import harness_command
 
 from harness.doctor import CHECKS, Finding, State, chroma, examine, resources, servers, software
 from harness.errors import EngineUnavailableError
+from harness.java import jvm
 
 GIB = 1024**3
 
@@ -63,12 +65,35 @@ def test_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = software.package(package(name="no-such-distribution"))
     assert absent[1:] == (State.FAIL, "not installed", "pip install 'retrieval-harness[qdrant]'")
     assert software.package(package(name="no-such-distribution", needed=False)).state is State.WARN
+    assert software.package(package(name="no-such-distribution", also="; or not")).remedy.endswith("[qdrant]'; or not")
     (tmp_path / "broken_engine.py").write_text("raise ImportError('its library is missing')")
     (tmp_path / "crashing_engine.py").write_text("import os\nos.kill(os.getpid(), 11)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     broken = software.package(package(module="broken_engine"))
     assert broken.detail.endswith("cannot be imported: ImportError: its library is missing")
+    assert broken.remedy == f"pip install --force-reinstall 'pytest=={metadata.version('pytest')}'"
     assert "exit code -11" in software.package(package(module="crashing_engine")).detail
+
+
+def test_pyserini_without_what_it_requires_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pip install --no-deps pyserini` leaves it: its Python code would fail, and nobody imports it."""
+    record = tmp_path / "pyserini-1.6.0.dist-info" / "METADATA"
+    record.parent.mkdir()
+    record.write_text("Metadata-Version: 2.1\nName: pyserini\nVersion: 1.6.0\nRequires-Dist: torch>=2\n")
+    (tmp_path / "pyserini").mkdir()
+    (tmp_path / "pyserini" / "__init__.py").write_text("import no_such_torch")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = CHECKS["pyserini"]()
+    assert found == ("pyserini", State.OK, "1.6.0, of which only files are used", "")
+
+
+def test_lucene_is_offered_without_torch_in_the_extras_own_versions(repository: Path) -> None:
+    extras = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert sorted(re.findall(r"'(.+?)'", jvm.WITHOUT_TORCH)) == sorted(extras["lucene"])
+    assert re.search(r"--no-deps 'pyserini[^']*'$", jvm.WITHOUT_TORCH)
+    lucene = [one for one in software.PACKAGES if one.extra == "lucene"]
+    assert [one.also for one in lucene] == [jvm.WITHOUT_TORCH] * 3
 
 
 def test_options_of_the_environment_are_not_the_version_of_java(

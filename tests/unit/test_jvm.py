@@ -111,7 +111,7 @@ def test_a_named_jar_goes_before_the_environment(tmp_path: Path, monkeypatch):
 def test_without_pyserini_and_without_a_jar_the_extra_is_named(monkeypatch):
     monkeypatch.delenv("HARNESS_ANSERINI_JAR", raising=False)
     monkeypatch.setattr(jvm, "find_spec", lambda _name: None)
-    with pytest.raises(MissingExtraError, match=r"(?s)'pyserini'.*\[lucene\]', or name an Anserini fat jar"):
+    with pytest.raises(MissingExtraError, match=r"(?s)'pyserini'.*\[lucene\]', or name an Anserini fat jar.*--no-deps"):
         jvm.find_jar()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.devices import MISSING_DEVICE_FIX, missing_device
 from harness.errors import UsageError
 from harness.reference.dense.candidates import Estimates
 from harness.reference.dense.estimates import directions
@@ -35,11 +36,12 @@ def choose_device(device: str) -> str | None:
         raise UsageError(
             f"the device is '{device}', and PyTorch is not installed", fix="install retrieval-harness[dense]"
         )
-    available = bool(import_module("torch").cuda.is_available())
+    torch = import_module("torch")
     if device == "auto":
-        return "cuda" if available else None
-    if not available:
-        raise UsageError(f"the device is '{device}', and PyTorch finds no GPU", fix="take device='cpu'")
+        return "cuda" if torch.cuda.is_available() else None
+    missing = missing_device(torch, device)
+    if missing is not None:
+        raise UsageError(missing, fix=MISSING_DEVICE_FIX)
     return device
 
 

@@ -1,4 +1,7 @@
-"""No process of a command loads pandas (a third of a second and 50 MB in each), nor SciPy's matrices where none is."""
+"""No process of a command loads pandas (a third of a second and 50 MB in each), nor SciPy's matrices where none is.
+
+Nor torch and Transformers where nothing is encoded by a model: here commands run as if neither was installed.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,25 @@ import pytest
 
 pytestmark = pytest.mark.packaging
 
-# Says of every Python process that it began, and of some packages when somebody first looks for them.
+# Notes that a Python process began, and when it first looks for some packages; hides those that are to be missing.
 WATCH = """
 import os, sys
+from importlib.machinery import PathFinder
 
 def note(word):
     with open(os.environ["HARNESS_TEST_LOG"], "a") as log:
-        log.write(word + " " + " ".join(sys.orig_argv) + chr(10))
+        log.write(f"{word} {sys.orig_argv}" + chr(10))
 
-class Watch:
-    def find_spec(self, name, path=None, target=None):
-        if name in ("pandas", "scipy.sparse"):
+MISSING = ("torch", "transformers")
+
+class Watch(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in ("pandas", "scipy.sparse", *MISSING):
             note(name)
+        return None if name in MISSING else super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Watch())
+sys.meta_path[sys.meta_path.index(PathFinder)] = Watch
 note("began")
 """
 
@@ -87,6 +95,21 @@ def test_the_watch_sees_every_process(watched: Watched) -> None:
     assert [note.split()[0] for note in notes] == ["began", "began", "scipy.sparse", "pandas"]
 
 
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_a_hidden_package_is_missing(watched: Watched, package: str) -> None:
+    program = f"""
+from importlib.util import find_spec
+assert find_spec("{package}") is None
+try:
+    import {package}
+except ModuleNotFoundError as error:
+    assert error.name == "{package}"
+else:
+    raise SystemExit("it was imported")
+"""
+    assert len(looked_for(package, watched.run(["-c", program]))) == 2
+
+
 def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched, tmp_path: Path) -> None:
     packages = {"csr": "harness", "qdrant": "qdrant_edge", "lucene": "jnius_config"}
     backends = [name for name, package in packages.items() if importlib.util.find_spec(package) is not None]
@@ -104,7 +127,8 @@ def test_no_process_of_a_comparison_and_of_what_comes_after_it(watched: Watched,
         watched.harness("diff", out, out, "--out", tmp_path / "diff"),
         watched.harness("eval", "--qrels", out / "qrels.tsv", "--run", out / "runs" / "csr.trec.gz"),
     ):
-        assert looked_for("pandas", notes) == []
+        for package in ("pandas", "torch", "transformers"):
+            assert looked_for(package, notes) == []
 
 
 def test_no_process_of_a_check(watched: Watched, tmp_path: Path) -> None:
