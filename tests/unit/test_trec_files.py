@@ -171,7 +171,7 @@ def test_dictionaries_are_refused_with_their_fault():
     with pytest.raises(DataError, match="run"):
         run_from_dict({"q": {"a": "high"}})
     with pytest.raises(DataError, match="run"):
-        run_from_dict({"q": {7: 1.0}})
+        run_from_dict({"q": {7.5: 1.0}})
     with pytest.raises(DataError, match=r"grade 1.5 of document 'a' is no whole number"):
         qrels_from_dict({"q": {"a": 1.5}})
     with pytest.raises(DataError, match="no whole number"):
