@@ -32,7 +32,7 @@ RUN = {
 }
 QRELS = {1: {9: 1, 10: 2, 7: 1, 11: 0}, 2: {8: 1}, 3: {7: 3}}
 AS_TEXT = {str(query): {str(document): value for document, value in hits.items()} for query, hits in RUN.items()}
-METRICS = "nDCG@2,nDCG@10,AP,RR,P@1,R@3,ERR,Judged@5"
+METRICS = "nDCG@2,nDCG@10,DCG@3,AP,RR,P@1,R@3,ERR,Judged@5"
 ROWS = [(query, document, score) for query, hits in RUN.items() for document, score in hits.items()]
 JUDGED = [(query, document, grade) for query, grades in QRELS.items() for document, grade in grades.items()]
 LIBRARIES = {
@@ -130,7 +130,7 @@ def judgments() -> dict[str, object]:
 
 def same(run: Any, qrels: Any, ties: TieRule = TieRule.TREC_EVAL) -> bool:
     """Every value, and every bound that ties allow, to the last bit."""
-    options = {"ties": ties} if ties is not TieRule.AVERAGE else {"ties": ties, "metrics": "nDCG@2,AP,R@3"}
+    options = {"ties": ties} if ties is not TieRule.AVERAGE else {"ties": ties, "metrics": "nDCG@2,DCG@3,AP,R@3"}
     given = {"metrics": METRICS, **options}
     expected, found = harness.evaluate(RUN, QRELS, **given), harness.evaluate(run, qrels, **given)
     assert list(found.query_ids) == list(expected.query_ids) == ["1", "2", "3"]
