@@ -44,8 +44,8 @@ def metric(
     The function is called as ``function(grades, ideal, k)``. ``grades`` (int64) are those of the returned documents,
     best rank first, cut at ``k``; a document without a judgment, or with a negative grade, has grade 0. ``ideal``
     (int64) are all grades of the query, highest first, uncut. ``k`` is the cutoff, None where none was written. It
-    returns one finite number, and higher is better. A query without hits, or without a grade above 0, has the value 0
-    and is not asked for.
+    returns one finite number, and higher is better. A query without hits, or without a grade of at least 1 (of ``rel``,
+    where that is a parameter), has the value 0, and the function is not called for it.
 
     Names of the first three arguments are free. Without a third the metric takes no cutoff; without a default for it
     the metric needs one. Keyword arguments with a number as default are parameters, ``Name(p=0.9)@10``; ``rel`` is the
@@ -102,7 +102,7 @@ def call_foreign(query: int | None, function: Callable[..., Any], *given: object
 
 
 class _PerQuery:
-    """A kernel that calls a function for every query with hits and with a grade above 0."""
+    """A kernel that calls a function for every query with hits and with a relevant document."""
 
     def __init__(self, function: GradesFunction, takes_cutoff: bool, parameters: Sequence[Parameter]) -> None:
         self._function, self._takes_cutoff, self._parameters = function, takes_cutoff, parameters
@@ -112,9 +112,10 @@ class _PerQuery:
         given = {parameter.name: _value(parameter, arguments) for parameter in self._parameters}
         k = None if arguments.cutoff == NO_CUTOFF else arguments.cutoff
         places = (k,) if self._takes_cutoff else ()
+        relevant = given.get("rel", 1)
         for query in range(len(out)):
             ideal = np.maximum(judged.ideal[judged.indptr[query] : judged.indptr[query + 1]], 0).astype(np.int64)
-            if judged.retrieved[query] and len(ideal) and ideal[0] > 0:
+            if judged.retrieved[query] and len(ideal) and ideal[0] >= relevant:
                 grades = _grades(judged, query, arguments.cutoff)
                 out[query] = _number(query, call_foreign(query, self._function, grades, ideal, *places, **given))
             else:
@@ -130,7 +131,7 @@ def _grades(judged: JudgedHits, query: int, cutoff: int) -> npt.NDArray[np.int64
     return grades
 
 
-def _value(parameter: Parameter, arguments: Arguments) -> float | int | str:
+def _value(parameter: Parameter, arguments: Arguments) -> float:
     if parameter.name == "rel":
         return arguments.level
     return int(arguments.extra) if parameter.type is int else arguments.extra

@@ -141,6 +141,18 @@ def test_parameters_come_from_the_signature(offer):
             parse_measure(text)
 
 
+def test_a_function_is_not_called_for_queries_without_a_relevant_document_at_its_level(offer):
+    """It may divide by their number; q2 and q3 have grades of 1 alone."""
+
+    def recall(grades, ideal, k=None, *, rel=1):
+        return np.count_nonzero(grades >= rel) / np.count_nonzero(ideal >= rel)
+
+    offer(Share=recall)
+    for options in ({}, {"relevance": 2}, {"relevance": 2, "queries": "judged"}):
+        found, expected = (scores_of(name, **options).values for name in ("Share@3", "R@3"))
+        np.testing.assert_allclose(found, expected)
+
+
 def test_a_function_without_a_cutoff_takes_none(offer):
     offer(First=first_grade)
     assert scores_of("First").values[:, 0].tolist() == [2.0, 1.0, 0.0]
