@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ir_measures
 import pytrec_eval
 
-from harness.loaders.memory import qrels_from_dict, run_from_dict
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.loaders.trec import read_run
 from harness.loaders.trec_write import write_run
 from harness.metrics import parse_measures, score

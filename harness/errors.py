@@ -8,6 +8,7 @@ The tree, with the exit code that the command line gives each branch::
     ├── CardError                2   a TOML card, or harness.toml, is malformed
     ├── DataError                3   a file of documents, queries, judgments or a run is malformed
     ├── RankingError             3   a ranking holds NaN or the same document twice
+    ├── MetricError              3   a metric of another package is faulty, or fails
     ├── CacheError               3   a cache entry is damaged and could not be rebuilt
     ├── ResultError              3   a stored result is missing, damaged or of a newer schema
     └── BackendError             3   one backend could not do its work
@@ -46,6 +47,7 @@ __all__ = [
     "IndexChangedError",
     "LostDocumentsError",
     "MemoryLimitError",
+    "MetricError",
     "MissingExtraError",
     "MissingHitsError",
     "RankingError",
@@ -153,6 +155,10 @@ class DataError(HarnessError):
 
 class RankingError(HarnessError):
     """A ranking holds NaN or the same document twice."""
+
+
+class MetricError(HarnessError):
+    """A metric of another package is no metric, has a name that is taken, fails, or gives no number."""
 
 
 class CacheError(HarnessError):

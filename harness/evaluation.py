@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
+from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders import memory, trec
+from harness.loaders import trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -24,8 +25,32 @@ __all__ = ["DEFAULT_METRICS", "QrelsLike", "RunLike", "as_qrels", "as_run", "eva
 
 DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
 
-RunLike: TypeAlias = "Run | Mapping[str, Mapping[str, float]] | pd.DataFrame | str | PathLike[str]"
-QrelsLike: TypeAlias = "Qrels | Mapping[str, Mapping[str, int]] | pd.DataFrame | str | PathLike[str]"
+RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+"""A run as one of the shapes of ``harness.data.shapes.RUNS``, its path, or its columns."""
+QrelsLike: TypeAlias = "Qrels | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+"""Judgments as one of the shapes of ``harness.data.shapes.QRELS``, their path, or their columns."""
+
+_FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet with these columns"
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | PathLike)
+
+
+_RUNS = RUNS._replace(
+    shapes=(
+        Shape(("harness.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
+        *RUNS.shapes,
+        Shape((_FILES.format("a TREC run"),), _is_path, trec.read_run),
+    )
+)
+_QRELS = QRELS._replace(
+    shapes=(
+        Shape(("harness.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
+        *QRELS.shapes,
+        Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, trec.read_qrels),
+    )
+)
 
 
 def evaluate(
@@ -40,17 +65,18 @@ def evaluate(
 ) -> Scores:
     """Score a run against judgments; the command ``harness eval`` is this call.
 
-    ``run`` is ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score`` (or PyTerrier's
-    ``qid``, ``docno``, ``score``), the path of a TREC run (plain or gzip), or a :class:`harness.types.Run`. ``qrels``
-    likewise: ``{query id: {document id: grade}}``, a frame with ``relevance`` (or ``label``), the path of TREC or BEIR
-    judgments, or :class:`harness.types.Qrels`. ``metrics`` are names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
+    ``run`` is ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a
+    TREC run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists; ``qrels`` likewise, with grades.
+    Ids that are whole numbers become text. ``metrics`` are names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
 
     ``ties`` is ``trec_eval`` (score descending, then document id descending), ``engine`` (the order given) or
     ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
     ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``.
-    Raises UsageError for an argument of another type and a metric that does not exist, DataError for malformed input, a
-    run without any hits, judgments of nothing and a run that shares no id with them, RankingError for NaN scores and
-    duplicate documents.
+
+    Raises:
+        UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
+        DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
+        RankingError: NaN scores and duplicate documents.
     """
     measures = _measures(metrics)
     ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")
@@ -68,43 +94,13 @@ def evaluate(
 
 
 def as_run(run: RunLike) -> Run:
-    """A columnar run from any of the forms that :func:`evaluate` takes."""
-    if isinstance(run, Run):
-        return run
-    if isinstance(run, str | PathLike):
-        return trec.read_run(Path(run))
-    if isinstance(run, Mapping):
-        return memory.run_from_dict(run)
-    if _is_frame(run):
-        return memory.run_from_frame(run)
-    raise _unfit("run", run, "{query id: {document id: score}}", "a TREC run", "Run")
+    """Return the columnar run in any of the shapes that :func:`evaluate` takes."""
+    return read_shape(run, _RUNS)
 
 
 def as_qrels(qrels: QrelsLike) -> Qrels:
-    """Columnar judgments from any of the forms that :func:`evaluate` takes."""
-    if isinstance(qrels, Qrels):
-        return qrels
-    if isinstance(qrels, str | PathLike):
-        return trec.read_qrels(Path(qrels))
-    if isinstance(qrels, Mapping):
-        return memory.qrels_from_dict(qrels)
-    if _is_frame(qrels):
-        return memory.qrels_from_frame(qrels)
-    raise _unfit("judgments", qrels, "{query id: {document id: grade}}", "TREC or BEIR judgments", "Qrels")
-
-
-def _is_frame(value: object) -> bool:
-    """Whether ``value`` is a pandas frame: there is none where nobody imported pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
-
-
-def _unfit(what: str, value: object, mapping: str, file: str, columns: str) -> UsageError:
-    verb = "are" if what.endswith("s") else "is"
-    return UsageError(
-        f"the {what} {verb} of type {type(value).__name__}, which cannot be scored",
-        fix=f"give {mapping}, a pandas frame, the path of {file}, or harness.types.{columns}",
-    )
+    """Return the columnar judgments in any of the shapes that :func:`evaluate` takes."""
+    return read_shape(qrels, _QRELS)
 
 
 def _require_content(run: Run, qrels: Qrels) -> None:

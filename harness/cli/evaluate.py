@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.compare_options import LabelsOption
+from harness.data.predictions import part_of_file
 from harness.errors import DataError, UsageError
 from harness.evaluation import DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
@@ -18,10 +19,21 @@ from harness.types import Qrels
 
 __all__ = ["evaluate"]
 
+QrelsOption = Annotated[
+    Path, typer.Option(metavar="FILE", help="Judgments: TREC or BEIR layout, JSON or Parquet; plain or gzip.")
+]
+RunsOption = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE",
+        help="A run, may be repeated: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
+    ),
+]
+
 
 def evaluate(
-    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgments, TREC or BEIR layout, plain or gzip.")],
-    run: Annotated[list[Path], typer.Option(metavar="FILE", help="A TREC run, plain or gzip; may be repeated.")],
+    qrels: QrelsOption,
+    run: RunsOption,
     labels: LabelsOption = None,
     metrics: Annotated[
         str | None,
@@ -121,5 +133,5 @@ def _names(paths: list[Path]) -> list[str]:
     twice = [str(path) for path, count in Counter(paths).items() if count > 1]
     if twice:
         raise UsageError(f"given more than once: {', '.join(twice)}", fix="name each run once")
-    names = [path.name for path in paths]
+    names = [f"{file.name}#{fragment}" if fragment else file.name for file, fragment in map(part_of_file, paths)]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]

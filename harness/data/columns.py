@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
+from harness.data.frames import DOCUMENT, GRADE, QUERY
 from harness.data.judgments import Judgments, grade_problem
 from harness.data.problems import Problems
 from harness.errors import UnknownNameError, UsageError
@@ -35,13 +36,15 @@ _SHOWN = 40
 class Role:
     """What a field is for.
 
-    ``sure`` is the field's own name, taken before all others. Of ``aliases`` at most one may be there.
+    ``sure`` is the field's own name, taken before all others. Of ``aliases`` the first is taken where they are
+    ``ordered``, else at most one may be there.
     """
 
     name: str
     sure: str
     aliases: tuple[str, ...] = ()
     required: bool = True
+    ordered: bool = False
 
 
 _DOCUMENT_IDS = ("doc_id", "docid", "docno", "document_id", "pid", "corpus-id", "corpus_id")
@@ -57,9 +60,9 @@ QUERY_ROLES = (
     Role("query", "text", ("query", "question", "title", "contents")),
 )
 JUDGMENT_ROLES = (
-    Role("query_id", "query-id", (*_QUERY_IDS, "query")),
-    Role("doc_id", "corpus-id", (*_DOCUMENT_IDS, "document")),
-    Role("grade", "score", ("rel", "relevance", "grade", "label"), required=False),
+    Role("query_id", QUERY[0], QUERY[1:], ordered=True),
+    Role("doc_id", DOCUMENT[0], DOCUMENT[1:], ordered=True),
+    Role("grade", GRADE[0], GRADE[1:], required=False, ordered=True),
 )
 _ALL_ROLES = tuple(dict.fromkeys(role.name for role in (*DOCUMENT_ROLES, *QUERY_ROLES, *JUDGMENT_ROLES)))
 
@@ -153,7 +156,7 @@ class ColumnMap:
                 problems.append(f"there is no field '{named}', which --columns names as the {role.name}{hint}")
             elif role.sure in names:
                 fields[role.name] = role.sure
-            elif len(candidates) == 1:
+            elif len(candidates) == 1 or (candidates and role.ordered):
                 fields[role.name] = candidates[0]
             elif candidates:
                 listed = " or ".join(f"'{name}'" for name in candidates)

@@ -11,7 +11,7 @@ from harness.arrow import as_numpy, strings
 from harness.data.problems import Problems
 from harness.types import Ids, Int64Array, Qrels
 
-__all__ = ["BEIR_COLUMNS", "Judgments", "grade_problem", "group_judgments"]
+__all__ = ["BEIR_COLUMNS", "Judgments", "grade_problem", "group_judgments", "ungrouped"]
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
@@ -68,3 +68,14 @@ def _note_repeats(judgments: Judgments, pairs: Int64Array, problems: Problems) -
             f"document '{judgments.doc_ids[row]}' was judged for query '{judgments.query_ids[row]}' "
             f"{problems.place(judgments.lines[first[inverse[row]]])} already",
         )
+
+
+def ungrouped(qrels: Qrels) -> Judgments:
+    """Return the judgments one by one, numbered from 1 in the order in which they are grouped."""
+    owner = np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))
+    return Judgments(
+        list(range(1, len(qrels) + 1)),
+        qrels.query_ids.take(owner),
+        qrels.doc_ids.take(qrels.rows),
+        qrels.grades.tolist(),
+    )

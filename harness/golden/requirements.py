@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Measure, is_mean, parse_measure
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 from harness.types import Float64Array
 
 __all__ = [
@@ -137,7 +137,7 @@ def measure_at_depth(name: str, k: int) -> Measure:
         raise UsageError(
             f"{name} looks at {measure.cutoff} hits, but only {k} are asked for", fix=f"--k {measure.cutoff}"
         )
-    if measure.cutoff is None and KINDS[measure.name].cutoff == "optional":
+    if measure.cutoff is None and kind_of(measure.name).cutoff == "optional":
         measure = Measure(measure.name, k, measure.parameters)
     return measure
 
@@ -145,7 +145,7 @@ def measure_at_depth(name: str, k: int) -> Measure:
 def shown_name(written: str, measure: Measure) -> str:
     """The name of a measure as its user writes it (``Hit``, ``MRR``), with the canonical parameters and cutoff."""
     first = re.match(r"[^@(\s]+", written)
-    names = (measure.name, *KINDS[measure.name].aliases)
+    names = (measure.name, *kind_of(measure.name).aliases)
     folded = {name.lower(): name for name in reversed(names)}  # the canonical spelling wins
     name = folded.get(first[0].lower()) if first is not None else None
     return str(measure).replace(measure.name, name, 1) if name is not None else str(measure)

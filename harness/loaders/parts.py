@@ -10,21 +10,19 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from harness.data.columns import (
     DOCUMENT_ROLES,
-    JUDGMENT_ROLES,
     QUERY_ROLES,
     ColumnMap,
     RecordBatch,
     TextBatch,
-    judgments_of,
     text_batches,
 )
-from harness.data.judgments import BEIR_COLUMNS, Judgments
+from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
-from harness.loaders.qrels import read_judgment_lines
+from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, first_fields, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
@@ -178,22 +176,9 @@ def _golden(files: Files) -> Questions:
 
 def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
     """Return the judgments of a table, or of lines in BEIR's or TREC's layout."""
-    columns = ColumnMap(JUDGMENT_ROLES, spec.columns)
     (name,) = files.names
 
-    ending = format_of(name)
-
     def read(problems: Problems, notes: list[str]) -> Judgments:
-        lines = ending is None or (ending == ".tsv" and not _has_own_header(files, columns))
-        with files.source.open(name) as stream:
-            if ending is None or lines:
-                return read_judgment_lines(stream, problems, notes)
-            return judgments_of(read_records(stream, problems, notes, ending=ending), columns, problems, notes)
+        return read_judgments(files.source, name, spec.columns, problems, notes)
 
     return JudgmentSource(files.label, read, name, files.digests, unit_of(name))
-
-
-def _has_own_header(files: Files, columns: ColumnMap) -> bool:
-    """Return whether the columns of a ``.tsv`` file are named otherwise than BEIR names them."""
-    names = first_fields(files.source, files.names[0])
-    return tuple(names) != BEIR_COLUMNS and columns.is_header(names)

@@ -1,4 +1,4 @@
-"""Judgments as lines of text, in BEIR's layout or TREC's.
+"""Judgments in a file: a table, a JSON object, or lines of text in BEIR's layout or TREC's.
 
 BEIR's is a header, which may be missing, and three columns separated by tabs: query, document, integer grade. TREC's
 has four columns separated by any white space: query, iteration (``0`` or ``Q0``), document, grade.
@@ -6,17 +6,51 @@ has four columns separated by any white space: query, iteration (``0`` or ``Q0``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
-from harness.data.judgments import BEIR_COLUMNS, Judgments, grade_problem
+from harness.data.columns import JUDGMENT_ROLES, ColumnMap, judgments_of
+from harness.data.judgments import BEIR_COLUMNS, Judgments, grade_problem, ungrouped
 from harness.data.problems import Problems
-from harness.loaders.source import read_lines
+from harness.loaders.records import DELIMITERS, first_fields, format_of, read_records
+from harness.loaders.source import Source, read_lines
+from harness.loaders.structured_files import qrels_of_json
 from harness.wording import counted
 
-__all__ = ["read_judgment_lines"]
+__all__ = ["read_judgment_lines", "read_judgments"]
 
 _TREC_COLUMNS = 4
+_OBJECTS = re.compile(rb"\s*\[\s*\{")
+"""How a list of objects begins, which is a table."""
+
+
+def read_judgments(
+    source: Source, member: str, named: Mapping[str, str], problems: Problems, notes: list[str]
+) -> Judgments:
+    """Return the judgments in a file; faulty ones are noted in ``problems`` and left out.
+
+    Args:
+        source: the folder or archive that holds the file.
+        member: its name there. A ``.tsv`` whose header is not BEIR's is a table, any other holds lines.
+        named: role -> field of a table, where they are called otherwise than is common.
+        problems: where faulty lines are noted.
+        notes: where accepted oddities are noted.
+    """
+    ending, columns = format_of(member), ColumnMap(JUDGMENT_ROLES, named)
+    if ending == ".json" and not _OBJECTS.match(source.start_of(member)):
+        with source.open(member) as stream:
+            return ungrouped(qrels_of_json(stream.read(), source.label(member)))
+    lines = ending is None or (ending in DELIMITERS and ending != ".csv" and not _is_table(source, member, columns))
+    with source.open(member) as stream:
+        if ending is None or lines:
+            return read_judgment_lines(stream, problems, notes)
+        return judgments_of(read_records(stream, problems, notes, ending=ending), columns, problems, notes)
+
+
+def _is_table(source: Source, member: str, columns: ColumnMap) -> bool:
+    names = first_fields(source, member)
+    return tuple(names) != BEIR_COLUMNS and columns.is_header(names)
 
 
 def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Judgments:

@@ -1,4 +1,4 @@
-"""TREC's files: runs (``query Q0 document rank score tag``) and judgments (``query 0 document grade``).
+"""Files of runs and judgments. TREC's are ``query Q0 document rank score tag`` and ``query 0 document grade``.
 
 Columns are separated by any white space; files are plain or gzip-compressed, whatever their name. A byte-order mark,
 CRLF and blank lines are accepted. Whole files go through Arrow's reader; only a file that Arrow refuses is read line by
@@ -7,9 +7,6 @@ line, to name every problem with its line.
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +16,20 @@ from pyarrow import csv
 
 from harness import ranking
 from harness.arrow import as_numpy
+from harness.data.grouping import build_qrels, build_run
 from harness.data.judgments import group_judgments
+from harness.data.predictions import part_of_file
 from harness.data.problems import Problems
 from harness.errors import DataError
-from harness.loaders.grouping import build_qrels, build_run
-from harness.loaders.qrels import read_judgment_lines
-from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, read_run_columns
+from harness.loaders.qrels import read_judgments
+from harness.loaders.records import format_of, unit_of
+from harness.loaders.source import Source
+from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
 from harness.loaders.trec_lines import parse_qrels_lines, parse_run_lines
 from harness.types import Qrels, Run
 
 __all__ = ["TaggedRun", "read_qrels", "read_run", "read_tagged_run"]
 
-_GZIP = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 24
 _RUN = ("query", "q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
@@ -47,20 +45,24 @@ class TaggedRun(NamedTuple):
 
 
 def read_run(path: Path | str) -> Run:
-    """A TREC run, or a run in Parquet that ``harness compare`` stored.
+    """Return the run in a file: TREC's layout, or by the file's ending Parquet with named columns or JSON.
 
     The engine's order is the rank column, and the order of the lines where ranks are equal. Where a rank is no whole
-    number the column is not used. Raises DataError with every problem and its line: a wrong number of columns, a score
-    that is no number, a document ranked twice under one query.
+    number the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
+
+    Raises:
+        DataError: every problem with its line: a wrong number of columns, a score that is no number, a document ranked
+            twice under one query.
+        UsageError: the file holds several runs, and the path does not say which is meant.
     """
     return read_tagged_run(path).run
 
 
 def read_tagged_run(path: Path | str) -> TaggedRun:
-    """Like :func:`read_run`, with the run's tag, which trec_eval prints; a run in Parquet has its file's name."""
-    if Path(path).suffix == RUN_COLUMNS_SUFFIX:
-        return TaggedRun(read_run_columns(Path(path)), Path(path).stem)
-    content = _normalised(_content(Path(path)))
+    """Like :func:`read_run`, with the run's tag, which trec_eval prints: the file's name where none is written."""
+    if is_structured(path):
+        return TaggedRun(read_structured_run(path), part_of_file(path).path.stem)
+    content = _normalised(whole_content(Path(path)))
     run = _fast_run(content)
     if run is None:
         run = parse_run_lines(content, Problems(str(path)))
@@ -68,41 +70,32 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
 
 
 def read_qrels(path: Path | str) -> Qrels:
-    """Judgments in TREC's layout (four columns) or BEIR's (three, separated by tabs, with or without its header).
+    """Return the judgments in a file: TREC's layout (four columns), BEIR's (three, separated by tabs), or a table.
 
-    Raises DataError with every problem and its line: a wrong number of columns, a grade that is no whole number, a
-    document judged twice under one query; and for a file without judgments.
+    BEIR's header may be missing; tables (CSV, TSV, JSON, JSON Lines, Parquet) are told by the file's ending. Raises
+    DataError with every problem and its line: a wrong number of columns, a grade that is no whole number, a document
+    judged twice under one query; and for a file without judgments.
     """
-    qrels = _read_qrels(Path(path))
+    file = Path(path)
+    ending = format_of(file.name)
+    qrels = _lines_of_qrels(file) if ending is None or ending == ".tsv" else None
+    if qrels is None:
+        problems = Problems(str(file), unit_of(file.name))
+        qrels = group_judgments(read_judgments(Source(file.parent), file.name, {}, problems, []), problems)
+        problems.raise_if_any()
     if not len(qrels):
         raise DataError(str(path), ["the file holds no judgments"])
     return qrels
 
 
-def _read_qrels(path: Path) -> Qrels:
-    content = _content(path)
-    problems = Problems(str(path))
+def _lines_of_qrels(path: Path) -> Qrels | None:
+    """Return the judgments of TREC's lines; None for three columns, whose header has to be looked at."""
+    content = whole_content(path)
     if content.lstrip().split(b"\n", 1)[0].rstrip(b"\r").count(b"\t") == _BEIR_TABS:
-        qrels = group_judgments(read_judgment_lines(BytesIO(content), problems, []), problems)
-        problems.raise_if_any()
-        return qrels
+        return None
     normal = _normalised(content)
     fast = _fast_qrels(normal)
-    return parse_qrels_lines(normal, problems) if fast is None else fast
-
-
-def _content(path: Path) -> bytes:
-    """The file's bytes, decompressed where they begin as gzip does; raises DataError when unreadable or empty."""
-    try:
-        content = path.read_bytes()
-        if content.startswith(_GZIP):
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(str(path), [f"cannot be read: {error}"], fix="give a plain or gzip-compressed file") from error
-    content = content.removeprefix(_BOM)
-    if not content or content.isspace():
-        raise DataError(str(path), ["holds nothing"])
-    return content
+    return parse_qrels_lines(normal, Problems(str(path))) if fast is None else fast
 
 
 def _normalised(content: bytes) -> bytes:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.arrow import strings
+from harness.data.grouping import build_qrels, build_run
 from harness.data.problems import Problems
-from harness.loaders.grouping import build_qrels, build_run
 from harness.types import Qrels, Run
 from harness.wording import counted
 

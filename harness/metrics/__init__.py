@@ -1,5 +1,8 @@
 """Measures of a run against judgments, with ties settled by one stated rule."""
 
+from harness.metrics.functions import metric
+from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
+from harness.metrics.kind import Kind, Parameter
 from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
@@ -7,13 +10,19 @@ from harness.metrics.scoring import require_closed_form, score
 from harness.ranking import TieRule
 
 __all__ = [
+    "NO_CUTOFF",
+    "Arguments",
+    "JudgedHits",
+    "Kind",
     "Measure",
+    "Parameter",
     "QueryCounts",
     "QuerySet",
     "Scores",
     "Summary",
     "TieRule",
     "is_mean",
+    "metric",
     "official_measures",
     "parse_measure",
     "parse_measures",

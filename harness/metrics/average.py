@@ -17,6 +17,7 @@ from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
 __all__ = [
     "average_precision",
     "capped_recall",
+    "dcg",
     "judged_rate",
     "ndcg",
     "precision",
@@ -156,25 +157,38 @@ def average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
         out[query] = gathered / total if total else 0.0
 
 
+@inline_kernel
+def _expected_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
+    """Expected DCG: every place of a group has the group's mean gain."""
+    gathered = 0.0
+    first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
+    while first < stop:
+        last = _group_end(judged, query, first)
+        gains, discounts = 0.0, 0.0
+        for hit in range(first, last):
+            gains += gain(judged.grades[hit], exponential)
+        above, tied = judged.above[first], judged.tied[first]
+        for place in range(min(tied, cutoff - above) if gains else 0):
+            discounts += 1.0 / math.log2(above + place + 2.0)
+        gathered += gains / tied * discounts
+        first = last
+    return gathered
+
+
+@kernel
+def dcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Expected DCG."""
+    for query in range(len(out)):
+        out[query] = _expected_dcg(judged, query, arguments.cutoff, arguments.extra == EXPONENTIAL)
+
+
 @kernel
 def ndcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
-    """Expected nDCG: every place of a group has the group's mean gain."""
+    """Expected nDCG."""
     exponential = arguments.extra == EXPONENTIAL
     for query in range(len(out)):
-        gathered = 0.0
-        first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
-        while first < stop:
-            last = _group_end(judged, query, first)
-            gains, discounts = 0.0, 0.0
-            for hit in range(first, last):
-                gains += gain(judged.grades[hit], exponential)
-            above, tied = judged.above[first], judged.tied[first]
-            for place in range(min(tied, arguments.cutoff - above) if gains else 0):
-                discounts += 1.0 / math.log2(above + place + 2.0)
-            gathered += gains / tied * discounts
-            first = last
         ideal = ideal_dcg(judged, query, arguments.cutoff, exponential)
-        out[query] = gathered / ideal if ideal > 0.0 else 0.0
+        out[query] = _expected_dcg(judged, query, arguments.cutoff, exponential) / ideal if ideal > 0.0 else 0.0
 
 
 @kernel

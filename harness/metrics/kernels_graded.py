@@ -7,10 +7,10 @@ import math
 from harness.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
-__all__ = ["EXPONENTIAL", "expected_reciprocal_rank", "gain", "ndcg"]
+__all__ = ["EXPONENTIAL", "dcg", "expected_reciprocal_rank", "gain", "ndcg"]
 
 EXPONENTIAL = 1.0
-"""``Arguments.extra`` of nDCG with exponential gains; 0 for linear ones."""
+"""``Arguments.extra`` of DCG and nDCG with exponential gains; 0 for linear ones."""
 
 
 @inline_kernel
@@ -33,19 +33,30 @@ def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) ->
     return total
 
 
+@inline_kernel
+def _dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
+    """DCG of the returned documents of the query within the cutoff."""
+    total = 0.0
+    for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
+        if judged.ranks[hit] <= cutoff and judged.grades[hit] > 0:
+            total += gain(judged.grades[hit], exponential) / math.log2(judged.ranks[hit] + 1.0)
+    return total
+
+
+@kernel
+def dcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
+    """Sum of the gains of the returned documents, each divided by log2(rank + 1)."""
+    for query in range(len(out)):
+        out[query] = _dcg(judged, query, arguments.cutoff, arguments.extra == EXPONENTIAL)
+
+
 @kernel
 def ndcg(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
     """DCG of the returned documents over the DCG of the ideal order of all relevant ones."""
     exponential = arguments.extra == EXPONENTIAL
     for query in range(len(out)):
-        total = 0.0
-        for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
-            if judged.ranks[hit] > arguments.cutoff:
-                break
-            if judged.grades[hit] > 0:
-                total += gain(judged.grades[hit], exponential) / math.log2(judged.ranks[hit] + 1.0)
         ideal = ideal_dcg(judged, query, arguments.cutoff, exponential)
-        out[query] = total / ideal if ideal > 0.0 else 0.0
+        out[query] = _dcg(judged, query, arguments.cutoff, exponential) / ideal if ideal > 0.0 else 0.0
 
 
 @kernel

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from harness.errors import UnknownNameError, UsageError
+from harness.errors import MetricError, UnknownNameError, UsageError
 from harness.metrics.kind import Kind, Parameter
 from harness.metrics.measure import Measure, ParameterValue
+from harness.metrics.registry import installed, kinds, spellings
 from harness.metrics.table import KINDS
 
-__all__ = ["official_measures", "parse_measure", "parse_measures", "split_measures"]
+__all__ = ["kind_named", "official_measures", "parse_measure", "parse_measures", "split_measures"]
 
 _SHAPE = re.compile(r"(?P<name>[^@()\s]+)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@\s*(?P<at>[^()\s]*))?")
 _TREC_SHAPE = re.compile(r"(?P<name>.+?)[._](?P<at>\d*\.?\d+)")
@@ -24,17 +25,17 @@ _OFFICIAL = (
 def parse_measure(text: str) -> Measure:
     """One measure from its text, by canonical name, alias or trec_eval's name; names are case-insensitive.
 
-    Raises UnknownNameError with the nearest name, and UsageError for a cutoff or parameter that does not fit.
+    Raises UnknownNameError with the nearest name, UsageError for a cutoff or parameter that does not fit, MetricError
+    for a faulty metric of another package.
     """
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"measure '{text}' is malformed", fix="write it like nDCG@10, AP(rel=2)@100 or recall_100")
     name, at = found["name"], found["at"]
-    kind = _names().get(name.lower())
-    if kind is None and found["inside"] is None and at is None:
+    kind: Kind | None = None
+    if found["inside"] is None and at is None and name.lower() not in _names():
         kind, at = _trec_parts(name)
-    if kind is None:
-        raise UnknownNameError("measure", name, KINDS, aliases=reversed(_spellings()))
+    kind = kind or kind_named(name)
     return Measure(kind.name, _cutoff(kind, at, text), _parameters(kind, found["inside"] or "", text))
 
 
@@ -77,19 +78,26 @@ def split_measures(text: str) -> list[str]:
 
 @cache
 def _names() -> dict[str, Kind]:
-    """Every accepted name in lower case."""
-    return {name.lower(): kind for name, kind in _spellings().items()}
+    """Every accepted name of this package's measures, in lower case."""
+    return {name.lower(): kind for name, kind in spellings(KINDS.values()).items()}
 
 
-@cache
-def _spellings() -> dict[str, Kind]:
-    """Every accepted name as it is written."""
-    return {
-        name: kind
-        for kind in KINDS.values()
-        for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut)
-        if name is not None
-    }
+def kind_named(name: str) -> Kind:
+    """Return the row of the measure of a name without cutoff and parameters: canonical, an alias or trec_eval's.
+
+    Raises UnknownNameError with the nearest name, MetricError for a faulty metric of another package.
+    """
+    if name.lower() in _names():
+        return _names()[name.lower()]
+    others = installed()
+    for spelling, kind in spellings(others.kinds.values()).items():
+        if spelling.lower() == name.lower():
+            return kind
+    for missing, reason in others.missing.items():
+        if missing.lower() == name.lower():
+            raise MetricError(f"metric '{missing}' {reason}", fix="install the package anew")
+    known = kinds()
+    raise UnknownNameError("measure", name, known, aliases=reversed(spellings(known.values())))
 
 
 def _trec_parts(name: str) -> tuple[Kind | None, str | None]:

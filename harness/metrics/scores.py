@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.metrics.measure import Measure
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 from harness.ranking import TieRule
 from harness.types import Float64Array, Ids
 
@@ -65,7 +65,7 @@ def undecided_by_ties(one: Summary, other: Summary) -> bool:
 
 def is_mean(measure: Measure) -> bool:
     """Whether the measure over all queries is the arithmetic mean: counts are sums, gm_map is a geometric mean."""
-    return KINDS[measure.name].aggregate == "mean"
+    return kind_of(measure.name).aggregate == "mean"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +116,7 @@ class Scores:
 
 
 def _aggregate(measure: Measure, values: Float64Array) -> float:
-    aggregate = KINDS[measure.name].aggregate
+    aggregate = kind_of(measure.name).aggregate
     if aggregate == "sum":
         return float(values.sum())
     if len(values) == 0:

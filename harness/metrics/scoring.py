@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError
+from harness.errors import MetricError, UsageError
+from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import Kernel, Kind
 from harness.metrics.measure import Measure
 from harness.metrics.placement import place_hits
+from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
-from harness.metrics.table import KINDS
 from harness.ranking import TieRule
 from harness.types import Float64Array, Ids, Qrels, Run
 
 __all__ = ["require_closed_form", "score"]
+
+_ROUNDING = 1e-9
 
 
 def score(
@@ -35,7 +39,7 @@ def score(
     ``relevance`` is the lowest relevant grade for measures that do not state ``rel``. A judged query that the run does
     not answer has no hits, and gets each measure's value for that (0). Raises RankingError for NaN scores and duplicate
     documents, DataError for a run none of whose query or document ids is judged, UsageError for a measure without a
-    closed form under ``average``.
+    closed form under ``average``, MetricError for a metric of another package that fails.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
     if relevance < 1:
@@ -45,17 +49,20 @@ def score(
     _refuse_grades_beyond_scale(resolved, qrels)
     judged = place_hits(run, qrels, ties)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
-    values = _values(judged, resolved, relevance, _average_kernel if ties is TieRule.AVERAGE else _kernel)
+    fill = partial(_values, measures=resolved, relevance=relevance, query_ids=qrels.query_ids)
+    values = fill(judged, _average_kernel if ties is TieRule.AVERAGE else _kernel)
     extremes = extreme_placements(judged)
-    low, high = (values, values) if extremes is None else (_bounds(side, resolved, relevance) for side in extremes)
-    exact = np.array([KINDS[measure.name].bounded for measure in resolved])
-    low, high = (np.where(exact, side, np.nan)[kept] for side in (low, high))
+    worst, best = (values, values) if extremes is None else (fill(side, _kernel) for side in extremes)
+    exact = np.array([kind_of(measure.name).bounded for measure in resolved])
+    low, high = (np.where(exact, side(worst, best), np.nan) for side in (np.minimum, np.maximum))
+    _require_within(values, low, high, resolved, qrels.query_ids)
+    low, high = low[kept], high[kept]
     ids = Ids.of(qrels.query_ids.take(np.flatnonzero(kept)))
     return Scores(resolved, ids, values[kept], low, high, counts, ties, queries)
 
 
 def _with_level(measure: Measure, relevance: int) -> Measure:
-    takes_level = any(parameter.name == "rel" for parameter in KINDS[measure.name].parameters)
+    takes_level = any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
     if relevance == 1 or not takes_level or measure.parameter("rel") is not None:
         return measure
     return measure.with_parameter("rel", relevance)
@@ -63,9 +70,9 @@ def _with_level(measure: Measure, relevance: int) -> Measure:
 
 def require_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
     """Raise UsageError naming the measures that the tie rule ``average`` has no closed form for."""
-    lacking = [str(measure) for measure in measures if KINDS[measure.name].average is None]
+    lacking = [str(measure) for measure in measures if kind_of(measure.name).average is None]
     if ties is TieRule.AVERAGE and lacking:
-        able = ", ".join(kind.name for kind in KINDS.values() if kind.average is not None)
+        able = ", ".join(kind.name for kind in kinds().values() if kind.average is not None)
         raise UsageError(
             f"no closed form over tie permutations for {', '.join(lacking)}",
             fix=f"leave them out, or use another tie rule; 'average' is offered for {able}",
@@ -75,7 +82,7 @@ def require_closed_form(measures: Sequence[Measure], ties: TieRule) -> None:
 def _refuse_grades_beyond_scale(measures: Sequence[Measure], qrels: Qrels) -> None:
     highest = int(qrels.grades.max(initial=0))
     for measure in measures:
-        if measure.name == "ERR" and highest > _extra(measure, KINDS["ERR"]):
+        if measure.name == "ERR" and highest > _extra(measure, kind_of("ERR")):
             raise UsageError(
                 f"grade {highest} is beyond the scale of {measure}",
                 fix=f"write it with ERR(max={highest}), for example",
@@ -106,18 +113,38 @@ def _average_kernel(kind: Kind) -> Kernel:
     return kind.average
 
 
-def _bounds(side: JudgedHits, measures: Sequence[Measure], relevance: int) -> Float64Array:
-    return _values(side, measures, relevance, _kernel)
-
-
 def _values(
-    judged: JudgedHits, measures: Sequence[Measure], relevance: int, choose: Callable[[Kind], Kernel]
+    judged: JudgedHits, choose: Callable[[Kind], Kernel], measures: Sequence[Measure], relevance: int, query_ids: Ids
 ) -> Float64Array:
     table = np.zeros((len(measures), len(judged.found)), dtype=np.float64)
     for row, measure in zip(table, measures, strict=True):
-        kind = KINDS[measure.name]
-        choose(kind)(judged, _arguments(measure, kind, relevance), row)
+        kind = kind_of(measure.name)
+        try:
+            choose(kind)(judged, _arguments(measure, kind, relevance), row)
+        except QueryFaultError as error:
+            of_query = "" if error.query is None else f" of query '{query_ids[error.query]}'"
+            raise MetricError(f"metric '{measure}'{of_query}: {error.problem}") from error
+        broken = np.flatnonzero(~np.isfinite(row))
+        if len(broken):
+            query, value = query_ids[int(broken[0])], row[broken[0]]
+            raise MetricError(f"metric '{measure}' of query '{query}': it gave {value:g}, expected a finite number")
     return np.ascontiguousarray(table.T)
+
+
+def _require_within(
+    values: Float64Array, low: Float64Array, high: Float64Array, measures: Sequence[Measure], query_ids: Ids
+) -> None:
+    """Refuse a metric whose value lies outside the range of its best and worst order: that is not its range then."""
+    slack = _ROUNDING * np.maximum(np.abs(values), 1.0)
+    outside = (values < low - slack) | (values > high + slack)
+    if outside.any():
+        query, column = (int(place[0]) for place in np.nonzero(outside))
+        value, least, most = (table[query, column] for table in (values, low, high))
+        raise MetricError(
+            f"metric '{measures[column]}' of query '{query_ids[query]}': {value:g} lies outside what the best and the "
+            f"worst order of equal scores give, {least:g} to {most:g}",
+            fix="it falls where a higher grade moves up, and rises elsewhere: declare it with bounded=False",
+        )
 
 
 def _arguments(measure: Measure, kind: Kind, relevance: int) -> Arguments:

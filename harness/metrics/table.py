@@ -23,6 +23,11 @@ _RECALLS = tuple(tenth / 10 for tenth in range(11))
 _REL = Parameter("rel", int, 1, "lowest grade that counts as relevant", minimum=1)
 _BUCKLEY = "Buckley and Voorhees, Retrieval System Evaluation, in TREC, MIT Press 2005"
 
+_DCG = Parameter(
+    "dcg", str, "log2", "log2: linear gain (trec_eval); exp-log2: exponential gain",
+    choices={"log2": 0.0, "exp-log2": graded.EXPONENTIAL},
+)  # fmt: skip
+
 _ROWS = (
     Kind(
         "nDCG", graded.ndcg,
@@ -30,11 +35,14 @@ _ROWS = (
         "DCG@k / IDCG@k, DCG = sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
         "Järvelin and Kekäläinen, TOIS 20(4), 2002; exponential gain: Burges et al., ICML 2005",
         "optional", average=average.ndcg, graded=True, aliases=("NDCG",),
-        parameters=(Parameter(
-            "dcg", str, "log2", "log2: linear gain (trec_eval); exp-log2: exponential gain",
-            choices={"log2": 0.0, "exp-log2": graded.EXPONENTIAL},
-        ),),
+        parameters=(_DCG,),
         trec="ndcg", trec_cut="ndcg_cut", trec_cuts=_CUTS,
+    ),
+    Kind(
+        "DCG", graded.dcg, "discounted gain of the ranking, as nDCG has it before it is divided by the ideal",
+        "sum of gain / log2(rank + 1); gain is the grade, or 2^grade - 1 with dcg='exp-log2'",
+        "Järvelin and Kekäläinen, TOIS 20(4), 2002", "optional", average=average.dcg, graded=True,
+        parameters=(_DCG,), range="0 or more",
     ),
     Kind(
         "AP", binary.average_precision, "mean precision at the relevant documents",
@@ -158,7 +166,7 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType({
     "Rprec_mult": "precision at multiples of R",
     "utility": "linear utility with four coefficients",
     "binG, G": "gain measures that trec_eval marks as experimental",
-    "dcg, ideal_dcg": "parts of nDCG, not normalised",
+    "ideal_dcg": "the ideal's part of nDCG",
     "ndcg_rel, Rndcg": "nDCG averaged over relevant documents, or at R",
     "relative_P, set_relative_P": "precision divided by the highest possible one",
     "set_map": "SetP · SetR",

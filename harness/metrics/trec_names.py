@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.metrics.measure import Measure
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 
 __all__ = ["in_trec_order", "trec_name"]
 
@@ -17,7 +17,7 @@ _ORDER = (
 
 def trec_name(measure: Measure, relevance: int = 1) -> str | None:
     """What trec_eval calls the measure when run with ``-l relevance``; None when it has no such measure."""
-    kind = KINDS[measure.name]
+    kind = kind_of(measure.name)
     if any(key != "rel" or value != relevance for key, value in measure.parameters):
         return None
     if measure.cutoff is None:
@@ -32,7 +32,7 @@ def in_trec_order(measures: Iterable[Measure], relevance: int = 1) -> list[int]:
     listed = list(measures)
 
     def place(at: int) -> tuple[int, float]:
-        kind = KINDS[listed[at].name]
+        kind = kind_of(listed[at].name)
         family = kind.trec if listed[at].cutoff is None else kind.trec_cut
         if family not in _ORDER or trec_name(listed[at], relevance) is None:
             return len(_ORDER), at

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.errors import UnknownNameError
 from harness.metrics.parse import parse_measure
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 from harness.results.schema import Report
 
 __all__ = ["CUT_SHORT", "cut_short", "legend_of_depths"]
@@ -15,9 +16,15 @@ _WHOLE = 1000
 
 
 def cut_short(report: Report, metric: str) -> bool:
-    """Whether a metric of a comparison is of fewer hits than its name says: ``R@100`` of 10, or ``AP`` of 10."""
-    measure, k = parse_measure(metric), _asked(report)
-    if k is None or KINDS[measure.name].aggregate == "sum":
+    """Whether a metric of a comparison is of fewer hits than its name says: ``R@100`` of 10, or ``AP`` of 10.
+
+    False for a metric that is not known here: the package that has it is not installed where the result is read.
+    """
+    try:
+        measure, k = parse_measure(metric), _asked(report)
+    except UnknownNameError:
+        return False
+    if k is None or kind_of(measure.name).aggregate == "sum":
         return False
     return k < (measure.cutoff if isinstance(measure.cutoff, int) else _WHOLE)
 

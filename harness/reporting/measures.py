@@ -1,19 +1,20 @@
-"""The reference page of measures, written from the table of measures."""
+"""The reference page of measures, written from the table of measures, and the section of any single one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.metrics.kind import Kind, Parameter
+from harness.metrics.parse import kind_named
 from harness.metrics.table import KINDS, NOT_OFFERED
 
-__all__ = ["measures_page"]
+__all__ = ["measure_section", "measures_page"]
 
 _INTRODUCTION = """\
 # Measures
 
-Written by `python docs/generate.py` from the table in `harness/metrics/table.py`; adding a measure is one kernel and
-one row there.
+Written by `python docs/generate.py` from the table in `harness/metrics/table.py`. [Another package can add
+one](../how-to/add-a-metric.md) by a NumPy function.
 
 A measure is written `Name(parameter=value)@cutoff`: `nDCG@10`, `AP(rel=2)@100`, `RBP(p=0.9)`. Names are
 case-insensitive, aliases and trec_eval's own names (`ndcg_cut_10`, `recall_100`, `map`) are accepted, and the canonical
@@ -37,6 +38,14 @@ def measures_page() -> str:
     missing = [f"| `{name}` | {reason} |" for name, reason in NOT_OFFERED.items()]
     left_out = ["## What else trec_eval has, and is not offered", "", "| trec_eval | what it is |", "| --- | --- |"]
     return "\n".join([_INTRODUCTION, head, *rows, "", "\n\n".join(sections), "", *left_out, *missing, ""])
+
+
+def measure_section(name: str) -> str:
+    """Return the section of one measure, as Markdown, by its name without a cutoff; another package's too.
+
+    Raises UnknownNameError with the nearest name.
+    """
+    return "\n".join(_section(kind_named(name)))
 
 
 def _row(kind: Kind) -> str:

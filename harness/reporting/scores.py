@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 from harness.reporting.trec_eval import trec_eval_text
 
 __all__ = ["NamedScores", "ScoreFormat", "counts_line", "render_scores"]
@@ -109,7 +109,7 @@ def _cells(runs: Sequence[NamedScores], per_query: bool) -> list[list[str]]:
 
 
 def _cell(summary: Summary, others: Iterable[Summary]) -> str:
-    if KINDS[summary.measure.name].aggregate == "sum":
+    if kind_of(summary.measure.name).aggregate == "sum":
         return f"{summary.value:.0f}"
     text = _number(summary.value)
     if summary.matters:

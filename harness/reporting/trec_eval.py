@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.metrics import Measure, Scores
-from harness.metrics.table import KINDS
+from harness.metrics.registry import kind_of
 from harness.metrics.trec_names import in_trec_order, trec_name
 
 __all__ = ["trec_eval_text"]
@@ -33,5 +33,5 @@ def trec_eval_text(scores: Scores, tag: str | None, per_query: bool, relevance: 
 
 def _line(measure: Measure, query: str, value: float, relevance: int) -> str:
     name = trec_name(measure, relevance) or str(measure)
-    number = f"{value:.0f}" if KINDS[measure.name].aggregate == "sum" else f"{value:6.4f}"
+    number = f"{value:.0f}" if kind_of(measure.name).aggregate == "sum" else f"{value:6.4f}"
     return f"{name:<22}\t{query}\t{number}"

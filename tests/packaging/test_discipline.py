@@ -19,6 +19,7 @@ PRINTERS = {"cli", "reporting"}
 BOUNDARIES = {
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
     "execution/carry_out.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
+    "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
     "adapters/chroma_connect.py": "hands what happened in a thread with a deadline over to the one that waits",
     "adapters/chroma_embedded.py": "a panic of the engine is a BaseException that cannot be imported",

@@ -1,7 +1,11 @@
-"""A backend in a package of its own: installed, found through its entry point, held to the contract, compared."""
+"""A backend and a metric in packages of their own: installed, found through their entry points, and used."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +17,10 @@ pytestmark = pytest.mark.packaging
 @pytest.fixture(scope="module")
 def environment(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder = tmp_path_factory.mktemp("third-party")
-    example = tracked_copy(repository, folder / "copy") / "examples" / "third-party-backend"
+    examples = tracked_copy(repository, folder / "copy") / "examples"
     made = Environment(folder / "venv")
     (made.packages / "harness.pth").write_text(str(repository), encoding="utf-8")
-    made.install(str(example))
+    made.install(str(examples / "third-party-backend"), str(examples / "third-party-metric"))
     return made
 
 
@@ -42,3 +46,39 @@ def test_it_is_compared_like_any_other(environment: Environment, tmp_path: Path)
     result = environment.run(environment.python, "-m", "harness", *command, cwd=tmp_path)
     assert result.returncode == 0, result.stderr[-3000:]
     assert '"scipy' in result.stdout
+
+
+def test_the_metric_is_scored_with_ties_like_any_other(environment: Environment, tmp_path: Path) -> None:
+    """In a table, under each tie rule, and with the nearest name."""
+    (tmp_path / "qrels").write_text("q1 0 a 2\nq1 0 b 1\nq2 0 a 1\n", encoding="utf-8")
+    (tmp_path / "run").write_text("q1 Q0 z 1 5 t\nq1 Q0 a 2 5 t\nq1 Q0 b 3 1 t\nq2 Q0 a 1 1 t\n", encoding="utf-8")
+    command = (environment.python, "-m", "harness", "eval", "--qrels", "qrels", "--run", "run", "--metrics")
+    metrics = "ncg@1,NCG(power=2)@3,nDCG@1"
+    result = environment.run(*command, metrics, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    header, _, row, *_ = result.stdout.splitlines()
+    assert header.split() == ["run", "NCG@1", "NCG(power=2.0)@3", "nDCG@1"]
+    assert row.split()[1:] == ["0.5000", "[0.5000–1.0000]", "1.0000", "0.5000", "[0.5000–1.0000]"]
+    listed = environment.run(*command, metrics, "--ties", "engine", "--format", "csv", "-q", cwd=tmp_path)
+    assert "run,q1,NCG@1,0.0,0.0,1.0" in listed.stdout.splitlines()
+    averaged = environment.run(*command, metrics, "--ties", "average", cwd=tmp_path)
+    assert (averaged.returncode, "no closed form over tie permutations for NCG@1" in averaged.stderr) == (2, True)
+    misspelt = environment.run(*command, "NGC@1", cwd=tmp_path)
+    assert (misspelt.returncode, "did you mean 'NCG'" in misspelt.stderr) == (2, True)
+
+
+def test_a_comparison_has_intervals_of_the_metric_and_is_shown_without_it(
+    environment: Environment, repository: Path, tmp_path: Path
+) -> None:
+    backends = "csr:analyzer=snowball-english,csr:analyzer=whitespace"
+    options = ("--backends", backends, "--k", "10", "--metrics", "NCG@10,nDCG@10", "--out", "out")
+    result = environment.run(environment.python, "-m", "harness", "compare", *options, "--format", "json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr[-3000:]
+    for backend in json.loads(result.stdout)["backends"]:
+        value = backend["metrics"]["NCG@10"]
+        assert value["ci_low"] < value["mean"] < value["ci_high"]
+    without = {**os.environ, "PYTHONPATH": str(repository)}  # this environment does not have the package
+    report = [sys.executable, "-m", "harness", "report", "out"]
+    shown = subprocess.run(report, cwd=tmp_path, env=without, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "NCG@10" in shown.stdout

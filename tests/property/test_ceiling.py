@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.fusion import min_max
-from harness.loaders.memory import qrels_from_dict, run_from_dict
 from harness.metrics import QuerySet, parse_measures, score
 from harness.parity import compare_run
 from harness.parity.fused import FusedOracle, Part, hits_of_components

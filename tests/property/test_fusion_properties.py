@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import ranking
+from harness.data.memory import run_from_dict
 from harness.fusion import dbsf, min_max, rrf
-from harness.loaders.memory import run_from_dict
 from harness.types import Run
 
 Hits = Mapping[str, float]

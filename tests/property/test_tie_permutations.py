@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.errors import UsageError
-from harness.loaders.memory import qrels_from_dict, run_from_dict
 from harness.metrics import parse_measure, parse_measures, score
 from harness.metrics.table import KINDS
 
 WITH_CLOSED_FORM = (
     "P@1", "P@3", "R@2", "R@5", "R_cap@3", "Success@1", "Success@3", "RR", "RR@2", "AP", "AP@3", "AP(rel=2)", "nDCG",
-    "nDCG@2", "nDCG(dcg='exp-log2')@3", "RBP", "RBP(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP", "SetR", "SetF",
+    "nDCG@2", "nDCG(dcg='exp-log2')@3", "DCG", "DCG@2", "DCG(dcg='exp-log2')@3",
+    "RBP", "RBP(p=0.5)@3", "Rprec", "Judged@2", "Judged", "SetP", "SetR", "SetF",
 )  # fmt: skip
 BOUNDED = (*WITH_CLOSED_FORM, "ERR", "ERR@2", "Bpref", "IPrec@0.5", "IPrec@0.0", "11pt_avg", "gm_map")
 

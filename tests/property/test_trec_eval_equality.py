@@ -10,7 +10,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.loaders.memory import qrels_from_dict, run_from_dict
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.metrics import parse_measure, parse_measures, score
 
 NAMES = (

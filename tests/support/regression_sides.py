@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sample_report import sample_report
 
-from harness.loaders.memory import qrels_from_dict
+from harness.data.memory import qrels_from_dict
 from harness.metrics import parse_measures, score
 from harness.regression.side import OVERLAP, Side, text_digest
 from harness.results import schema

@@ -150,15 +150,22 @@ def test_all_problems_of_a_file_come_at_once(folder):
 
 
 def test_the_first_twenty_problems_and_a_count(folder):
-    message = fault(folder, "corpus.jsonl", b"{}\n" * 10_000)
+    message = fault(folder, "corpus.jsonl", b"[]\n" * 10_000)
     assert "10000 problems" in message
     assert "line 20: " in message
     assert "line 21: " not in message
     assert "… and 9980 more" in message
 
 
+def test_one_problem_of_many_lines_is_told_once(folder):
+    message = fault(folder, "corpus.jsonl", b'{"_id":"d1","text":"b"}\n' + b"{}\n" * 10_000)
+    assert "1 problem\n" in message
+    assert "line 2: no field for the id and the text" in message
+    assert "and so for 9,999 lines more" in message
+
+
 def test_problems_stand_in_the_order_of_lines_whichever_check_finds_them(folder):
-    content = b'{"_id":"d1","text":"a"}\n{"_id":"d1","text":"b"}\n{"_id":" ","text":"c"}\n' + b"{}\n" * 30
+    content = b'{"_id":"d1","text":"a"}\n{"_id":"d1","text":"b"}\n{"_id":" ","text":"c"}\n' + b"[]\n" * 30
     message = fault(folder, "corpus.jsonl", content)
     noted = [int(line) for line in re.findall(r"^  line (\d+): ", message, re.MULTILINE)]
     assert "32 problems" in message

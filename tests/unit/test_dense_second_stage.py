@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from harness import ranking
+from harness.data.memory import run_from_dict
 from harness.errors import DataError
 from harness.execution.rerank import SecondStage
 from harness.execution.vectors import DensePair
-from harness.loaders.memory import run_from_dict
 from harness.reference.dense import DenseIndex
 from harness.types import Ids
 

@@ -76,7 +76,7 @@ def test_faults_of_the_call_are_named(files):
         harness.evaluate(RUN, QRELS, ties="trec")
     with pytest.raises(UnknownNameError, match="unknown set of queries 'all'"):
         harness.evaluate(RUN, QRELS, queries="all")
-    with pytest.raises(DataError, match="no column query_id or query or qid"):
+    with pytest.raises(UsageError, match="without a column query_id or qid or q_id; its columns: doc_id, score"):
         harness.evaluate(pd.DataFrame({"doc_id": ["a"], "score": [1.0]}), QRELS)
     with pytest.raises(DataError, match=r"lacks 1 id$"):
         harness.evaluate(pd.DataFrame({"qid": ["q1", None], "docno": ["a", "b"], "score": [1.0, 2.0]}), QRELS)
@@ -224,47 +224,6 @@ def test_the_lowest_relevant_grade_is_named_as_in_compare_and_as_in_trec_eval(fi
 def test_one_judged_query_is_no_plural(files, capsys):
     files["qrels"].write_text("q1 0 a 1\n")
     assert "run.trec: 1 query judged, 1 with" in _printed(capsys, files).out
-
-
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        (5, "the run is of type int, which cannot be scored\n  give {query id: {document id: score}}, a pandas frame"),
-        (None, "the run is of type NoneType"),
-        ([("q1", "a", 1.0)], "the run is of type list"),
-    ],
-)
-def test_what_is_no_run_is_refused(run, message):
-    with pytest.raises(UsageError) as caught:
-        harness.evaluate(run, QRELS, ["AP"])
-    assert str(caught.value).startswith(message)
-    with pytest.raises(UsageError, match="the judgments are of type"):
-        harness.evaluate(RUN, run, ["AP"])
-
-
-@pytest.mark.parametrize(
-    ("run", "problems"),
-    [
-        ({"q1": ["d2", "d3"]}, ["query 'q1' has a list (['d2', 'd3']), expected {document id: number}"]),
-        ({"q1": 3}, ["query 'q1' has an int (3), expected {document id: number}"]),
-        ({1: {"a": 1.0}}, ["the query id 1 is an int, expected a string"]),
-        ({"q1": {7: 1.0}}, ["query 'q1': the document id 7 is an int, expected a string"]),
-        (
-            {"q1": {"a": None}, "q2": {"a": "high"}},
-            [
-                "query 'q1', document 'a': None is a NoneType, expected a number",
-                "query 'q2', document 'a': 'high' is a str, expected a number",
-            ],
-        ),
-    ],
-)
-def test_dictionaries_of_another_shape_are_explained(run, problems):
-    with pytest.raises(DataError) as caught:
-        harness.evaluate(run, QRELS, ["AP"])
-    assert list(caught.value.problems) == problems
-    with pytest.raises(DataError) as caught:
-        harness.evaluate(RUN, run, ["AP"])
-    assert (caught.value.source, list(caught.value.problems)) == ("judgments", problems)
 
 
 @pytest.mark.parametrize(

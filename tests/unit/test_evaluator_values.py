@@ -227,3 +227,109 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     command = r"pip install 'retrieval-harness\[dense\]' 'sentence-transformers>=6'"
     with pytest.raises(MissingExtraError, match=command):
         importlib.reload(compat)
+
+
+def hits_of(evaluator: Any, seed: int = 0, *, levels: int = 3) -> list[list[dict[str, Any]]]:
+    """Lists as `util.semantic_search` makes them, in no order, with ties, of different lengths, and an empty one."""
+    rng = random.Random(seed)  # noqa: S311 - for tests
+    lists = []
+    for number in range(len(evaluator.queries_ids)):
+        documents = rng.sample([*evaluator.corpus_ids, "elsewhere"], rng.randint(1, 60) if number else 0)
+        lists.append([{"corpus_id": document, "score": float(rng.randint(0, levels))} for document in documents])
+    return lists
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hits_of_ones_own_give_the_same_values(seed):
+    _, (queries, corpus, relevant) = made(seed=seed)
+    relevant["q1"] = {*relevant["q1"], "not in the corpus"}
+    ranks = {"map_at_k": [3, 100], "ndcg_at_k": [2, 10], "mrr_at_k": [1, 7]}
+    theirs, ours = (kind(queries, corpus, relevant, **ranks) for kind in (Theirs, Ours))
+    hits = hits_of(ours, seed)
+    expected, found = theirs.compute_metrics(hits), ours.compute_metrics(hits)
+    assert {key: list(at) for key, at in found.items()} == {key: list(at) for key, at in expected.items()}
+    assert list(found) == list(expected)
+    for key, at in found.items():
+        assert at == pytest.approx(expected[key], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["compute_all_metrics", "compute_metrices"])
+def test_all_metrics_without_a_call(name, tmp_path):
+    model, arguments = made(levels=3)
+    for given in ({}, {"corpus_embeddings": model.documents, "output_path": str(tmp_path)}):
+        theirs, ours = (kind(*arguments, score_functions=FUNCTIONS, write_predictions=True) for kind in (Theirs, Ours))
+        expected, found = (getattr(evaluator, name)(model, **given) for evaluator in (theirs, ours))
+        assert sorted(found) == sorted(expected)
+        for function, measures in found.items():
+            for key, at in measures.items():
+                assert at == pytest.approx(expected[function][key], abs=1e-9)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_scores_are_logged_line_by_line_as_theirs(caplog):
+    _, arguments = made(levels=3)
+    ranks = {"precision_recall_at_k": [1, 3], "accuracy_at_k": [5], "map_at_k": [100, 2]}
+    theirs, ours = (kind(*arguments, **ranks) for kind in (Theirs, Ours))
+    values = theirs.compute_metrics(hits_of(ours))
+    lines = []
+    for evaluator in (theirs, ours):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            evaluator.output_scores(values)
+        lines.append(caplog.messages)
+    assert lines[0] == lines[1]
+    assert len(lines[1]) == 9
+
+
+def test_a_call_logs_as_theirs(caplog):
+    model, arguments = made(levels=3)
+    lines = []
+    for kind in (Theirs, Ours):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            kind(*arguments, score_functions=FUNCTIONS, name="dev")(model, epoch=2)
+        lines.append(caplog.messages[1:])
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize("base", [Theirs, Ours])
+def test_a_subclass_can_compute_and_output_otherwise(base):
+    """What is overridden is called with the library's lists, and what it returns is what counts."""
+    model, arguments = made(levels=3)
+    seen: list[Any] = []
+
+    class Halved(base):  # type: ignore[misc, valid-type]
+        def compute_metrics(self, queries_result_list: Any) -> Any:
+            seen.append(queries_result_list)
+            shortened = [hits[:1] for hits in queries_result_list]
+            return super().compute_metrics(shortened)
+
+        def output_scores(self, scores: Any) -> None:
+            seen.append(scores)
+
+    evaluator = Halved(*arguments)
+    values = evaluator(model)
+    hits, scores = seen
+    assert len(hits) == len(evaluator.queries_ids)
+    assert [list(hit) for hit in hits[0]] == [["corpus_id", "score"]] * 100
+    assert len(hits[1:3]) == 2
+    assert values["cosine_recall@10"] == values["cosine_recall@1"] == scores["recall@k"][10]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda hits: hits[1:], UsageError, "there are 15 lists of hits for 16 queries"),
+        (lambda hits: [*hits[:1], [*hits[1], hits[1][0]], *hits[2:]], RankingError, "document 'd.*' is listed twice"),
+        (
+            lambda hits: [[{"corpus_id": "d1", "score": float("nan")}], *hits[1:]],
+            RankingError,
+            "query 'q0': a score is NaN",
+        ),
+    ],
+)
+def test_hits_that_cannot_be_scored_are_refused(change, error, words):
+    _, arguments = made()
+    ours = Ours(*arguments)
+    with pytest.raises(error, match=words):
+        ours.compute_metrics(change(hits_of(ours)))

@@ -10,12 +10,12 @@ import pytest
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
+from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.execution.checks import refuse_impossible, refuse_unmatched
 from harness.execution.resume.stored import LookUp
 from harness.filtering import apply_filter, in_words, matching_rows, parse_filter
 from harness.loaders import filter_dataset, load_dataset
-from harness.loaders.memory import run_from_dict
 from harness.planning.plan import make_plan
 from harness.planning.request import CompareRequest
 from harness.reporting.plan import render_plan

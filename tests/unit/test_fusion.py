@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UsageError
 from harness.fusion import comb_sum, dbsf, min_max, rrf
-from harness.loaders.memory import run_from_dict
 from harness.types import Run
 
 

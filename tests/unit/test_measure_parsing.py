@@ -17,6 +17,8 @@ from harness.metrics.table import KINDS
         ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@10"),
         ('ndcg( dcg = "exp-log2" )@10', "nDCG(dcg='exp-log2')@10"),
         ("nDCG(dcg=log2)@10", "nDCG@10"),
+        ("dcg@10", "DCG@10"),
+        ("DCG(dcg=exp-log2)@5", "DCG(dcg='exp-log2')@5"),
         ("AP", "AP"),
         ("AP@100", "AP@100"),
         ("AP(rel=2)@100", "AP(rel=2)@100"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from regression_sides import AFTER, BEFORE, GRADES, backend, side
 
+from harness.data.memory import qrels_from_dict
 from harness.errors import DataError, UsageError
-from harness.loaders.memory import qrels_from_dict
 from harness.regression.baseline import read_baseline, write_baseline
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.labels import check_no_grades, label_lines, read_labels, with_labels

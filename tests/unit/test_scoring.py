@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.errors import DataError, RankingError, UsageError
-from harness.loaders.memory import qrels_from_dict, run_from_dict
 from harness.metrics import parse_measure, parse_measures, score
 
 
@@ -22,6 +22,18 @@ def test_linear_and_exponential_gain_of_grade_three_at_rank_two():
     run = {"q": {"x": 2.0, "a": 1.0}}
     assert _value(run, qrels, "nDCG") * 3 == pytest.approx(1.8928, abs=5e-5)
     assert _value(run, qrels, "nDCG(dcg=exp-log2)") * 7 == pytest.approx(4.4165, abs=5e-5)
+
+
+def test_discounted_gain_is_that_of_ndcg_before_it_is_divided():
+    # grades 1, none, 3 and -1, cut at 3: 1/log2(2) + 3/log2(4) = 2.5, or 1 + 7/2; the best order has 3 + 1/log2(3)
+    qrels = {"q": {"a": 1, "c": 3, "d": -1}, "unanswered": {"a": 1}}
+    run = {"q": {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}}
+    assert _value(run, qrels, "DCG@3") == 2.5
+    assert _value(run, qrels, "DCG@2") == 1.0
+    assert _value(run, qrels, "DCG(dcg=exp-log2)") == 4.5
+    assert _value(run, qrels, "nDCG@3") == pytest.approx(2.5 / (3 + 1 / np.log2(3)))
+    means = score(run_from_dict(run), qrels_from_dict(qrels), [parse_measure("DCG@3")]).means()
+    assert means[0].value == 1.25
 
 
 def test_average_precision_at_k_divides_by_all_relevant_documents():

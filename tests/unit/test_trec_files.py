@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.data.memory import qrels_from_dict, run_from_dict
 from harness.errors import DataError
-from harness.loaders.memory import qrels_from_dict, run_from_dict
 from harness.loaders.trec import read_qrels, read_run, read_tagged_run
 from harness.loaders.trec_write import write_run
 from harness.types import Ids, Run
@@ -171,7 +171,7 @@ def test_dictionaries_are_refused_with_their_fault():
     with pytest.raises(DataError, match="run"):
         run_from_dict({"q": {"a": "high"}})
     with pytest.raises(DataError, match="run"):
-        run_from_dict({"q": {7: 1.0}})
+        run_from_dict({"q": {7.5: 1.0}})
     with pytest.raises(DataError, match=r"grade 1.5 of document 'a' is no whole number"):
         qrels_from_dict({"q": {"a": 1.5}})
     with pytest.raises(DataError, match="no whole number"):

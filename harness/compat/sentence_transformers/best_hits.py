@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from harness.types import Ids, Int32Array, Int64Array, Run, UInt32Array
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BestHits", "ScoreFunction", "part", "tie_break_of"]
+__all__ = ["BestHits", "QueryResults", "ScoreFunction", "part", "tie_break_of"]
 
 ScoreFunction = Callable[[Any, Any], "Tensor"]
 """Embeddings of q queries and d documents to a tensor (q, d) of scores, more is better."""
@@ -157,10 +157,39 @@ class BestHits:
         rows = np.concatenate([block.rows for block in self._blocks])
         return Run(Ids.of(map(str, range(asked))), self._documents, indptr, rows, self.scores.astype(np.float32))
 
+    def results(self) -> QueryResults:
+        """The hits as the library's lists."""
+        return QueryResults(self.run(), self.scores, self._document_ids)
+
     @property
     def scores(self) -> npt.NDArray[Any]:
         """The score of every hit of :meth:`run`, in the precision that the score function gave (at least float32)."""
         return np.concatenate([block.scores for block in self._blocks])
+
+
+class QueryResults(Sequence[list[dict[str, Any]]]):
+    """The library's lists of ``{"corpus_id", "score"}``, one a query, best first; each is made when it is looked at.
+
+    ``run`` holds the same hits as columns, whose ids are positions.
+    """
+
+    def __init__(self, run: Run, scores: npt.NDArray[Any], document_ids: Sequence[Any]) -> None:
+        self.run = run
+        self._scores, self._document_ids = scores, document_ids
+
+    def __len__(self) -> int:
+        return len(self.run.query_ids)
+
+    @overload
+    def __getitem__(self, query: int) -> list[dict[str, Any]]: ...
+    @overload
+    def __getitem__(self, query: slice) -> list[list[dict[str, Any]]]: ...
+    def __getitem__(self, query: int | slice) -> list[dict[str, Any]] | list[list[dict[str, Any]]]:
+        if isinstance(query, slice):
+            return [self[one] for one in range(len(self))[query]]
+        own = self.run.of_query(range(len(self))[query])
+        hits = zip(self.run.rows[own].tolist(), self._scores[own].tolist(), strict=True)
+        return [{"corpus_id": self._document_ids[row], "score": score} for row, score in hits]
 
 
 def _kth_scores(block: _Block, queries: int, k: int) -> npt.NDArray[Any]:

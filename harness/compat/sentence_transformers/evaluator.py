@@ -11,9 +11,9 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.util import SimilarityFunction
 from tqdm.auto import trange
 
-from harness.compat.sentence_transformers.best_hits import BestHits, ScoreFunction, part, tie_break_of
+from harness.compat.sentence_transformers.best_hits import BestHits, QueryResults, ScoreFunction, part, tie_break_of
 from harness.compat.sentence_transformers.files import append_row, write_predictions
-from harness.compat.sentence_transformers.values import Cutoffs, Judgments, Values
+from harness.compat.sentence_transformers.values import LOGGED, Cutoffs, Judgments, Values
 from harness.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -120,15 +120,8 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         logger.info(
             "%s Evaluation of the model on the %s dataset%s:", self.description, self.name, self._at(epoch, steps)
         )
-        functions = self._choose_functions(model)
-        found = self._search(functions, model, corpus_model or model, corpus_embeddings)
-        if self.write_predictions and output_path is not None:
-            for name, hits in found.items():
-                path = Path(output_path) / self.predictions_file.replace(".jsonl", f"_{name}.jsonl")
-                write_predictions(path, hits, self.queries_ids, self.queries, self.corpus_ids)
-        values = {name: self._judgments.values(hits.run(), self._cutoffs) for name, hits in found.items()}
+        values = self.compute_all_metrics(model, corpus_model, corpus_embeddings, output_path)
         further = self._further_values()
-        self._report(values)
         if output_path is not None and self.write_csv:
             cells = [
                 values[name][cell.key][cell.k] for name in self.score_function_names for cell in self._cutoffs.cells()
@@ -139,6 +132,58 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
         metrics: dict[str, float] = self.prefix_name_to_metrics(_flat(values) | further, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
+
+    def compute_all_metrics(
+        self,
+        model: SentenceTransformer,
+        corpus_model: SentenceTransformer | None = None,
+        corpus_embeddings: Any = None,  # noqa: ANN401 - see __call__
+        output_path: str | PathLike[str] | None = None,
+    ) -> dict[str, Values]:
+        """Search and score: ``{score function: {"ndcg@k": {10: value}}}``; logged, and predictions are written.
+
+        Arguments are those of a call. Hits go through :meth:`compute_metrics`, values through :meth:`output_scores`.
+        """
+        functions = self._choose_functions(model)
+        searched = self._search(functions, model, corpus_model or model, corpus_embeddings)
+        found = {name: hits.results() for name, hits in searched.items()}
+        if self.write_predictions and output_path is not None:
+            for name, results in found.items():
+                path = Path(output_path) / self.predictions_file.replace(".jsonl", f"_{name}.jsonl")
+                write_predictions(path, results, self.queries_ids, self.queries)
+        logger.info("Queries: %d", len(self.queries))
+        logger.info("Corpus: %d\n", len(self.corpus))
+        values = {name: self.compute_metrics(results) for name, results in found.items()}
+        for name in self.score_function_names:
+            logger.info("Score-Function: %s", name)
+            self.output_scores(values[name])
+        return values
+
+    compute_metrices = compute_all_metrics  # the library's older name
+
+    def compute_metrics(self, queries_result_list: Sequence[Sequence[Mapping[str, Any]]]) -> Values:
+        """Score hits: ``{"ndcg@k": {10: value}}``, every measure at each of its ranks.
+
+        Args:
+            queries_result_list: for each query, in the order of ``queries_ids``, its ``{"corpus_id", "score"}`` in any
+                order. Equal scores are ordered by document id, ascending.
+
+        Raises:
+            UsageError: there are more or fewer lists than queries.
+            RankingError: a score is NaN, or a document is in a list twice.
+        """
+        if isinstance(queries_result_list, QueryResults):
+            run = queries_result_list.run
+        else:
+            run = self._judgments.run_of(queries_result_list)
+        return self._judgments.values(run, self._cutoffs)
+
+    def output_scores(self, scores: Mapping[str, Mapping[int, float]]) -> None:
+        """Log values of the form that :meth:`compute_metrics` returns, one a line."""
+        for name in LOGGED:
+            for k, value in scores[name.key].items():
+                shown = f"{value * 100:.2f}%" if name.heading in _PERCENT else f"{value:.4f}"
+                logger.info("%s@%d: %s", name.heading, k, shown)
 
     def store_metrics_in_model_card_data(
         self, model: SentenceTransformer, metrics: dict[str, Any], epoch: int = 0, step: int = 0
@@ -243,16 +288,6 @@ class InformationRetrievalEvaluator(BaseEvaluator):  # type: ignore[misc] # the 
             "" if epoch == -1 else f" after epoch {epoch}" if steps == -1 else f" in epoch {epoch} after {steps} steps"
         )
         return when if self.truncate_dim is None else f"{when} (truncated to {self.truncate_dim})"
-
-    def _report(self, values: Mapping[str, Values]) -> None:
-        logger.info("Queries: %d", len(self.queries))
-        logger.info("Corpus: %d\n", len(self.corpus))
-        for name in self.score_function_names:
-            logger.info("Score-Function: %s", name)
-            for cell in self._cutoffs.cells():
-                value = values[name][cell.key][cell.k]
-                shown = f"{value * 100:.2f}%" if cell.heading.startswith(_PERCENT) else f"{value:.4f}"
-                logger.info("%s: %s", cell.heading, shown)
 
 
 def _flat(values: Mapping[str, Values]) -> dict[str, float]:

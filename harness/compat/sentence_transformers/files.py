@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.compat.sentence_transformers.best_hits import BestHits
+from harness.compat.sentence_transformers.best_hits import QueryResults
 
 __all__ = ["append_row", "write_predictions"]
 
@@ -35,16 +35,9 @@ def append_row(path: Path, headers: Sequence[str], row: Sequence[Any]) -> None:
         writer.writerow(row)
 
 
-def write_predictions(
-    path: Path, hits: BestHits, query_ids: Sequence[Any], queries: Sequence[Any], document_ids: Sequence[Any]
-) -> None:
+def write_predictions(path: Path, found: QueryResults, query_ids: Sequence[Any], queries: Sequence[Any]) -> None:
     """One JSON object a query: ``query_id``, ``query`` and ``results``, each with ``corpus_id`` and ``score``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    run, scores = hits.run(), hits.scores.tolist()
-    documents = [document_ids[row] for row in run.rows.tolist()]
     with path.open("w", encoding="utf-8") as stream:
-        for number, (query_id, query) in enumerate(zip(query_ids, queries, strict=True)):
-            own = run.of_query(number)
-            pairs = zip(documents[own], scores[own], strict=True)
-            results = [{"corpus_id": document, "score": score} for document, score in pairs]
+        for query_id, query, results in zip(query_ids, queries, found, strict=True):
             stream.write(json.dumps({"query_id": query_id, "query": query, "results": results}) + "\n")

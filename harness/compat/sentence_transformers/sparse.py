@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.compat.sentence_transformers.best_hits import ScoreFunction
 from harness.compat.sentence_transformers.evaluator import InformationRetrievalEvaluator
+from harness.compat.sentence_transformers.values import Values
 from harness.encoders.sparsity import DimensionCounts, Sparsity, sparsity_of
 
 if TYPE_CHECKING:
@@ -76,21 +77,21 @@ class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
             write_predictions,
         )
 
-    def __call__(
+    def compute_all_metrics(
         self,
         model: SparseEncoder,
-        output_path: str | PathLike[str] | None = None,
-        epoch: int = -1,
-        steps: int = -1,
         corpus_model: SparseEncoder | None = None,
         corpus_embeddings: Tensor | None = None,
-    ) -> dict[str, float]:
-        """Evaluate the model, as the base class does; ``corpus_embeddings`` is a tensor, dense or sparse (COO)."""
+        output_path: str | PathLike[str] | None = None,
+    ) -> dict[str, Values]:
+        """Search and score, as the base class does; ``corpus_embeddings`` is a tensor, dense or sparse (COO)."""
         self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
         if corpus_embeddings is not None:
             corpus_embeddings = corpus_embeddings.cpu()  # where queries are put too
             _count(corpus_embeddings, self._sparsity["corpus"])
-        return super().__call__(model, output_path, epoch, steps, corpus_model, corpus_embeddings)
+        return super().compute_all_metrics(model, corpus_model, corpus_embeddings, output_path)
+
+    compute_metrices = compute_all_metrics  # the library's older name
 
     def embed_inputs(
         self,

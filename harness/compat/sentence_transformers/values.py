@@ -6,17 +6,18 @@ divided by min(k, R) where trec_eval divides by R; relevant documents that are n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, RankingError, UsageError
 from harness.metrics import parse_measure, score
 from harness.types import Float64Array, Ids, Int64Array, Qrels, Run
 
-__all__ = ["Cell", "Cutoffs", "Judgments", "Values"]
+__all__ = ["LOGGED", "Cell", "Cutoffs", "Judgments", "Values"]
 
 Values = dict[str, dict[int, float]]
 """``{"ndcg@k": {10: 0.5}}``: the library's names of measures, then cutoffs."""
@@ -36,6 +37,8 @@ _RECALL = _Name("recall@k", "Recall", "R")
 _NDCG = _Name("ndcg@k", "NDCG", "nDCG")
 _MRR = _Name("mrr@k", "MRR", "RR")
 _MAP = _Name("map@k", "MAP", "AP")
+LOGGED = (_ACCURACY, _PRECISION, _RECALL, _MRR, _NDCG, _MAP)
+"""The measures in the order in which the library logs them."""
 
 
 class Cell(NamedTuple):
@@ -112,6 +115,7 @@ class Judgments:
                 [f"none of the relevant documents is in the corpus (relevant: {example!r}, {_first(document_ids)})"],
                 fix="check that both have ids of one collection and one type",
             )
+        self._query_ids, self._row_of = query_ids, row_of
         self.totals: Int64Array = np.array([len(relevant[query]) for query in query_ids], dtype=np.int64)
         judged, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
         self._qrels = Qrels(
@@ -120,6 +124,32 @@ class Judgments:
             np.concatenate([[0], np.cumsum(self.totals)]),
             places.astype(np.int32),
             np.ones(len(rows), dtype=np.int32),
+        )
+
+    def run_of(self, results: Sequence[Sequence[Mapping[str, Any]]]) -> Run:
+        """Hits given as lists of ``{"corpus_id", "score"}``, one list a query, as a run whose ids are positions.
+
+        Raises UsageError for another number of lists than of queries, RankingError for NaN and a document listed twice.
+        """
+        if len(results) != len(self._query_ids):
+            raise UsageError(
+                f"there are {len(results):,} lists of hits for {len(self._query_ids):,} queries",
+                fix="give one list for each of the evaluator's queries_ids, which have a relevant document",
+            )
+        row_of = dict(self._row_of)
+        rows: list[int] = []
+        scores: list[float] = []
+        for query, hits in zip(self._query_ids, results, strict=True):
+            ordered = sorted(hits, key=lambda hit: (-hit["score"], hit["corpus_id"]))
+            _require_ranking(query, ordered)
+            rows += [row_of.setdefault(hit["corpus_id"], len(row_of)) for hit in ordered]
+            scores += [hit["score"] for hit in ordered]
+        return Run(
+            Ids.of(map(str, range(len(results)))),
+            Ids.of(map(str, range(len(row_of)))),
+            np.cumsum([0, *map(len, results)], dtype=np.int64),
+            np.array(rows, dtype=np.int32),
+            np.array(scores, dtype=np.float32),
         )
 
     def values(self, run: Run, cutoffs: Cutoffs) -> Values:
@@ -140,6 +170,16 @@ class Judgments:
 def _require_set(query: object, relevant: Collection[Any]) -> None:
     if len(set(relevant)) != len(relevant):
         raise DataError("relevant_docs", [f"query {query!r} lists a document twice"], fix="give a set of ids")
+
+
+def _require_ranking(query: object, hits: Sequence[Mapping[str, Any]]) -> None:
+    if any(math.isnan(hit["score"]) for hit in hits):
+        raise RankingError(f"query {query!r}: a score is NaN")
+    seen: set[Any] = set()
+    for document in (hit["corpus_id"] for hit in hits):
+        if document in seen:
+            raise RankingError(f"query {query!r}: document {document!r} is listed twice")
+        seen.add(document)
 
 
 def _first(ids: Sequence[Any]) -> str:

@@ -13,7 +13,9 @@ from harness.arrow import as_numpy
 from harness.errors import DataError
 from harness.types import Float32Array, Ids, Int32Array, Qrels, Run
 
-__all__ = ["build_qrels", "build_run", "to_float32"]
+__all__ = ["build_judgments", "build_qrels", "build_run", "to_float32"]
+
+_LIMIT = 2**31
 
 
 def build_run(
@@ -31,6 +33,18 @@ def build_run(
     if order is not None:
         rows, values = rows[order], values[order]
     return Run(query_ids, doc_ids, _indptr(codes, len(query_ids)), rows, values)
+
+
+def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
+    """Judgments from columns of equal length with grades as float64, which NaN may stand among.
+
+    Raises DataError for a grade that is no whole number of 32 bits, and as :func:`build_qrels` does.
+    """
+    broken = np.flatnonzero(~((np.abs(grades) < _LIMIT) & (grades == np.rint(grades))))
+    if len(broken):
+        named = [f"grade {grades[at]:g} of document '{documents[int(at)].as_py()}' is no whole number" for at in broken]
+        raise DataError("judgments", named)
+    return build_qrels(queries, documents, grades)
 
 
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:

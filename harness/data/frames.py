@@ -1,0 +1,192 @@
+"""Runs and judgments in tables with named columns: pandas, Polars, Arrow, Parquet.
+
+A column is found by the names that ranx, ir_measures, PyTerrier, BEIR and MTEB give it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.arrow import as_numpy
+from harness.data.grouping import build_judgments, build_run
+from harness.data.ids import id_column
+from harness.errors import DataError
+from harness.types import Qrels, Run
+from harness.wording import counted
+
+__all__ = [
+    "DOCUMENT",
+    "GRADE",
+    "QUERY",
+    "SCORE",
+    "as_table",
+    "first_of",
+    "lacking",
+    "qrels_from_frame",
+    "run_from_frame",
+]
+
+QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "query")
+"""Names of the column of query ids; ``query`` last, because PyTerrier keeps texts there, beside ``qid``."""
+DOCUMENT = ("doc_id", "docno", "corpus-id", "corpus_id", "docid", "document")
+"""Names of the column of document ids; ``docid`` late, because PyTerrier keeps row numbers there, beside ``docno``."""
+SCORE = ("score", "sim")
+GRADE = ("relevance", "label", "grade", "rel", "score")
+_RANK = "rank"
+
+
+class _Rows(NamedTuple):
+    """The columns of a table that count: ids as text, numbers as float64 (n,), ``places`` where there are ranks."""
+
+    queries: pa.ChunkedArray
+    documents: pa.ChunkedArray
+    numbers: npt.NDArray[np.float64]
+    places: npt.NDArray[np.float64] | None
+
+
+def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
+    """Return a pandas frame as it is, any other table (Polars, Arrow …) as an Arrow table, None for what is no table.
+
+    A table of another library is one that Arrow can read: by its stream, or by the data frame interchange protocol.
+    """
+    pandas = sys.modules.get("pandas")  # there is no frame of it where nobody imported it
+    if isinstance(value, pa.Table) or (pandas is not None and isinstance(value, pandas.DataFrame)):
+        return value
+    if isinstance(value, type):
+        return None
+    if hasattr(value, "__arrow_c_stream__"):
+        return _read_stream(value)
+    if hasattr(value, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(value)
+    return None
+
+
+def _read_stream(value: Any) -> pa.Table | None:  # noqa: ANN401 - as above
+    """Return the table of a stream, None where it is one of single values, such as a Series has."""
+    try:
+        reader = pa.RecordBatchReader.from_stream(value)
+    except pa.ArrowInvalid:
+        return None
+    return reader.read_all()
+
+
+def lacking(table: Any, number: Sequence[str]) -> str | None:  # noqa: ANN401 - as above
+    """Return, in words, which column a table lacks or has twice, and which there are; None where all are there.
+
+    Args:
+        table: what :func:`as_table` returned.
+        number: the names of the column of numbers: ``SCORE`` or ``GRADE``.
+    """
+    there = _names(table)
+    needed = [(names, first_of(names, there)) for names in (QUERY, DOCUMENT, number)]
+    missing = [" or ".join(names[:3]) for names, name in needed if name is None]
+    twice = [name for _, name in needed if name is not None and there.count(name) > 1]
+    if not missing and not twice:
+        return None
+    problem = f"without a column {' and without '.join(missing)}" if missing else f"with two columns {twice[0]}"
+    return f"a table {problem}; its columns: {', '.join(there) or 'none'}"
+
+
+def run_from_frame(table: Any) -> Run:  # noqa: ANN401 - a table of any library
+    """Return the run in a table with columns of query ids, document ids and scores, one row a hit.
+
+    The engine's order is that of the column ``rank`` where there is one, else of the rows. Whole numbers as ids become
+    text; scores become float32.
+
+    Args:
+        table: what :func:`as_table` returned.
+
+    Raises:
+        DataError: a column or an id is missing, an id is neither text nor a whole number, or a score no number.
+    """
+    rows = _rows("run", table, SCORE)
+    return build_run(rows.queries, rows.documents, rows.numbers, rows.places)
+
+
+def qrels_from_frame(table: Any) -> Qrels:  # noqa: ANN401 - a table of any library
+    """Return the judgments in a table with columns of query ids, document ids and grades, one row a judgment.
+
+    Raises DataError as :func:`run_from_frame` does, for a grade that is no whole number, and for a document that is
+    judged twice under one query.
+    """
+    rows = _rows("judgments", table, GRADE)
+    return build_judgments(rows.queries, rows.documents, rows.numbers)
+
+
+def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
+    """Return the first of ``names`` that is there, None where none is."""
+    return next((name for name in names if name in there), None)
+
+
+def _rows(source: str, table: Any, number: tuple[str, ...]) -> _Rows:  # noqa: ANN401 - a table of any library
+    problem = lacking(table, number)
+    if problem is not None:
+        raise DataError(source, [problem])
+    there = _names(table)
+    query, document, value = (str(first_of(names, there)) for names in (QUERY, DOCUMENT, number))
+    arrow = isinstance(table, pa.Table)
+    ids, numbers = (_ids_of_arrow, _numbers_of_arrow) if arrow else (_ids_of_pandas, _numbers_of_pandas)
+    return _Rows(
+        ids(source, query, table[query]),
+        ids(source, document, table[document]),
+        numbers(source, value, table[value]),
+        numbers(source, _RANK, table[_RANK]) if _RANK in there else None,
+    )
+
+
+def _names(table: Any) -> list[str]:  # noqa: ANN401 - as above
+    return [str(column) for column in (table.column_names if isinstance(table, pa.Table) else table.columns)]
+
+
+def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  # noqa: ANN401 - pandas is imported late
+    if bool(values.isna().any()):
+        raise DataError(source, [f"column '{column}' lacks {counted(int(values.isna().sum()), 'id')}"])
+    try:
+        return pa.chunked_array([id_column(values.tolist())])
+    except (TypeError, UnicodeEncodeError) as error:
+        raise DataError(source, [f"column '{column}': {error}"]) from error
+
+
+def _numbers_of_pandas(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - as above
+    try:
+        found: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
+    return found
+
+
+def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if values.null_count:
+        raise DataError(source, [f"column '{column}' lacks {counted(values.null_count, 'id')}"])
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    textual = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, _is_string_view)
+    if not any(fits(kind) for fits in textual):
+        raise DataError(source, [f"column '{column}' holds {kind}, expected text or whole numbers as ids"])
+    chunks = [_as_text(chunk) for chunk in values.chunks]
+    return pa.chunked_array(chunks) if chunks else pa.chunked_array([], pa.string())
+
+
+def _as_text(chunk: pa.Array) -> pa.Array:
+    if isinstance(chunk, pa.DictionaryArray):  # the values alone: Arrow decodes no dictionary of string views
+        return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))
+    return chunk.cast(pa.string())
+
+
+def _is_string_view(kind: pa.DataType) -> bool:
+    return str(kind) == "string_view"  # older versions of Arrow have no such type
+
+
+def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
+    found: npt.NDArray[np.float64] = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
+    return found

@@ -1,0 +1,159 @@
+"""Runs and judgments in JSON and Parquet: the shapes that objects have, in a file.
+
+A JSON file holds a dictionary or a list as :mod:`harness.data.shapes` takes it, or MTEB's predictions. A JSON Lines
+file holds sentence-transformers' predictions. A Parquet file has named columns; ``harness compare`` writes runs so.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from harness.arrow import read_parquet
+from harness.data.predictions import are_predictions, part_of_file, run_from_predictions
+from harness.data.problems import Problems
+from harness.data.shapes import QRELS, RUNS, Accepted, described_shape, examples_of, shape_of
+from harness.errors import DataError
+from harness.types import Qrels, Run
+
+__all__ = ["is_structured", "qrels_of_json", "read_structured_run", "whole_content"]
+
+Built = TypeVar("Built", Run, Qrels)
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_FIELDS = ("query_id", "results")
+
+
+def is_structured(path: str | PathLike[str]) -> bool:
+    """Return whether a file is JSON, JSON Lines or Parquet, by its ending."""
+    return _ending(part_of_file(path).path) in _READERS
+
+
+def read_structured_run(path: str | PathLike[str]) -> Run:
+    """Return the run in a file for which :func:`is_structured` holds.
+
+    Raises:
+        DataError: the file cannot be read, holds no run, or something in it is wrong.
+        UsageError: it holds several runs, and what stands after ``#`` does not tell which is meant.
+    """
+    file, fragment = part_of_file(path)
+    value = _READERS[_ending(file)](file)
+    with _named(str(file)):
+        if are_predictions(value):
+            return run_from_predictions(value, fragment, str(file))
+        if fragment:
+            raise DataError(str(file), [f"holds one run, and none is called '{fragment}'"], fix="leave out the #")
+        return _read(value, RUNS)
+
+
+def qrels_of_json(content: bytes, label: str) -> Qrels:
+    """Return the judgments in a JSON object or list, in one of the shapes that objects may have.
+
+    Raises DataError, which names ``label``, for any fault.
+    """
+    value = _parsed(content, label)
+    with _named(label):
+        return _read(value, QRELS)
+
+
+def whole_content(path: Path) -> bytes:
+    """Return a file's bytes, decompressed where they begin as gzip does, without a byte-order mark.
+
+    Raises DataError when the file is unreadable or empty.
+    """
+    try:
+        content = path.read_bytes()
+        if content.startswith(_GZIP):
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(str(path), [f"cannot be read: {error}"], fix="give a plain or gzip-compressed file") from error
+    content = content.removeprefix(_BOM)
+    if not content or content.isspace():
+        raise DataError(str(path), ["holds nothing"])
+    return content
+
+
+def _ending(file: Path) -> str:
+    return Path(file.name.removesuffix(".gz")).suffix.lower()
+
+
+def _read(value: object, accepted: Accepted[Built]) -> Built:
+    shape = shape_of(value, accepted)
+    if shape is None:
+        problem = f"what it holds is {described_shape(value, accepted)}"
+        raise DataError(accepted.subject, [problem], fix=examples_of(accepted))
+    return shape.read(value)
+
+
+@contextmanager
+def _named(label: str) -> Iterator[None]:
+    """Name the file in errors about its content."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(label, error.problems, fix=error.fix, count=error.count) from error
+
+
+def _json(file: Path) -> Any:  # noqa: ANN401 - whatever it holds
+    return _parsed(whole_content(file), str(file))
+
+
+def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it holds
+    if not content or content.isspace():
+        raise DataError(label, ["holds nothing"])
+    try:
+        return json.loads(content.removeprefix(_BOM), object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:  # malformed JSON, another encoding, a key that is there twice
+        raise DataError(label, [f"is no JSON: {error}"]) from error
+
+
+def _json_lines(file: Path) -> dict[Any, Any]:
+    """Return ``{query id: results}`` of sentence-transformers' predictions, an object on each line."""
+    problems = Problems(str(file))
+    found: dict[Any, Any] = {}
+    for number, line in enumerate(whole_content(file).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line, object_pairs_hook=_without_repeats)
+        except (ValueError, RecursionError) as error:
+            problems.add(number, f"is no JSON: {error}")
+            continue
+        if not isinstance(values, dict) or not set(_FIELDS) <= values.keys():
+            problems.add(number, f"is no object with the fields {' and '.join(_FIELDS)}")
+        elif values["query_id"] in found:
+            problems.add(number, f"query {values['query_id']!r} is there already")
+        else:
+            found[values["query_id"]] = values["results"]
+    problems.raise_if_any()
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice in one object")
+    return found
+
+
+def _parquet(file: Path) -> pa.Table:
+    try:
+        return read_parquet(file)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(str(file), [f"cannot be read as Parquet: {error}"]) from error
+
+
+_READERS: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
+    {".json": _json, ".jsonl": _json_lines, ".parquet": _parquet}
+)

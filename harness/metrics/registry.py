@@ -1,0 +1,109 @@
+"""All metrics by name: the table of this package, and those of other installed packages.
+
+Another package offers a metric by an entry point of the group ``harness.metrics``. The entry point's name is the
+metric's; its object is a NumPy function as :func:`harness.metrics.metric` describes, or a :class:`Kind`, which that
+returns and which may hold a Numba kernel. Entry points are looked up when a name is asked for that this package's
+table lacks, so that they cost nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
+
+from harness.errors import MetricError
+from harness.metrics.functions import QueryFaultError, call_foreign, guarded, metric
+from harness.metrics.kind import Kind
+from harness.metrics.table import KINDS
+
+__all__ = ["GROUP", "Installed", "installed", "kind_of", "kinds", "spellings"]
+
+GROUP = "harness.metrics"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+_log = logging.getLogger("harness")
+
+
+class Installed(NamedTuple):
+    """The metrics of other packages by name, and why those that could not be imported are not among them."""
+
+    kinds: Mapping[str, Kind]
+    missing: Mapping[str, str]
+
+
+def kind_of(name: str) -> Kind:
+    """Return the row of a metric by its canonical name, that of a parsed measure; raises KeyError."""
+    return KINDS[name] if name in KINDS else installed().kinds[name]
+
+
+def kinds() -> dict[str, Kind]:
+    """Return all metrics by canonical name: those of this package, then those of others."""
+    return {**KINDS, **installed().kinds}
+
+
+def spellings(rows: Iterable[Kind]) -> dict[str, Kind]:
+    """Return every accepted name of the rows, as it is written."""
+    return {
+        name: kind for kind in rows for name in (kind.name, *kind.aliases, kind.trec, kind.trec_cut) if name is not None
+    }
+
+
+@cache
+def installed() -> Installed:
+    """Return the metrics of other installed packages, imported now.
+
+    A package that cannot be imported is left out with a warning. Raises MetricError for an entry point that is no
+    metric, and for a name that is taken.
+    """
+    taken = {name.lower(): "the harness itself" for name in (*spellings(KINDS.values()), "official")}
+    found: dict[str, Kind] = {}
+    missing: dict[str, str] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (_owner(entry), entry.name)):
+        try:
+            given = call_foreign(None, entry.load)
+        except QueryFaultError as error:
+            missing[entry.name] = f"of package '{_owner(entry)}' cannot be imported: {error}"
+            _log.warning("metric '%s' %s", entry.name, missing[entry.name])
+            continue
+        kind, own = _kind(entry, given), f"package '{_owner(entry)}', for '{entry.name}',"
+        for name in spellings([kind]):
+            if not _NAME.fullmatch(name):
+                raise MetricError(
+                    f"package '{_owner(entry)}' offers a metric '{name}', which is no name",
+                    fix="a name is a letter, then letters, digits, _ and -",
+                )
+            holder = taken.setdefault(name.lower(), own)
+            if holder != own:
+                raise MetricError(
+                    f"package '{_owner(entry)}' offers a metric '{name}', a name that {holder} has already",
+                    fix="uninstall the package, or give its metric another name",
+                )
+        found[kind.name] = kind
+    return Installed(found, missing)
+
+
+def _owner(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+def _kind(entry: EntryPoint, given: object) -> Kind:
+    """Return the row for what an entry point names, under the entry point's name."""
+    what = f"metric '{entry.name}' of package '{_owner(entry)}'"
+    if not isinstance(given, Kind) and not callable(given):
+        raise MetricError(f"{what} is {type(given).__name__}, neither a function nor a Kind")
+    try:
+        kind = given if isinstance(given, Kind) else metric(given)
+    except MetricError as error:
+        raise MetricError(f"{what}: {error.what}", fix=error.fix) from error
+    return replace(
+        kind,
+        name=entry.name,
+        kernel=guarded(kind.kernel),
+        average=None if kind.average is None else guarded(kind.average),
+        source=kind.source or f"package '{_owner(entry)}'",
+    )
