@@ -23,6 +23,7 @@ __all__ = [
     "LEFT_BEHIND",
     "Attached",
     "Capabilities",
+    "Caveats",
     "Clock",
     "Content",
     "Display",
@@ -41,6 +42,7 @@ __all__ = [
     "SearchResult",
     "SearchedState",
     "Storage",
+    "WithCaveats",
 ]
 
 ParameterValue = str | int | float | bool
@@ -298,6 +300,25 @@ class SearchedState(Protocol):
 
         Asked for when everything was searched. An index that several trials search has the state of its builder else.
         """
+
+
+class Caveats(NamedTuple):
+    """Reservations about the results of a trial, for whoever reads them.
+
+    ``notes`` are whole statements. ``without_effect`` maps names of parameters that changed nothing about the searches
+    to the reason; the report shows those of them that somebody set.
+    """
+
+    notes: tuple[str, ...] = ()
+    without_effect: Mapping[str, str] = {}
+
+
+@runtime_checkable
+class WithCaveats(Protocol):
+    """Optional protocol: tell what only the open engine knows of how far the results of a trial can be trusted."""
+
+    def caveats(self, k: int) -> Caveats:
+        """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.qdrant_existing import ExistingPoints
 from harness.adapters.qdrant_search import Ask, search_in_batches, search_one_by_one
+from harness.adapters.qdrant_segments import caveats_of
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
 from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_existing, open_store
 from harness.adapters.stored_metadata import require_fields, save_fields
@@ -26,6 +27,7 @@ from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocum
 from harness.protocols import (
     Attached,
     Capabilities,
+    Caveats,
     Clock,
     Content,
     EngineInfo,
@@ -244,6 +246,10 @@ class PointsEngine:
         """No vector is found by a graph where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Qdrant looks at no k
+        """Parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
+        return caveats_of(self._settings, self._opened().index_state())
 
     def storage(self) -> Storage:
         """Allocated bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""

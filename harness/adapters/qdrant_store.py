@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.adapters.qdrant_points import StoredPoint, Vectors
+from harness.adapters.qdrant_segments import IndexState
 from harness.adapters.qdrant_settings import ExistingQdrant, QdrantSettings
 from harness.protocols import EngineInfo, Inputs, ParameterValue, Progress, Storage
 
@@ -54,6 +55,9 @@ class QdrantStore(Protocol):
 
     def state(self) -> Mapping[str, ParameterValue]:
         """The engine's account of its index."""
+
+    def index_state(self) -> IndexState:
+        """How the index keeps its vectors now, as far as the engine tells."""
 
     def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
         """A query in the client's own form: for the nearest points to its only vector."""

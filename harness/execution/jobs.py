@@ -17,7 +17,16 @@ import orjson
 
 from harness.execution.load.files import LoadKind, LoadRecord, read_loads, write_loads
 from harness.execution.rebuild_files import RebuildHits, read_rebuilds, write_rebuilds
-from harness.protocols import EngineInfo, Hits, IndexReport, InputKind, ParameterValue, SearchResult, Storage
+from harness.protocols import (
+    Caveats,
+    EngineInfo,
+    Hits,
+    IndexReport,
+    InputKind,
+    ParameterValue,
+    SearchResult,
+    Storage,
+)
 from harness.storage.columns import load_ids, save_ids
 from harness.types import Ids, Int32Array, Int64Array
 
@@ -211,7 +220,7 @@ class TrialRecord:
     ``existing`` is set when the index was there before; rows of hits are then rows of ``existing.ids``. ``loads`` are
     the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
     for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first,
-    ``lists`` the lists that an engine fuses, by name.
+    ``lists`` the lists that an engine fuses, by name. ``caveats`` are the engine's own.
     """
 
     engine: EngineInfo
@@ -231,6 +240,7 @@ class TrialRecord:
     built_by: str | None = None
     rebuilds: tuple[RebuildHits, ...] = ()
     lists: Mapping[str, Hits] = field(default_factory=dict)
+    caveats: Caveats = field(default_factory=Caveats)
 
 
 Job = AnalyseJob | AskJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
@@ -324,6 +334,7 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
         "existing": _write_existing(folder, record.existing) if record.existing is not None else None,
         "built_by": record.built_by,
         "lists": list(record.lists),
+        "caveats": {"notes": record.caveats.notes, "without_effect": dict(record.caveats.without_effect)},
     }
     (folder / "result.json").write_bytes(orjson.dumps(described))
     write_loads(folder, record.loads)
@@ -358,6 +369,7 @@ def read_trial(folder: Path) -> TrialRecord:
         built_by=described["built_by"],
         rebuilds=read_rebuilds(folder),
         lists={label: _read_list(folder, label) for label in described["lists"]},
+        caveats=Caveats(tuple(described["caveats"]["notes"]), described["caveats"]["without_effect"]),
     )
 
 
