@@ -27,6 +27,7 @@ from harness.errors import EngineUnavailableError, LostDocumentsError, RejectedI
 from harness.protocols import (
     Attached,
     Capabilities,
+    Caveats,
     Clock,
     Content,
     EngineInfo,
@@ -42,6 +43,14 @@ from harness.types import Float64Array, Ids, Int32Array, Similarity
 __all__ = ["ChromaEngine"]
 
 _NAME = "chroma"
+_ANEW = (
+    "Chroma puts them into the graph anew whenever it opens the collection, and answers can differ from one opening to "
+    "the next"
+)
+_UNKNOWN = (
+    "whether answers change when the server is started again cannot be known: it puts the records into the graph anew "
+    "that came after the last writing"
+)
 
 
 class ChromaEngine:
@@ -218,6 +227,20 @@ class ChromaEngine:
         """The ``ef_search`` that is in effect, by Chroma's own account."""
         told = self._opened().configured().get("ef_search")
         return {} if told is None else {"ef_search": told}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
+        """Whether the collection will answer alike when it is opened again: not where a part of its graph is only in
+        memory.
+        """
+        store = self._opened()
+        waiting, threshold = store.unwritten(), store.configured().get("sync_threshold")
+        if waiting == 0:
+            return Caveats()
+        told = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
+        if waiting is None:
+            return Caveats((f"{_UNKNOWN} (sync_threshold, {told}), and a server does not tell how many they are",))
+        of = f"{waiting:,} of its {store.count():,} records" if waiting < store.count() else f"its {waiting:,} records"
+        return Caveats((f"{of} are not in the graph on disk, which is written each sync_threshold ({told}): {_ANEW}",))
 
     def storage(self) -> Storage:
         """Allocated bytes of the folder; unknown for a server."""

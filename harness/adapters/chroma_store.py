@@ -74,6 +74,14 @@ class ChromaStore(ABC):
     def graph(self) -> Mapping[str, ParameterValue]:
         """How many vectors the graph holds, and how that is known."""
 
+    def unwritten(self) -> int | None:
+        """Return how many records are in the log and not in the files of the graph, None where Chroma does not tell.
+
+        Of fewer records than ``sync_threshold`` none were written yet; of more, the count does not tell how many.
+        """
+        count, threshold = self.count(), self.configured().get("sync_threshold")
+        return count if threshold is not None and count < int(threshold) else None
+
     @abstractmethod
     def close(self) -> None:
         """Let go of everything."""

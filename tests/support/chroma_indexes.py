@@ -47,10 +47,12 @@ def _fill(
     space: str = "cosine",
     ids: Sequence[str] | None = None,
     metadata: Callable[[str], dict[str, Any]] | None = None,
+    sync_threshold: int = 1_000,
 ) -> None:
     """Vectors under the documents' ids, or under ``ids``, with ``metadata`` of each document's id."""
     own = documents.ids.to_list()
-    made = client.create_collection(name, embedding_function=None, configuration={"hnsw": {"space": space}})
+    graph = {"space": space, "sync_threshold": sync_threshold, "batch_size": min(100, sync_threshold)}
+    made = client.create_collection(name, embedding_function=None, configuration={"hnsw": graph})
     made.add(
         ids=list(ids or own),
         embeddings=documents.dense,
