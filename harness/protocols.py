@@ -42,7 +42,9 @@ __all__ = [
     "SearchResult",
     "SearchedState",
     "Storage",
+    "StoredDocuments",
     "WithCaveats",
+    "WithStoredVectors",
 ]
 
 ParameterValue = str | int | float | bool
@@ -270,6 +272,31 @@ class ExistingIndex(Protocol):
 
         Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
         """
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredDocuments:
+    """A few documents of an existing index as it keeps them, of those that have a vector.
+
+    ``rows`` int32 (n,) are rows of :class:`Attached`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for a
+    document of which the index keeps no text. ``place`` is where the texts were found, for messages.
+    """
+
+    rows: Int32Array
+    texts: tuple[str | None, ...]
+    vectors: Float32Array | SparseVectors
+    place: str = ""
+
+
+@runtime_checkable
+class WithStoredVectors(Protocol):
+    """Optional protocol of an existing index: read back the vectors of some documents, and their texts if it has them.
+
+    The harness encodes the texts again and compares, because an index of another model answers without an error.
+    """
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return at most ``count`` documents from all over the index. Called once, after ``attach``."""
 
 
 class Hits(NamedTuple):

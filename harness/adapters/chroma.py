@@ -37,6 +37,7 @@ from harness.protocols import (
     Progress,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
 from harness.types import Float64Array, Ids, Int32Array, Similarity
 
@@ -152,10 +153,17 @@ class ChromaEngine:
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector; their dimensions must be the encoder's."""
+        return self._attached_records().differs(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Some records of the attached collection, with their documents."""
+        return self._attached_records().stored_documents(count)
+
+    def _attached_records(self) -> ExistingRecords:
         self._opened()
         if self._held is None:
             raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held.differs(content, progress)
+        return self._held
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Upsert all documents in batches, have the graph written, count, and list what is missing.
@@ -239,7 +247,8 @@ class ChromaEngine:
         told = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
         if waiting is None:
             return Caveats((f"{_UNKNOWN} (sync_threshold, {told}), and a server does not tell how many they are",))
-        of = f"{waiting:,} of its {store.count():,} records" if waiting < store.count() else f"its {waiting:,} records"
+        count = store.count()  # the log may hold a record several times
+        of = f"{waiting:,} of its {count:,} records" if waiting < count else f"its {count:,} records"
         return Caveats((f"{of} are not in the graph on disk, which is written each sync_threshold ({told}): {_ANEW}",))
 
     def storage(self) -> Storage:

@@ -37,6 +37,7 @@ from harness.protocols import (
     Progress,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
 from harness.types import Float32Array, Ids, Int32Array
 
@@ -126,7 +127,7 @@ class PointsEngine:
             raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
         store, changed = open_existing(existing, folder, self._settings, progress)
         self._store, self._settings = store, store.settings
-        held = ExistingPoints(store, existing.id_key, progress)
+        held = ExistingPoints(store, existing, progress)
         self._held, self._ids, self._indexed = held, held.ids, True
         dense = self._settings.dense
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
@@ -134,10 +135,17 @@ class PointsEngine:
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
+        return self._attached_points().differs(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Some points of the attached index, with the texts in their payloads."""
+        return self._attached_points().stored_documents(count)
+
+    def _attached_points(self) -> ExistingPoints:
         self._opened()
         if self._held is None:
             raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held.differs(content, progress)
+        return self._held
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Send all documents in batches, optimise until idle, count, and list what is missing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -83,6 +83,9 @@ class HoldingStore(QdrantStore, Protocol):
 
     def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
         """All points page by page: their ids, the payload under ``key``, and the vectors searched, as asked for."""
+
+    def retrieve(self, ids: Sequence[Hashable]) -> list[StoredPoint]:
+        """The points of these ids, with their whole payload and the vectors searched."""
 
 
 class BatchingStore(QdrantStore, Protocol):

@@ -26,8 +26,9 @@ from harness.protocols import (
     ParameterValue,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
-from harness.storage.columns import load_ids, save_ids
+from harness.storage.columns import load_ids, load_vectors, save_ids, save_vectors
 from harness.types import Ids, Int32Array, Int64Array
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
 ]
 
 
+_SAMPLE = "existing_sample"
 HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"
@@ -201,7 +203,8 @@ class ExistingRecord:
 
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
     those it lacks. ``no_oracle`` is why results are not held against an oracle, None where the index is proven to hold
-    what one would be made of. ``files``, ``file_bytes`` and ``sha256`` are None for an index without files here.
+    what one would be made of. ``sample`` are some of its documents, None where it gives none back. ``files``,
+    ``file_bytes`` and ``sha256`` are None for an index without files here.
     """
 
     ids: Ids
@@ -210,6 +213,7 @@ class ExistingRecord:
     files: int | None
     file_bytes: int | None
     sha256: str | None
+    sample: StoredDocuments | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -377,12 +381,22 @@ def _read_list(folder: Path, label: str) -> Hits:
     return Hits(*(np.load(folder / f"list_{label}_{name}.npy", allow_pickle=False) for name in Hits._fields))
 
 
-def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, str | int | None]:
+def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, Any]:
     save_ids(folder / "existing_ids.arrow", existing.ids)
     np.save(folder / "existing_rows.npy", existing.rows, allow_pickle=False)
-    return {name: getattr(existing, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
+    told = {name: getattr(existing, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
+    sample = existing.sample
+    if sample is None:
+        return {**told, "sample": None}
+    save_vectors(folder, _SAMPLE, sample.vectors)
+    return {**told, "sample": {"rows": sample.rows.tolist(), "texts": sample.texts, "place": sample.place}}
 
 
 def _read_existing(folder: Path, described: dict[str, Any]) -> ExistingRecord:
     rows = np.load(folder / "existing_rows.npy", allow_pickle=False)
-    return ExistingRecord(ids=load_ids(folder / "existing_ids.arrow"), rows=rows, **described)
+    ids, told = load_ids(folder / "existing_ids.arrow"), described["sample"]
+    sample = None
+    if told is not None:
+        vectors = load_vectors(folder, _SAMPLE)
+        sample = StoredDocuments(np.array(told["rows"], dtype=np.int32), tuple(told["texts"]), vectors, told["place"])
+    return ExistingRecord(**{**described, "ids": ids, "rows": rows, "sample": sample})

@@ -75,6 +75,10 @@ def test_a_folder_below_the_sync_threshold_is_told(tmp_path: Path) -> None:
         (said,) = engine.caveats(5).notes
     assert said.startswith("its 60 records are not in the graph on disk, which is written each sync_threshold (1,000")
     assert said.endswith("answers can differ from one opening to the next")
+    write_folder(tmp_path / "theirs", GIVEN, name="second")  # of the same log
+    with attached(tmp_path / "second", path=str(tmp_path / "theirs"), collection="second") as (engine, found):
+        assert found.state["log_records"] == 60
+        assert engine.caveats(5).notes == (said,)
     write_folder(tmp_path / "whole", GIVEN, sync_threshold=60)
     with attached(tmp_path / "other", path=str(tmp_path / "whole")) as (engine, found):
         assert found.state["log_records"] == 0

@@ -34,6 +34,7 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("PATCH", r"/collections/([^/]+)", "update"),
     ("DELETE", r"/collections/([^/]+)", "delete"),
     ("PUT", r"/collections/([^/]+)/points", "upsert"),
+    ("POST", r"/collections/([^/]+)/points", "retrieve"),
     ("PUT", r"/collections/([^/]+)/index", "field_index"),
     ("POST", r"/collections/([^/]+)/points/count", "count"),
     ("POST", r"/collections/([^/]+)/points/scroll", "scroll"),
@@ -227,6 +228,11 @@ class Stub(FaultyServer):
         found = [one for shard in held.shards for one in shard.retrieve(page[:limit], *asked)] if any(asked) else []
         told = {one.id: {"payload": one.payload, "vector": _vectors(one)} for one in found}
         return {"points": [{"id": one, **told.get(one, {})} for one in page[:limit]], "next_page_offset": after}
+
+    def _retrieve(self, name: str, body: Any) -> Any:
+        asked = body.get("with_payload") or False, body.get("with_vector") or False
+        found = [one for shard in self._held(name).shards for one in shard.retrieve(body["ids"], *asked)]
+        return [{"id": one.id, "payload": one.payload, "vector": _vectors(one)} for one in found]
 
     def _query(self, name: str, body: Any) -> Any:
         asked, held = body["query"], self._held(name)
