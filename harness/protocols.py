@@ -23,6 +23,7 @@ __all__ = [
     "LEFT_BEHIND",
     "Attached",
     "Capabilities",
+    "Caveats",
     "Clock",
     "Content",
     "Display",
@@ -41,6 +42,9 @@ __all__ = [
     "SearchResult",
     "SearchedState",
     "Storage",
+    "StoredDocuments",
+    "WithCaveats",
+    "WithStoredVectors",
 ]
 
 ParameterValue = str | int | float | bool
@@ -270,6 +274,31 @@ class ExistingIndex(Protocol):
         """
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredDocuments:
+    """A few documents of an existing index as it keeps them, of those that have a vector.
+
+    ``rows`` int32 (n,) are rows of :class:`Attached`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for a
+    document of which the index keeps no text. ``place`` is where the texts were found, for messages.
+    """
+
+    rows: Int32Array
+    texts: tuple[str | None, ...]
+    vectors: Float32Array | SparseVectors
+    place: str = ""
+
+
+@runtime_checkable
+class WithStoredVectors(Protocol):
+    """Optional protocol of an existing index: read back the vectors of some documents, and their texts if it has them.
+
+    The harness encodes the texts again and compares, because an index of another model answers without an error.
+    """
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return at most ``count`` documents from all over the index. Called once, after ``attach``."""
+
+
 class Hits(NamedTuple):
     """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
 
@@ -298,6 +327,25 @@ class SearchedState(Protocol):
 
         Asked for when everything was searched. An index that several trials search has the state of its builder else.
         """
+
+
+class Caveats(NamedTuple):
+    """Reservations about the results of a trial, for whoever reads them.
+
+    ``notes`` are whole statements. ``without_effect`` maps names of parameters that changed nothing about the searches
+    to the reason; the report shows those of them that somebody set.
+    """
+
+    notes: tuple[str, ...] = ()
+    without_effect: Mapping[str, str] = {}
+
+
+@runtime_checkable
+class WithCaveats(Protocol):
+    """Optional protocol: tell what only the open engine knows of how far the results of a trial can be trusted."""
+
+    def caveats(self, k: int) -> Caveats:
+        """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
 
 
 @runtime_checkable

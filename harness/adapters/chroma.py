@@ -27,6 +27,7 @@ from harness.errors import EngineUnavailableError, LostDocumentsError, RejectedI
 from harness.protocols import (
     Attached,
     Capabilities,
+    Caveats,
     Clock,
     Content,
     EngineInfo,
@@ -36,12 +37,21 @@ from harness.protocols import (
     Progress,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
 from harness.types import Float64Array, Ids, Int32Array, Similarity
 
 __all__ = ["ChromaEngine"]
 
 _NAME = "chroma"
+_ANEW = (
+    "Chroma puts them into the graph anew whenever it opens the collection, and answers can differ from one opening to "
+    "the next"
+)
+_UNKNOWN = (
+    "whether answers change when the server is started again cannot be known: it puts the records into the graph anew "
+    "that came after the last writing"
+)
 
 
 class ChromaEngine:
@@ -143,10 +153,17 @@ class ChromaEngine:
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector; their dimensions must be the encoder's."""
+        return self._attached_records().differs(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Some records of the attached collection, with their documents."""
+        return self._attached_records().stored_documents(count)
+
+    def _attached_records(self) -> ExistingRecords:
         self._opened()
         if self._held is None:
             raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held.differs(content, progress)
+        return self._held
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Upsert all documents in batches, have the graph written, count, and list what is missing.
@@ -218,6 +235,21 @@ class ChromaEngine:
         """The ``ef_search`` that is in effect, by Chroma's own account."""
         told = self._opened().configured().get("ef_search")
         return {} if told is None else {"ef_search": told}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
+        """Whether the collection will answer alike when it is opened again: not where a part of its graph is only in
+        memory.
+        """
+        store = self._opened()
+        waiting, threshold = store.unwritten(), store.configured().get("sync_threshold")
+        if waiting == 0:
+            return Caveats()
+        told = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
+        if waiting is None:
+            return Caveats((f"{_UNKNOWN} (sync_threshold, {told}), and a server does not tell how many they are",))
+        count = store.count()  # the log may hold a record several times
+        of = f"{waiting:,} of its {count:,} records" if waiting < count else f"its {count:,} records"
+        return Caveats((f"{of} are not in the graph on disk, which is written each sync_threshold ({told}): {_ANEW}",))
 
     def storage(self) -> Storage:
         """Allocated bytes of the folder; unknown for a server."""

@@ -132,6 +132,10 @@ class EmbeddedStore(ChromaStore):
         in_graph = min(self.count(), found.written + found.waiting)
         return {"vectors_in_graph": in_graph, "vectors_on_disk": found.written, "log_records": found.waiting}
 
+    def unwritten(self) -> int:
+        """Return how many records are not in the files of the graph, which these tell."""
+        return read_graph(self._folder, str(self._collection.id)).waiting
+
     def storage(self) -> Storage:
         """Allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
         return Storage(allocated_bytes(self._folder), 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.adapters.chroma_store import ChromaStore, Hits
-from harness.adapters.existing import other_vectors, places_of, unique_ids
+from harness.adapters.existing import other_vectors, places_of, spread_rows, unique_ids
 from harness.errors import IndexChangedError, RejectedInputError
-from harness.protocols import Content, Progress
+from harness.protocols import Content, Progress, StoredDocuments
 from harness.types import Float32Array, Ids, Int32Array
 
 __all__ = ["ExistingRecords"]
@@ -37,6 +37,19 @@ class ExistingRecords:
             raise IndexChangedError(
                 f"the record {error} was added while the index was searched", fix="stop whatever writes to it"
             ) from error
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Records from all over the collection; see :meth:`harness.protocols.WithStoredVectors.stored_documents`."""
+        names = list(self._row_of)
+        wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
+        found = self._store.records(wanted)
+        records = {one: found[one] for one in wanted if one in found}
+        return StoredDocuments(
+            rows=np.array([self._row_of[one] for one in records], dtype=np.int32),
+            texts=tuple(record.document for record in records.values()),
+            vectors=np.stack([record.vector for record in records.values()]),
+            place="Chroma's documents",
+        )
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, page by page; see :meth:`harness.protocols.ExistingIndex.differs`."""

@@ -37,22 +37,28 @@ def read_graph(folder: Path, collection: str) -> Graph:
 
     Raises EngineUnavailableError for files that are missing, shorter than they say, or of another format.
     """
-    segment, written_to, known = _sequence_numbers(folder / DATABASE, collection)
-    if not written_to:
-        return Graph(0, known)
-    return Graph(_written_vectors(folder / segment), known - written_to)
+    segment, written_to, waiting = _log(folder / DATABASE, collection)
+    return Graph(_written_vectors(folder / segment) if written_to else 0, waiting)
 
 
-def _sequence_numbers(database: Path, collection: str) -> tuple[str, int, int]:
-    """The graph's segment, and the last record of the log that its files hold, and that Chroma has seen at all."""
+def _log(database: Path, collection: str) -> tuple[str, int, int]:
+    """The graph's segment, the number of the last record of the log that its files hold, and how many came after.
+
+    All collections of a folder share the log and its numbers.
+    """
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
             segments = dict(
                 opened.execute("SELECT scope, id FROM segments WHERE collection = ?", (collection,)).fetchall()
             )
+            graph = str(segments["VECTOR"])
             seen = dict(opened.execute("SELECT segment_id, seq_id FROM max_seq_id").fetchall())
-        graph = str(segments["VECTOR"])
-        return graph, int(seen.get(graph, 0)), int(seen.get(segments["METADATA"], 0))
+            written_to = int(seen.get(graph, 0))
+            ((waiting,),) = opened.execute(
+                "SELECT COUNT(*) FROM embeddings_queue WHERE topic LIKE ? AND seq_id > ?",
+                (f"%/{collection}", written_to),
+            )
+        return graph, written_to, int(waiting)
     except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
         raise EngineUnavailableError(f"'{database}' cannot be read: {error!r}", fix=_DAMAGED) from error
 

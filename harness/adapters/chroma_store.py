@@ -15,7 +15,7 @@ from harness.adapters.stored_metadata import records_of
 from harness.protocols import EngineInfo, ParameterValue, Storage
 from harness.types import Float32Array
 
-__all__ = ["ChromaStore", "Hits", "Nearest", "StoredVectors"]
+__all__ = ["ChromaStore", "Hits", "Nearest", "Record", "StoredVectors"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,13 @@ class Hits(NamedTuple):
 
     ids: list[str]
     distances: list[float]
+
+
+class Record(NamedTuple):
+    """A record's vector, float32 (d,), and its document, None for a record without one."""
+
+    vector: Float32Array
+    document: str | None
 
 
 class StoredVectors(NamedTuple):
@@ -73,6 +80,14 @@ class ChromaStore(ABC):
     @abstractmethod
     def graph(self) -> Mapping[str, ParameterValue]:
         """How many vectors the graph holds, and how that is known."""
+
+    def unwritten(self) -> int | None:
+        """Return how many records are in the log and not in the files of the graph, None where Chroma does not tell.
+
+        Of fewer records than ``sync_threshold`` none were written yet; of more, the count does not tell how many.
+        """
+        count, threshold = self.count(), self.configured().get("sync_threshold")
+        return count if threshold is not None and count < int(threshold) else None
 
     @abstractmethod
     def close(self) -> None:
@@ -130,6 +145,14 @@ class ChromaStore(ABC):
         """All vectors, page by page."""
         for page in self._pages(_PAGE_OF_VECTORS, ["embeddings"]):
             yield StoredVectors(page["ids"], np.asarray(page["embeddings"], dtype=np.float32))
+
+    def records(self, ids: list[str]) -> Mapping[str, Record]:
+        """The records of these ids."""
+        with self.translated(lambda: "reading some records"):
+            found = self.call(lambda: self._collection.get(ids=ids, include=["documents", "embeddings"]))
+        vectors = np.asarray(found["embeddings"], dtype=np.float32)
+        documents = found["documents"] or [None] * len(vectors)
+        return {one: Record(*record) for one, *record in zip(found["ids"], vectors, documents, strict=True)}
 
     def _pages(self, size: int, include: list[str]) -> Iterator[Mapping[str, Any]]:
         start = 0

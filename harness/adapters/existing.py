@@ -21,6 +21,7 @@ __all__ = [
     "read_ids",
     "require_same_columns",
     "source_folder",
+    "spread_rows",
     "theirs",
     "unique_ids",
 ]
@@ -105,6 +106,11 @@ def places_of(content: Content, documents: int) -> Int32Array:
     places = np.full(documents, -1, dtype=np.int32)
     places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
     return places
+
+
+def spread_rows(documents: int, count: int) -> Int32Array:
+    """Return at most ``count`` rows (int32, ascending) from all over an index of so many documents."""
+    return np.unique(np.linspace(0, documents - 1, num=min(documents, count)).astype(np.int32))
 
 
 def read_ids(path: Path, documents: int) -> Ids:

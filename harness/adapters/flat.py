@@ -11,7 +11,7 @@ import numpy as np
 from harness._version import __version__
 from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k
 from harness.adapters.disk import allocated_bytes
-from harness.adapters.existing import other_vectors, read_ids, source_folder
+from harness.adapters.existing import other_vectors, read_ids, source_folder, spread_rows
 from harness.adapters.hits import HitCollector
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.reference_errors import as_backend_errors
@@ -29,6 +29,7 @@ from harness.protocols import (
     Progress,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
 from harness.reference import DenseIndex, compile_dense_kernels
 from harness.reference.dense import FilteredDenseIndex
@@ -112,6 +113,12 @@ class FlatEngine:
                 return other_vectors(other + np.int32(start), content.documents.ids)
             progress.advance(len(expected[part]))
         return None
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Vectors from all over the attached index, which keeps no texts."""
+        index = self._indexed()
+        rows = spread_rows(len(index), count)
+        return StoredDocuments(rows, (None,) * len(rows), np.array(index.vectors[rows]))
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Save the vectors with their lengths; ``ready_ns`` is the time that saving took. Raises RejectedInputError."""

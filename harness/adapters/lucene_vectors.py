@@ -9,14 +9,14 @@ import numpy as np
 
 from harness.adapters.checks import require_dense
 from harness.adapters.dense_compare import DenseComparison, Kept
-from harness.adapters.existing import places_of
+from harness.adapters.existing import places_of, spread_rows
 from harness.adapters.lucene_floats import float_rows
 from harness.adapters.lucene_held import Held
 from harness.adapters.lucene_rows import RowsEngine
 from harness.adapters.lucene_stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
 from harness.java.bridge import JavaBridge
-from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress
+from harness.protocols import Capabilities, Content, Inputs, ParameterValue, Progress, StoredDocuments
 from harness.types import Float32Array
 
 __all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
@@ -172,6 +172,19 @@ class _VectorsEngine(RowsEngine[Float32Array]):
                 comparison.add(vectors[known], places[known])
             progress.advance(int(np.count_nonzero(rows >= 0)))
         return comparison.reason()
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Documents among the first of the index; Lucene reads vectors in order, and no texts are looked for."""
+        bridge, held = self._opened(), self._held
+        if held is None:
+            raise RejectedInputError("no existing index is attached", fix="call attach first")
+        for numbers, vectors in stored_vectors(bridge, self._reader, self.field):
+            live = np.flatnonzero(held.row_of[numbers] >= 0)
+            if len(live):
+                chosen = live[spread_rows(len(live), count)]
+                return StoredDocuments(held.row_of[numbers[chosen]], (None,) * len(chosen), vectors[chosen])
+        nothing = np.empty(0, dtype=np.int32)
+        return StoredDocuments(nothing, (), np.empty((0, self._dimensions or 0), dtype=np.float32))
 
     def _directed(self, vectors: Float32Array) -> Float32Array:
         if self._similarity != "cosine":

@@ -25,8 +25,8 @@ from harness.adapters.qdrant_connect import connect
 from harness.adapters.qdrant_faults import Retrier, require_client, translated
 from harness.adapters.qdrant_graphs import in_graphs_of_server
 from harness.adapters.qdrant_points import DENSE, SCROLL, TERMS, Vector, Vectors, path_of, payloads_of, points_of
+from harness.adapters.qdrant_segments import IndexState, Segments
 from harness.adapters.qdrant_settings import QdrantSettings
-from harness.adapters.qdrant_vector_settings import DenseSettings
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.protocols import LEFT_BEHIND, EngineInfo, Inputs, ParameterValue, Storage
 
@@ -300,18 +300,43 @@ class ClientStore:
             "points": int(info.points_count or 0),
             "indexed_vectors": int(info.indexed_vectors_count or 0),
             "segments": int(info.segments_count),
-            **({} if self.settings.dense is None else self._of_graphs(self.settings.dense, info)),
+            **self._told(info),
         }
 
-    def _of_graphs(self, dense: DenseSettings, info: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - of the client
-        """How many vectors are in graphs; nothing where the server does not tell."""
-        if self._address is None or self.dimensions is None:
-            return {"vectors_in_graph": 0}  # local mode has none
+    def _told(self, info: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - of the client
+        """What the server's telemetry adds."""
+        state = self._index_state(info)
+        told = dict(state.segments.state()) if state.segments is not None and self._address is not None else {}
+        return told if state.in_graphs is None else {**told, "vectors_in_graph": state.in_graphs}
+
+    def index_state(self) -> IndexState:
+        """How the collection keeps its vectors now, as far as the server tells."""
+        with self.translated(lambda: "asking for the state of the collection"):
+            info = self._call(lambda: self._client.get_collection(self.collection))
+        return self._index_state(info)
+
+    def _index_state(self, info: Any) -> IndexState:  # noqa: ANN401 - of the client
+        points, dense = int(info.points_count or 0), self.settings.dense
+        if self._address is None:  # local mode has neither graphs nor segments
+            return IndexState(points, Segments((), ()), 0 if dense is not None else None, None)
+        threshold = info.config.optimizer_config.indexing_threshold
         shards = self._shards_told()
-        segments = [one for shard in shards for one in shard.get("segments") or []] if shards is not None else None
-        indexed = min(int(info.indexed_vectors_count or 0), int(info.points_count or 0))
-        found = in_graphs_of_server(indexed, segments or None, dense, self.dimensions, self._names[DENSE])
-        return {} if found is None else {"vectors_in_graph": found}
+        told = [one for shard in shards for one in shard.get("segments") or []] if shards is not None else None
+        in_graphs = None
+        if dense is not None and self.dimensions is not None:
+            indexed = min(int(info.indexed_vectors_count or 0), points)
+            in_graphs = in_graphs_of_server(indexed, told or None, dense, self.dimensions, self._names[DENSE])
+        return IndexState(points, self._segments(told), in_graphs, None if threshold is None else int(threshold))
+
+    def _segments(self, told: list[Mapping[str, Any]] | None) -> Segments | None:
+        """The segments of a server's telemetry that hold points; None where it does not describe them."""
+        if not told:
+            return None
+        try:
+            filled = [one["config"] for one in told if one["info"]["num_points"]]
+            return Segments.of(filled, self._names, self.settings)
+        except (KeyError, TypeError):
+            return None
 
     def storage(self) -> Storage:
         """Allocated bytes of local mode's files, or the server's own estimate of its vectors' bytes; no log.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,15 @@ class ExistingCollection(ClientStore):
             yield [StoredPoint.of(record, self._names) for record in page]
             if offset is None:
                 return
+
+    def retrieve(self, ids: Sequence[Hashable]) -> list[StoredPoint]:
+        """The points of these ids, with their whole payload and the vectors searched."""
+        names = list(self._names.values())
+        with self.translated(lambda: "reading some points"):
+            found = self._call(
+                lambda: self._client.retrieve(self.collection, ids, with_payload=True, with_vectors=names)
+            )
+        return [StoredPoint.of(record, self._names) for record in found]
 
     def _page(self, offset: Any, key: str | None, vectors: bool) -> Any:  # noqa: ANN401 - the client's own types
         return self._client.scroll(

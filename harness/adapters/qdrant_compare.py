@@ -17,7 +17,7 @@ from harness.protocols import Content, Progress
 from harness.reference.qdrant_model import qdrant_idf
 from harness.types import Float32Array, Ids, Int32Array, SparseVectors
 
-__all__ = ["SparseComparison", "dense_of", "how_kept", "other_idf"]
+__all__ = ["SparseComparison", "dense_of", "how_kept", "other_idf", "stack"]
 
 _STEPS = 2
 """Float32 steps by which a score may differ from the one that was computed."""
@@ -37,7 +37,7 @@ class SparseComparison:
         """Compare ``points``, which are documents ``places`` of the collection; raises RejectedInputError for other
         columns.
         """
-        stored = _stack(points, self._expected.dimensions)
+        stored = stack(points, self._expected.dimensions)
         ids = Ids.of(self._ids.take(places))
         self._strange.append(places[require_same_columns(stored, self._expected.take(places), ids)])
 
@@ -106,8 +106,11 @@ def _weight(documents: SparseVectors, place: int, column: int) -> np.float32:
     return np.float32(values[np.searchsorted(indices, column)])
 
 
-def _stack(points: Sequence[StoredPoint], dimensions: int) -> SparseVectors:
-    """Vectors of points with ascending columns; Qdrant keeps them in the order in which they came."""
+def stack(points: Sequence[StoredPoint], dimensions: int | None = None) -> SparseVectors:
+    """Vectors of points with ascending columns; Qdrant keeps them in the order in which they came.
+
+    Without ``dimensions`` there are as many columns as the vectors have.
+    """
     indptr = np.zeros(len(points) + 1, dtype=np.int64)
     np.cumsum([len(point.indices) for point in points], out=indptr[1:])
     indices = np.array([index for point in points for index in point.indices], dtype=np.int64)
@@ -116,4 +119,5 @@ def _stack(points: Sequence[StoredPoint], dimensions: int) -> SparseVectors:
     order = np.lexsort((indices, rows))
     # a column beyond the vocabulary stays one: it differs from any that the encoder gives
     columns = np.minimum(indices[order], np.iinfo(np.int32).max).astype(np.int32)
-    return SparseVectors(indptr, columns, values[order], dimensions)
+    width = int(columns.max(initial=-1)) + 1 if dimensions is None else dimensions
+    return SparseVectors(indptr, columns, values[order], width)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -26,6 +25,7 @@ from harness.adapters.qdrant_points import (
     payloads_of,
     points_of,
 )
+from harness.adapters.qdrant_segments import IndexState, Segments
 from harness.adapters.qdrant_settings import QdrantSettings
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.optional import require
@@ -37,6 +37,8 @@ PACKAGE = "qdrant-edge-py"
 SHARD = "shard"
 """The folder of the harness's own shard, below that of the index."""
 _LOOKED_AT = 1000
+_INDEXING_THRESHOLD_KB = 10_000
+"""Of a shard whose configuration leaves it open: 9,600 kB were left alone by Qdrant Edge 0.9.0, 10,400 kB indexed."""
 REBUILD = "delete the index folder and index again; if it persists, report it with this message"
 _NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
 
@@ -189,34 +191,39 @@ class EdgeStore:
         """The engine's account of its index: segments, their kinds of index, vectors indexed, datatype in effect."""
         with _translated(lambda: "asking for the state of the shard"):
             info = self._shard.info()
-        filled = [one["config"] for one in read_segments(self._folder) if one.get("version") is not None]
-        names, settings = self._names, self.settings
-        sparse = [one["sparse_vector_data"][names[TERMS]]["index"] for one in filled] if settings.sparse else []
-        dense = [one["vector_data"][names[DENSE]] for one in filled] if settings.dense else []
-        kinds = Counter([str(one["index_type"]) for one in sparse] + [str(one["index"]["type"]) for one in dense])
-        # A mutable index keeps float32 whatever the datatype asked for; only an optimised segment stores it.
-        datatypes = {_stored_datatype(one) for one in sparse} | {str(one.get("datatype") or "float32") for one in dense}
+        in_graphs = {} if self.settings.dense is None else {"vectors_in_graph": self._in_graphs()}
         return {
             "points": int(info.points_count),
             "indexed_vectors": int(info.indexed_vectors_count),
             "segments": int(info.segments_count),
-            "filled_segments": len(filled),
-            "index_types": ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())),
-            "datatype_in_effect": ", ".join(sorted(datatypes)),
-            **({} if settings.dense is None else self._of_dense(dense)),
+            **self._segments().state(),
+            **in_graphs,
         }
 
-    def _of_dense(self, dense: Sequence[Mapping[str, Any]]) -> Mapping[str, ParameterValue]:
-        compressed = sum(one.get("quantization_config") is not None for one in dense)
+    def _segments(self) -> Segments:
+        filled = [one["config"] for one in read_segments(self._folder) if one.get("version") is not None]
+        return Segments.of(filled, self._names, self.settings)
+
+    def _in_graphs(self) -> int:
         try:
-            return {
-                "vectors_in_graph": in_graphs_of_files(self._folder, self._names[DENSE]),
-                "quantised_segments": compressed,
-            }
+            return in_graphs_of_files(self._folder, self._names[DENSE])
         except (OSError, ValueError, KeyError) as error:
             raise EngineFailureError(
                 f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=REBUILD
             ) from error
+
+    def index_state(self) -> IndexState:
+        """How the shard keeps its vectors now."""
+        in_graphs = self._in_graphs() if self.settings.dense is not None else None
+        return IndexState(self.count(), self._segments(), in_graphs, self._indexing_threshold_kb())
+
+    def _indexing_threshold_kb(self) -> int | None:
+        """From the shard's own configuration; None for a shard that keeps none."""
+        path = self._folder / "edge_config.json"
+        if not path.exists():
+            return None
+        told = json.loads(path.read_text(encoding="utf-8")).get("optimizers", {}).get("indexing_threshold")
+        return _INDEXING_THRESHOLD_KB if told is None else int(told)
 
     def storage(self) -> Storage:
         """Allocated bytes: the engine preallocates, so apparent sizes are several times as large."""
@@ -243,10 +250,6 @@ def _dimensions(shard: Path) -> int:
         return int(read_segments(shard)[0]["config"]["vector_data"][DENSE]["size"])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=REBUILD) from error
-
-
-def _stored_datatype(index: Mapping[str, Any]) -> str:
-    return "float32" if index["index_type"] == "MutableRam" else str(index.get("datatype") or "float32")
 
 
 def edge_client() -> ModuleType:

@@ -19,6 +19,7 @@ from harness.adapters.checks import require_announced_ids, require_positive_k
 from harness.adapters.manifest import check_manifest, write_manifest
 from harness.adapters.qdrant_existing import ExistingPoints
 from harness.adapters.qdrant_search import Ask, search_in_batches, search_one_by_one
+from harness.adapters.qdrant_segments import caveats_of
 from harness.adapters.qdrant_settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
 from harness.adapters.qdrant_store import BatchingStore, QdrantStore, open_existing, open_store
 from harness.adapters.stored_metadata import require_fields, save_fields
@@ -26,6 +27,7 @@ from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocum
 from harness.protocols import (
     Attached,
     Capabilities,
+    Caveats,
     Clock,
     Content,
     EngineInfo,
@@ -35,6 +37,7 @@ from harness.protocols import (
     Progress,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
 from harness.types import Float32Array, Ids, Int32Array
 
@@ -124,7 +127,7 @@ class PointsEngine:
             raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
         store, changed = open_existing(existing, folder, self._settings, progress)
         self._store, self._settings = store, store.settings
-        held = ExistingPoints(store, existing.id_key, progress)
+        held = ExistingPoints(store, existing, progress)
         self._held, self._ids, self._indexed = held, held.ids, True
         dense = self._settings.dense
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
@@ -132,10 +135,17 @@ class PointsEngine:
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
+        return self._attached_points().differs(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Some points of the attached index, with the texts in their payloads."""
+        return self._attached_points().stored_documents(count)
+
+    def _attached_points(self) -> ExistingPoints:
         self._opened()
         if self._held is None:
             raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held.differs(content, progress)
+        return self._held
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         """Send all documents in batches, optimise until idle, count, and list what is missing.
@@ -244,6 +254,10 @@ class PointsEngine:
         """No vector is found by a graph where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
+
+    def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Qdrant looks at no k
+        """Parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
+        return caveats_of(self._settings, self._opened().index_state())
 
     def storage(self) -> Storage:
         """Allocated bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from harness.adapters.dense_compare import DenseComparison
-from harness.adapters.existing import places_of, unique_ids
-from harness.adapters.qdrant_compare import SparseComparison, dense_of, how_kept, other_idf
+from harness.adapters.existing import places_of, spread_rows, unique_ids
+from harness.adapters.qdrant_compare import SparseComparison, dense_of, how_kept, other_idf, stack
+from harness.adapters.qdrant_settings import ExistingQdrant
 from harness.adapters.qdrant_store import HoldingStore
 from harness.errors import IndexChangedError
-from harness.protocols import Content, Progress
+from harness.protocols import Content, Progress, StoredDocuments
 from harness.types import Float32Array, Ids, Int32Array
 
 __all__ = ["ExistingPoints"]
 
+_OF_TEXTS = ("page_content", "document", "text", "content")
+"""Where texts are looked for: keys of LangChain, of Qdrant's own client, of many, and of Haystack."""
 _STEP = re.compile(r'"([^"]+)"|([^."]+)')
 _WORD = re.compile(r"[\w-]+")
 
@@ -25,10 +28,11 @@ _WORD = re.compile(r"[\w-]+")
 class ExistingPoints:
     """The points of a store by row, in the order in which the store lists them."""
 
-    def __init__(self, store: HoldingStore, id_key: str, progress: Progress) -> None:
+    def __init__(self, store: HoldingStore, existing: ExistingQdrant, progress: Progress) -> None:
         """Reads all ids; raises RejectedInputError for points without one, or with the same."""
         progress.start("attach", None)
-        self._store = store
+        self._store, self._text_key = store, existing.text_key
+        id_key = existing.id_key
         path = _path(id_key)
         points = [point for page in store.points(key=_selector(path) or None, vectors=False) for point in page]
         self._row_of = {point.id: row for row, point in enumerate(points)}
@@ -44,6 +48,20 @@ class ExistingPoints:
                 f"the point {error} was added while the index was searched", fix="stop whatever writes to it"
             ) from error
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Points from all over the index; see :meth:`harness.protocols.WithStoredVectors.stored_documents`."""
+        ids = list(self._row_of)
+        wanted = [ids[row] for row in spread_rows(len(ids), count).tolist()]
+        dense = self._store.settings.dense is not None
+        points = [one for one in self._store.retrieve(wanted) if one.dense is not None or not dense]
+        rows = np.array([self._row_of[point.id] for point in points], dtype=np.int32)
+        key = self._text_key or next(
+            (key for key in _OF_TEXTS if any(_text(point.payload, (key,)) for point in points)), ""
+        )
+        texts = tuple(_text(point.payload, _path(key)) if key else None for point in points)
+        vectors = dense_of(points, rows)[0] if dense else stack(points)
+        return StoredDocuments(rows, texts, vectors, f"the payload's '{key}'" if key else "")
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, page by page, and the idf of the queries' terms; see
@@ -83,8 +101,18 @@ def _selector(path: Sequence[str]) -> str:
     return ".".join(step if _WORD.fullmatch(step) else f'"{step}"' for step in path)
 
 
+def _text(payload: Mapping[str, Any] | None, path: Sequence[str]) -> str | None:
+    value = _value(payload, path)
+    return value if isinstance(value, str) else None
+
+
 def _name(payload: Mapping[str, Any] | None, path: Sequence[str]) -> str | None:
+    value = _value(payload, path)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _value(payload: Mapping[str, Any] | None, path: Sequence[str]) -> object:
     value: object = payload
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    return value

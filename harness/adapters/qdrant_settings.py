@@ -87,13 +87,14 @@ class ExistingQdrant:
     """What the user already has: the folder of a shard, or (None then) a collection on a server.
 
     ``vectors`` are those to search, by what they are to the harness; ``id_key`` is the payload's key for the documents'
-    ids, empty for the ids of the points.
+    ids, empty for the ids of the points; ``text_key`` the one for their texts, empty for the usual ones.
     """
 
     folder: Path | None
     collection: str
     vectors: Mapping[str, WantedVector]
     id_key: str
+    text_key: str
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExistingQdrant:
@@ -112,7 +113,7 @@ class ExistingQdrant:
         of_terms = "sparse_vector" if "sparse_vector" in parameters else "vector"
         places = {TERMS: of_terms, DENSE: "vector"}
         wanted = {kind: WantedVector(str(parameters[name]), name) for kind, name in places.items()}
-        return cls(folder, collection, wanted, str(parameters["id_key"]))
+        return cls(folder, collection, wanted, str(parameters["id_key"]), str(parameters.get("text_key", "")))
 
 
 @dataclass(frozen=True, slots=True)

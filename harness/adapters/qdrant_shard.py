@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,12 @@ class ExistingShard(EdgeStore):
             yield [StoredPoint.of(record, self._names) for record in page]
             if offset is None:
                 return
+
+    def retrieve(self, ids: Sequence[Hashable]) -> list[StoredPoint]:
+        """The points of these ids, with their whole payload and the vectors searched."""
+        with self.translated(lambda: "reading some points"):
+            found = self._shard.retrieve(list(ids), True, list(self._names.values()))
+        return [StoredPoint.of(record, self._names) for record in found]
 
 
 def _vectors_of(shard: Path) -> Found:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.adapters.qdrant_points import StoredPoint, Vectors
+from harness.adapters.qdrant_segments import IndexState
 from harness.adapters.qdrant_settings import ExistingQdrant, QdrantSettings
 from harness.protocols import EngineInfo, Inputs, ParameterValue, Progress, Storage
 
@@ -55,6 +56,9 @@ class QdrantStore(Protocol):
     def state(self) -> Mapping[str, ParameterValue]:
         """The engine's account of its index."""
 
+    def index_state(self) -> IndexState:
+        """How the index keeps its vectors now, as far as the engine tells."""
+
     def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
         """A query in the client's own form: for the nearest points to its only vector."""
 
@@ -79,6 +83,9 @@ class HoldingStore(QdrantStore, Protocol):
 
     def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
         """All points page by page: their ids, the payload under ``key``, and the vectors searched, as asked for."""
+
+    def retrieve(self, ids: Sequence[Hashable]) -> list[StoredPoint]:
+        """The points of these ids, with their whole payload and the vectors searched."""
 
 
 class BatchingStore(QdrantStore, Protocol):

@@ -14,6 +14,7 @@ __all__ = [
     "DATATYPES",
     "LEAST_SQUARE",
     "QDRANT_RRF_K",
+    "STORED",
     "DenseSettings",
     "FusionSettings",
     "Quantisation",
@@ -24,7 +25,8 @@ __all__ = [
 LEAST_SQUARE = 2.0**-23
 """Under cosine Qdrant leaves a vector as it is whose squared length is below this, and its scores are no cosines."""
 DATATYPES = ("float32", "float16", "uint8")
-_STORED = "stored"
+STORED = "stored"
+"""The kind of a quantisation of an existing index, whatever it is."""
 QDRANT_RRF_K = 2
 """Qdrant's own default, which servers of any version know without being told."""
 _OF_QUANTISATION: Mapping[str, ParameterValue] = {
@@ -92,7 +94,7 @@ class Quantisation:
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue]) -> Quantisation | None:
         """From the card's complete parameters; raises RejectedInputError for those that do not go together."""
-        kind = str(parameters["quantization"]) or (_STORED if parameters.get("existing") else "")
+        kind = str(parameters["quantization"]) or (STORED if parameters.get("existing") else "")
         other = [
             name
             for name, neutral in _OF_QUANTISATION.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,27 @@ from harness.arrow import numbers
 from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
 from harness.execution.fingerprint import Fingerprint, unchanged
 from harness.execution.jobs import ExistingRecord, TrialJob
-from harness.protocols import Attached, Clock, Content, Engine, EngineInfo, ExistingIndex, IndexReport, Inputs, Progress
+from harness.protocols import (
+    Attached,
+    Clock,
+    Content,
+    Engine,
+    EngineInfo,
+    ExistingIndex,
+    IndexReport,
+    Inputs,
+    Progress,
+    StoredDocuments,
+    WithStoredVectors,
+)
 from harness.storage.columns import take_rows
 from harness.types import Ids, Int32Array, SparseVectors
 
 __all__ = ["Ready", "attach", "read_only"]
 
 _EXAMPLES = 3
+_SAMPLED = 16
+"""Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,7 +96,8 @@ def attach(
     opened = clock()
     rows = _collection_rows(attached, documents.ids)
     if len(documents) == 0:
-        return _alone(attached, rows, files, opened - started)
+        sample = engine.stored_documents(_SAMPLED) if isinstance(engine, WithStoredVectors) else None
+        return _alone(attached, rows, sample, files, opened - started)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     terms = load_counts(Path(job.terms)) if job.terms is not None else None
     content = Content(
@@ -103,9 +118,12 @@ def attach(
     return Ready(attached.info, opened - started, report, len(rows), record, attached.changed)
 
 
-def _alone(attached: Attached, rows: Int32Array, files: Fingerprint | None, open_ns: int) -> Ready:
+def _alone(
+    attached: Attached, rows: Int32Array, sample: StoredDocuments | None, files: Fingerprint | None, open_ns: int
+) -> Ready:
     """An index with nothing to compare it with: its own documents are all there are."""
     record = _record(attached, rows, "there is no collection to hold it against", files)
+    record = replace(record, sample=sample)
     nothing = np.empty(0, dtype=np.int32)
     report = IndexReport(0, len(rows), nothing, 0, 0, {"existing": True, **attached.state})
     return Ready(attached.info, open_ns, report, len(rows), record, attached.changed)

@@ -17,8 +17,18 @@ import orjson
 
 from harness.execution.load.files import LoadKind, LoadRecord, read_loads, write_loads
 from harness.execution.rebuild_files import RebuildHits, read_rebuilds, write_rebuilds
-from harness.protocols import EngineInfo, Hits, IndexReport, InputKind, ParameterValue, SearchResult, Storage
-from harness.storage.columns import load_ids, save_ids
+from harness.protocols import (
+    Caveats,
+    EngineInfo,
+    Hits,
+    IndexReport,
+    InputKind,
+    ParameterValue,
+    SearchResult,
+    Storage,
+    StoredDocuments,
+)
+from harness.storage.columns import load_ids, load_vectors, save_ids, save_vectors
 from harness.types import Ids, Int32Array, Int64Array
 
 __all__ = [
@@ -45,6 +55,7 @@ __all__ = [
 ]
 
 
+_SAMPLE = "existing_sample"
 HELD = "held open for clients"
 """The phase that a trial announces when it keeps a server's index until its ``release`` file is there."""
 RELEASED = "close"
@@ -192,7 +203,8 @@ class ExistingRecord:
 
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
     those it lacks. ``no_oracle`` is why results are not held against an oracle, None where the index is proven to hold
-    what one would be made of. ``files``, ``file_bytes`` and ``sha256`` are None for an index without files here.
+    what one would be made of. ``sample`` are some of its documents, None where it gives none back. ``files``,
+    ``file_bytes`` and ``sha256`` are None for an index without files here.
     """
 
     ids: Ids
@@ -201,6 +213,7 @@ class ExistingRecord:
     files: int | None
     file_bytes: int | None
     sha256: str | None
+    sample: StoredDocuments | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -211,7 +224,7 @@ class TrialRecord:
     ``existing`` is set when the index was there before; rows of hits are then rows of ``existing.ids``. ``loads`` are
     the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
     for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first,
-    ``lists`` the lists that an engine fuses, by name.
+    ``lists`` the lists that an engine fuses, by name. ``caveats`` are the engine's own.
     """
 
     engine: EngineInfo
@@ -231,6 +244,7 @@ class TrialRecord:
     built_by: str | None = None
     rebuilds: tuple[RebuildHits, ...] = ()
     lists: Mapping[str, Hits] = field(default_factory=dict)
+    caveats: Caveats = field(default_factory=Caveats)
 
 
 Job = AnalyseJob | AskJob | EncodeJob | TrialJob | ClientJob | IdentityJob | RerankJob
@@ -324,6 +338,7 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
         "existing": _write_existing(folder, record.existing) if record.existing is not None else None,
         "built_by": record.built_by,
         "lists": list(record.lists),
+        "caveats": {"notes": record.caveats.notes, "without_effect": dict(record.caveats.without_effect)},
     }
     (folder / "result.json").write_bytes(orjson.dumps(described))
     write_loads(folder, record.loads)
@@ -358,6 +373,7 @@ def read_trial(folder: Path) -> TrialRecord:
         built_by=described["built_by"],
         rebuilds=read_rebuilds(folder),
         lists={label: _read_list(folder, label) for label in described["lists"]},
+        caveats=Caveats(tuple(described["caveats"]["notes"]), described["caveats"]["without_effect"]),
     )
 
 
@@ -365,12 +381,22 @@ def _read_list(folder: Path, label: str) -> Hits:
     return Hits(*(np.load(folder / f"list_{label}_{name}.npy", allow_pickle=False) for name in Hits._fields))
 
 
-def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, str | int | None]:
+def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, Any]:
     save_ids(folder / "existing_ids.arrow", existing.ids)
     np.save(folder / "existing_rows.npy", existing.rows, allow_pickle=False)
-    return {name: getattr(existing, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
+    told = {name: getattr(existing, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
+    sample = existing.sample
+    if sample is None:
+        return {**told, "sample": None}
+    save_vectors(folder, _SAMPLE, sample.vectors)
+    return {**told, "sample": {"rows": sample.rows.tolist(), "texts": sample.texts, "place": sample.place}}
 
 
 def _read_existing(folder: Path, described: dict[str, Any]) -> ExistingRecord:
     rows = np.load(folder / "existing_rows.npy", allow_pickle=False)
-    return ExistingRecord(ids=load_ids(folder / "existing_ids.arrow"), rows=rows, **described)
+    ids, told = load_ids(folder / "existing_ids.arrow"), described["sample"]
+    sample = None
+    if told is not None:
+        vectors = load_vectors(folder, _SAMPLE)
+        sample = StoredDocuments(np.array(told["rows"], dtype=np.int32), tuple(told["texts"]), vectors, told["place"])
+    return ExistingRecord(**{**described, "ids": ids, "rows": rows, "sample": sample})

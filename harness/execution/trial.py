@@ -15,6 +15,7 @@ from harness.errors import EngineFailureError
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
 from harness.protocols import (
+    Caveats,
     Clock,
     Engine,
     Filtering,
@@ -25,6 +26,7 @@ from harness.protocols import (
     Progress,
     SearchedState,
     SearchResult,
+    WithCaveats,
 )
 from harness.reference.encoding import widen
 from harness.storage.columns import load_table, load_vectors
@@ -115,6 +117,7 @@ def _measure(
         warm_up_ns=warm - warming,
         existing=ready.existing,
         lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
+        caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
     )
 
 

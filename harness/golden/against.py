@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import AskJob, write_job
 from harness.golden.golden_set import GoldenSet
+from harness.golden.preflight import Finding
+from harness.golden.stored_vectors import ModelComparison
 from harness.planning.execution_options import ExecutionOptions
 from harness.planning.plan import Plan, Trial, execution_of
 from harness.planning.request import CompareRequest
@@ -47,7 +50,7 @@ from harness.storage.scratch import scratch_folder
 from harness.types import Corpus, Ids, Queries, Run
 from harness.wording import counted
 
-__all__ = ["AgainstPlan", "Function", "ask_retriever", "plan_against", "run_of", "search_indexes"]
+__all__ = ["AgainstPlan", "Function", "Searched", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 
 Function = Callable[..., object]
 
@@ -135,8 +138,25 @@ def _name(function: Function) -> str:
     return f"{module}:{name.replace('<', '').replace('>', '')}"
 
 
-def search_indexes(plan: AgainstPlan, queries: Queries, cache: Cache, display: Display, judge: Judge) -> list[Subject]:
-    """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``."""
+class Searched(NamedTuple):
+    """An index as a subject, and what its stored vectors say against the model."""
+
+    subject: Subject
+    findings: tuple[Finding, ...]
+
+
+def search_indexes(
+    plan: AgainstPlan,
+    queries: Queries,
+    corpora: Mapping[str, Corpus],
+    cache: Cache,
+    display: Display,
+    judge: Judge,
+) -> list[Searched]:
+    """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``.
+
+    ``corpora`` are documents by name, whose texts are encoded where an index keeps none.
+    """
     if plan.indexes is None:
         return []
     nothing = pa.chunked_array([strings([])])
@@ -145,11 +165,15 @@ def search_indexes(plan: AgainstPlan, queries: Queries, cache: Cache, display: D
     assessed = api.run_on(plan.indexes, alone, cache, display, judge)
     results = backend_results(assessed, alone, plan.indexes)
     named = [one for one in plan.retrievers if one.kind == "index"]
-    timed = plan.execution.timing
-    return [
-        replace(subject_of(found, result, "", against.label, timed=timed), corpus=None, backend=against.shown)
-        for against, found, result in zip(named, assessed, results, strict=True)
-    ]
+    comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
+    searched = []
+    for against, found, result in zip(named, assessed, results, strict=True):
+        subject = subject_of(found, result, "", against.label, timed=plan.execution.timing)
+        finding, note = comparison.compare(found.outcome)
+        notes = (*subject.notes, *((note,) if note is not None else ()))
+        subject = replace(subject, corpus=None, backend=against.shown, notes=notes)
+        searched.append(Searched(subject, (finding,) if finding is not None else ()))
+    return searched
 
 
 def ask_retriever(

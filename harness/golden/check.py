@@ -80,7 +80,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             queries = _queries(plan.golden)
             for name, corpus in corpora.items():
                 subjects += _subjects(plan, Dataset(name, corpus, queries, None), expected[name], cache, shown)
-            subjects += _against(plan, queries, cache, shown)
+            subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
     report = _report(plan, corpora, subjects, problems, [*plan.command(), *(output or Output()).arguments()])
     if not plan.request.keep_text:
@@ -135,18 +135,22 @@ def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cach
     ]
 
 
-def _against(plan: CheckPlan, queries: Queries, cache: Cache, display: Display) -> list[Examined]:
+def _against(
+    plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
+) -> list[Examined]:
     """Every retriever that is there already, in the order given."""
     against, rules = plan.against, plan.rules
     if against is None:
         return []
     examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
-    indexes = iter(search_indexes(against, queries, cache, display, examiner.judge))
+    indexes = iter(search_indexes(against, queries, corpora, cache, display, examiner.judge))
     measures = list(rules.measures.values())
     found = []
     for one in against.retrievers:
         if one.kind == "index":
-            found.append(examiner.examined(next(indexes)))
+            index = next(indexes)
+            examined = examiner.examined(index.subject)
+            found.append(examined._replace(findings=(*examined.findings, *index.findings)))
             continue
         subject, answers = ask_retriever(one, against, plan.golden, queries, rules.k, cache, display)
         found.append(examiner.examined_answers(subject, answers, measures, rules.relevance))

@@ -17,7 +17,7 @@ from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 if TYPE_CHECKING:  # protocols brings numpy; backend expressions are checked before it is needed
     from harness.protocols import ParameterValue
 
-__all__ = ["BackendSpec", "parse_backend_specs", "with_components"]
+__all__ = ["BackendSpec", "parse_backend_specs", "spell", "with_components"]
 
 _RUN = "run"
 _URL = "url"
@@ -290,10 +290,11 @@ def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterV
 
 
 def _spelt(given: Mapping[str, ParameterValue]) -> str:
-    return ";".join(f"{key}={_spell(value)}" for key, value in given.items())
+    return ";".join(f"{key}={spell(value)}" for key, value in given.items())
 
 
-def _spell(value: ParameterValue) -> str:
+def spell(value: ParameterValue) -> str:
+    """Return a value as it is written in a backend expression."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -15,7 +15,7 @@ from harness.execution.process import Finished
 from harness.execution.vectors import Terms, Vectors
 from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
-from harness.planning.backend_spec import BackendSpec
+from harness.planning.backend_spec import BackendSpec, spell
 from harness.planning.plan import Plan
 from harness.protocols import EngineInfo, SearchResult
 from harness.registry import load_engine
@@ -208,6 +208,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
         notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
     if record is not None:
         notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset.filtered)]
+        notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, one.outcome.trial.spec)]
     if record is not None and record.existing is not None:
         card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
         has_oracle = card is not None and card.oracle.applies(parameters)
@@ -270,6 +271,16 @@ def _notes_on_short_lists(record: TrialRecord, filtered: Filtered | None) -> lis
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
     queries = f"{short:,} of {len(record.hits.indptr) - 1:,} queries"
     return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []
+
+
+def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -> list[str]:
+    """Parameters that somebody set to another value than the default, and that changed nothing."""
+    defaults = spec.card.defaults if spec.card is not None else {}
+    by_reason: dict[str, list[str]] = {}
+    for name, value in spec.given.items():
+        if name in without_effect and value != defaults[name]:
+            by_reason.setdefault(without_effect[name], []).append(f"{name}={spell(value)}")
+    return [f"{', '.join(named)} had no effect: {reason}" for reason, named in by_reason.items()]
 
 
 def _notes_on_calls(hits: SearchResult) -> list[str]:

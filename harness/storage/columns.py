@@ -102,6 +102,14 @@ def load_sparse(folder: Path, name: str) -> SparseVectors:
     return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)
 
 
+def save_vectors(folder: Path, name: str, vectors: SparseVectors | Float32Array) -> None:
+    """Write vectors for :func:`load_vectors`, dense or sparse."""
+    if isinstance(vectors, SparseVectors):
+        save_sparse(folder, name, vectors)
+    else:
+        save_column(folder / f"{name}.npy", vectors)
+
+
 def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
     """Memory-map the vectors ``name`` of a folder: dense ones of ``name.npy``, C-contiguous (n, d), or sparse ones.
 

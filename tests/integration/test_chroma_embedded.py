@@ -70,6 +70,28 @@ def test_without_flush_the_last_vectors_wait_in_the_log(tmp_path: Path) -> None:
     assert (state["vectors_in_graph"], state["vectors_on_disk"]) == (COUNT, 0)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, []),
+        ({"flush": False}, ["500 of its 1,500 records"]),
+        ({"flush": False, "sync_threshold": 5_000}, ["its 1,500 records"]),
+    ],
+)
+def test_a_graph_that_is_made_anew_at_each_opening_is_told(
+    tmp_path: Path, changed: dict[str, ParameterValue], said: list[str]
+) -> None:
+    """Measured: of such a collection most rankings of two openings differ, of one that is written whole none."""
+    built(tmp_path, **changed)
+    answers = []
+    for _ in range(2):
+        with opened(tmp_path, ef_search=10, **changed) as engine:
+            answers.append(found(engine).rows)
+            notes = engine.caveats(10).notes
+    assert [note.partition(" are not in the graph on disk")[0] for note in notes] == said
+    assert np.array_equal(*answers) == (said == [])
+
+
 def test_a_flush_beyond_one_batch_is_whole_too(tmp_path: Path) -> None:
     state = built(tmp_path, sync_threshold=6_000)
     assert (state["vectors_in_graph"], state["vectors_on_disk"]) == (COUNT, COUNT)

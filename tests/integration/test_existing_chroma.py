@@ -69,6 +69,37 @@ def test_a_folder_is_proven_to_hold_the_collection(space: str, tmp_path: Path) -
     assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
 
 
+def test_a_folder_below_the_sync_threshold_is_told(tmp_path: Path) -> None:
+    write_folder(tmp_path / "theirs", GIVEN)
+    with attached(tmp_path / "work", path=str(tmp_path / "theirs")) as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("its 60 records are not in the graph on disk, which is written each sync_threshold (1,000")
+    assert said.endswith("answers can differ from one opening to the next")
+    write_folder(tmp_path / "theirs", GIVEN, name="second")  # of the same log
+    with attached(tmp_path / "second", path=str(tmp_path / "theirs"), collection="second") as (engine, found):
+        assert found.state["log_records"] == 60
+        assert engine.caveats(5).notes == (said,)
+    write_folder(tmp_path / "whole", GIVEN, sync_threshold=60)
+    with attached(tmp_path / "other", path=str(tmp_path / "whole")) as (engine, found):
+        assert found.state["log_records"] == 0
+        assert engine.caveats(5).notes == ()
+
+
+def test_of_a_server_the_count_and_the_configuration_tell(chroma_url: str, tmp_path: Path) -> None:
+    write_collection(chroma_url, GIVEN, name="few")
+    write_collection(chroma_url, GIVEN, name="many", sync_threshold=50)
+    with attached(tmp_path / "few", url=chroma_url, collection="few") as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("its 60 records are not in the graph on disk")
+    with attached(tmp_path / "many", url=chroma_url, collection="many") as (engine, _):
+        (said,) = engine.caveats(5).notes
+    assert said.startswith("whether answers change when the server is started again cannot be known")
+    assert "sync_threshold, 50 here" in said
+    with served(chroma_url) as client:
+        for name in ("few", "many"):
+            client.delete_collection(name)
+
+
 def test_ids_come_from_the_metadata_where_a_key_is_named(tmp_path: Path) -> None:
     write_folder(
         tmp_path / "theirs", GIVEN, ids=[f"chunk-{row}" for row in range(60)], metadata=lambda one: {"docno": one}

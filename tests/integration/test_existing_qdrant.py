@@ -32,7 +32,7 @@ from harness.types import Ids, SparseVectors
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 IDS = list(DOCUMENTS)
-READING = {"root", "ready", "exists", "info", "count", "scroll", "query", "query_batch", "telemetry"}
+READING = {"root", "ready", "exists", "info", "count", "scroll", "retrieve", "query", "query_batch", "telemetry"}
 
 
 def counted() -> TermCounts:

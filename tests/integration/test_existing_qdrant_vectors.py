@@ -33,7 +33,7 @@ from harness.types import Float32Array, Ids
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = {name: find_cards("backends")[name].defaults for name in ("qdrant-dense", "qdrant-hybrid")}
-READING = {"root", "ready", "exists", "info", "count", "scroll", "query", "query_batch", "telemetry"}
+READING = {"root", "ready", "exists", "info", "count", "scroll", "retrieve", "query", "query_batch", "telemetry"}
 DOCUMENTS, QUERIES = 80, 6
 WORDS = ["cat", "dog", "garden", "light", "station", "water", "mat"]
 VECTORS = np.random.default_rng(5).standard_normal((DOCUMENTS, 24)).astype(np.float32)

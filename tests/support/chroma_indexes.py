@@ -47,12 +47,16 @@ def _fill(
     space: str = "cosine",
     ids: Sequence[str] | None = None,
     metadata: Callable[[str], dict[str, Any]] | None = None,
+    sync_threshold: int = 1_000,
+    texts: Sequence[str] | None = None,
 ) -> None:
-    """Vectors under the documents' ids, or under ``ids``, with ``metadata`` of each document's id."""
+    """Vectors under the documents' ids, or under ``ids``, with ``metadata`` of each document's id, and ``texts``."""
     own = documents.ids.to_list()
-    made = client.create_collection(name, embedding_function=None, configuration={"hnsw": {"space": space}})
+    graph = {"space": space, "sync_threshold": sync_threshold, "batch_size": min(100, sync_threshold)}
+    made = client.create_collection(name, embedding_function=None, configuration={"hnsw": graph})
     made.add(
         ids=list(ids or own),
         embeddings=documents.dense,
+        documents=list(texts) if texts is not None else None,
         metadatas=[metadata(one) for one in own] if metadata is not None else None,
     )

@@ -34,6 +34,7 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("PATCH", r"/collections/([^/]+)", "update"),
     ("DELETE", r"/collections/([^/]+)", "delete"),
     ("PUT", r"/collections/([^/]+)/points", "upsert"),
+    ("POST", r"/collections/([^/]+)/points", "retrieve"),
     ("PUT", r"/collections/([^/]+)/index", "field_index"),
     ("POST", r"/collections/([^/]+)/points/count", "count"),
     ("POST", r"/collections/([^/]+)/points/scroll", "scroll"),
@@ -63,6 +64,7 @@ class Collection:
     folder: Path
     vectors: Mapping[str, Any]
     dense: Mapping[str, Any]
+    indexing_threshold_kb: int
     held: set[int] = field(default_factory=set)
 
 
@@ -131,7 +133,9 @@ class Stub(FaultyServer):
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         idf = {"idf": qdrant_edge.Modifier.Idf, None: None}
         sparse_vectors = {
-            vector: qdrant_edge.EdgeSparseVectorParams(modifier=idf[sparse.get("modifier")])
+            vector: qdrant_edge.EdgeSparseVectorParams(
+                modifier=idf[sparse.get("modifier")], datatype=_datatype((sparse.get("index") or {}).get("datatype"))
+            )
             for vector, sparse in (body.get("sparse_vectors") or {}).items()
         }
         vectors = _named(body.get("vectors") or {})
@@ -147,7 +151,10 @@ class Stub(FaultyServer):
             qdrant_edge.EdgeShard.create(str(folder / str(number)), config)
             for number in range(body.get("shard_number") or 1)
         ]
-        self.collections[name] = Collection(shards, folder, body.get("sparse_vectors") or {}, vectors)
+        threshold = wanted.get("indexing_threshold")
+        self.collections[name] = Collection(
+            shards, folder, body.get("sparse_vectors") or {}, vectors, 10_000 if threshold is None else threshold
+        )
         return True
 
     def _update(self, name: str, _body: Any) -> Any:
@@ -172,7 +179,8 @@ class Stub(FaultyServer):
         vectors = {"vectors": held.dense.get("", held.dense), "sparse_vectors": held.vectors}
         empty = {"params": {**vectors, "shard_number": len(held.shards)}}
         optimisers = {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000, "default_segment_number": 0}
-        config = {**empty, "optimizer_config": {**optimisers, "flush_interval_sec": 5}}
+        optimisers |= {"flush_interval_sec": 5, "indexing_threshold": held.indexing_threshold_kb}
+        config = {**empty, "optimizer_config": optimisers}
         return {
             "status": self.status,
             "optimizer_status": {"error": "disk is broken"} if self.status == "red" else "ok",
@@ -220,6 +228,11 @@ class Stub(FaultyServer):
         found = [one for shard in held.shards for one in shard.retrieve(page[:limit], *asked)] if any(asked) else []
         told = {one.id: {"payload": one.payload, "vector": _vectors(one)} for one in found}
         return {"points": [{"id": one, **told.get(one, {})} for one in page[:limit]], "next_page_offset": after}
+
+    def _retrieve(self, name: str, body: Any) -> Any:
+        asked = body.get("with_payload") or False, body.get("with_vector") or False
+        found = [one for shard in self._held(name).shards for one in shard.retrieve(body["ids"], *asked)]
+        return [{"id": one.id, "payload": one.payload, "vector": _vectors(one)} for one in found]
 
     def _query(self, name: str, body: Any) -> Any:
         asked, held = body["query"], self._held(name)
@@ -275,19 +288,22 @@ class Stub(FaultyServer):
 
 def _local(number: int, shard: Any, held: Collection) -> Any:
     size = 8 * int(shard.info().points_count) + 1
-    local = {
-        "vectors_size_bytes": size,
-        "segments": [_segment(shard, vector, sparse=bool(held.vectors)) for vector in held.dense],
-    }
+    local = {"vectors_size_bytes": size, "segments": _segments(shard, held, held.folder / str(number))}
     return {"id": number, "local": local, "remote": [], "replicate_states": {}}
 
 
-def _segment(shard: Any, vector: str, *, sparse: bool) -> Any:
-    """The one segment with points of a collection that has no other dense vectors; sparse ones are always indexed."""
+def _segments(shard: Any, held: Collection, folder: Path) -> list[Any]:
+    """As the shard's own files describe them; all dense vectors with an index are in the largest one."""
+    shard.flush()  # a segment that was never written has no version
     told = shard.info()
-    indexed = told.indexed_vectors_count - (told.points_count if sparse else 0)
+    indexed = told.indexed_vectors_count - (told.points_count if held.vectors else 0)
+    files = [json.loads(file.read_text()) for file in folder.glob("segments/*/segment.json")]
+    filled = [one["config"] for one in files if one.get("version") is not None]
     counts = {"num_vectors": told.points_count, "num_indexed_vectors": indexed}
-    return {"info": {"num_points": told.points_count, "vector_data": {vector: counts}}}
+    return [
+        {"info": {"num_points": told.points_count, "vector_data": dict.fromkeys(held.dense, counts)}, "config": config}
+        for config in filled
+    ]
 
 
 def _vector(vector: Any) -> Any:
@@ -302,7 +318,16 @@ def _dense(wanted: Mapping[str, Any]) -> Any:
         size=wanted["size"],
         distance=getattr(qdrant_edge.Distance, wanted["distance"]),
         hnsw_config=qdrant_edge.HnswIndexConfig(graph["m"], graph["ef_construct"], graph["full_scan_threshold"]),
+        quantization_config=_scalar((wanted.get("quantization_config") or {}).get("scalar")),
     )
+
+
+def _scalar(wanted: Mapping[str, Any] | None) -> Any:
+    return qdrant_edge.ScalarQuantizationConfig(qdrant_edge.ScalarType.Int8) if wanted is not None else None
+
+
+def _datatype(wanted: str | None) -> Any:
+    return getattr(qdrant_edge.VectorStorageDatatype, wanted.capitalize()) if wanted is not None else None
 
 
 def _parameters(body: Mapping[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from harness.storage.cache import JSON
 
 __all__ = ["SCHEME", "is_kept", "trial_key"]
 
-SCHEME = 6
+SCHEME = 7
 """To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
 
 

@@ -1,0 +1,195 @@
+"""Whether the vectors of an index are of the model that its questions are encoded by.
+
+An index of another model of as many dimensions answers without an error, and wrongly. So some of its texts are encoded
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.arrow import strings
+from harness.data.dataset import Dataset
+from harness.data.texts import content_digest
+from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.errors import HarnessError
+from harness.execution.embeddings import CacheCheck, Embeddings
+from harness.execution.executor import create_executor
+from harness.execution.jobs import ExistingRecord
+from harness.execution.vectors import Vectors
+from harness.golden.preflight import Finding
+from harness.planning.execution_options import ExecutionOptions
+from harness.planning.plan import Trial
+from harness.protocols import Display, StoredDocuments
+from harness.reference.encoding import widen
+from harness.runner import Outcome
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import COMPARISON, WORK
+from harness.storage.columns import save_table, take_rows
+from harness.storage.scratch import scratch_folder
+from harness.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors
+from harness.wording import counted
+
+__all__ = ["Compared", "ModelComparison"]
+
+_ALIKE = 0.99
+"""Half precision leaves 0.999 and more. A text that was cut elsewhere, or had another prompt, is below."""
+_SHOWN = 5
+
+
+class Compared(NamedTuple):
+    """A statement on the vectors of an index: a warning, or a note where nothing is wrong or nothing is known."""
+
+    finding: Finding | None = None
+    note: str | None = None
+
+
+class _Texts(NamedTuple):
+    """Texts with the vectors that the index has of them; ``places`` say where the texts come from."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    vectors: Float32Array | SparseVectors
+    places: tuple[str, ...]
+
+
+class ModelComparison:
+    """Encodes texts of indexes again. ``corpora`` are documents by name, for indexes that keep no texts."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        corpora: Mapping[str, Corpus],
+        execution: ExecutionOptions,
+        cache: Cache,
+        display: Display,
+    ) -> None:
+        self._queries, self._corpora = queries, corpora
+        self._execution, self._cache, self._display = execution, cache, display
+
+    def compare(self, outcome: Outcome) -> Compared:
+        """Return what the vectors of an index that was searched without its collection say of the model."""
+        trial, record = outcome.trial, outcome.record
+        encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
+        if encoder is None or record is None or record.existing is None:
+            return Compared()
+        found = self._texts(record.existing)
+        if isinstance(found, str):
+            return _unknown(found)
+        if Settings.of(encoder, trial.parameters).source.kind == "precomputed":
+            return _unknown("its questions have precomputed vectors, and no model encodes its texts")
+        try:
+            vectors = self._encode(_with_calls_left(trial, outcome.vectors), encoder, found)
+        except HarnessError as error:
+            return _unknown(f"its texts could not be encoded again: {error.what}")
+        return _judged(found, _cosines(found.vectors, _of_documents(vectors)))
+
+    def _texts(self, existing: ExistingRecord) -> _Texts | str:
+        """Those documents of the sample that have a text, or why there are none."""
+        sample = existing.sample
+        if sample is None or not len(sample.rows):
+            return "the index gives none of them back"
+        ids = Ids.of(existing.ids.take(sample.rows))
+        texts, places = self._found(sample, ids)
+        kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
+        if not kept:
+            return "no texts of its documents are known; name where they are (text_key=, --corpus)"
+        rows = np.array(kept, dtype=np.int32)
+        vectors = sample.vectors
+        return _Texts(
+            tuple(ids.take(rows)),
+            tuple(texts[number] or "" for number in kept),
+            vectors.take(rows) if isinstance(vectors, SparseVectors) else vectors[rows],
+            tuple(dict.fromkeys(places[number] for number in kept)),
+        )
+
+    def _found(self, sample: StoredDocuments, ids: Ids) -> tuple[list[str | None], list[str]]:
+        """The text of each document, of the index or else of a corpus, and where it was."""
+        texts, places = list(sample.texts), [sample.place] * len(ids)
+        for name, corpus in self._corpora.items():
+            rows = corpus.ids.rows_of(ids)
+            for number in np.flatnonzero(rows >= 0).tolist():
+                if texts[number] is None:
+                    (texts[number],) = take_rows(corpus.texts, rows[number : number + 1]).to_pylist()
+                    places[number] = f"the corpus '{name}'"
+        return texts, places
+
+    def _encode(self, trial: Trial, encoder: EncoderName, found: _Texts) -> Vectors:
+        ids, texts = Ids.of(found.ids), pa.chunked_array([strings(found.texts)])
+        documents = Corpus(ids, texts, content_digest(ids, texts))
+        dataset = Dataset(f"{trial.spec.name} sample", documents, self._queries, None)
+        with scratch_folder(self._cache.folder(WORK), COMPARISON) as work:
+            files: Mapping[Role, Path] = {"documents": work / "documents.arrow", "queries": work / "queries.arrow"}
+            save_table(files["documents"], pa.table({"id": ids.values, "text": texts}))
+            save_table(files["queries"], pa.table({"id": self._queries.ids.values, "text": self._queries.texts}))
+            executor = create_executor(self._execution)
+            embeddings = Embeddings(self._cache, dataset, files, work, self._display, executor, CacheCheck())
+            return embeddings.vectors(trial, encoder)
+
+
+def _of_documents(vectors: Vectors) -> Float32Array | SparseVectors:
+    if vectors.dense is not None:
+        return vectors.dense.documents
+    if vectors.sparse is not None and vectors.sparse.documents is not None:
+        return vectors.sparse.documents
+    raise AssertionError("a model that gives no vectors of documents")
+
+
+def _with_calls_left(trial: Trial, spent: Vectors | None) -> Trial:
+    """The trial with the calls of an endpoint that encoding the questions left of --max-calls."""
+    allowed = int(trial.parameters.get("max_calls", -1))
+    made = int(spent.facts.get("calls") or 0) if spent is not None else 0
+    if allowed < 0 or not made:
+        return trial
+    return replace(trial, parameters={**trial.parameters, "max_calls": max(0, allowed - made)})
+
+
+def _cosines(stored: Float32Array | SparseVectors, made: Float32Array | SparseVectors) -> Float64Array:
+    """The cosine of each pair of rows, float64 (n,); 0 for vectors of zeros, and where one is sparse and one dense."""
+    if isinstance(stored, SparseVectors) and isinstance(made, SparseVectors):
+        width = max(stored.dimensions, made.dimensions)
+        one, other = widen(stored, width).to_scipy(), widen(made, width).to_scipy()
+        one, other = one.astype(np.float64), other.astype(np.float64)
+        products = np.asarray(one.multiply(other).sum(axis=1)).ravel()
+        lengths = [np.sqrt(np.asarray(half.power(2).sum(axis=1)).ravel()) for half in (one, other)]
+    elif isinstance(stored, np.ndarray) and isinstance(made, np.ndarray):
+        left, right = stored.astype(np.float64), made.astype(np.float64)
+        products = (left * right).sum(axis=1)
+        lengths = [np.linalg.norm(half, axis=1) for half in (left, right)]
+    else:
+        return np.zeros(len(stored))
+    size = lengths[0] * lengths[1]
+    cosines: Float64Array = np.divide(products, size, out=np.zeros(len(size)), where=size > 0)
+    return cosines
+
+
+def _judged(found: _Texts, cosines: Float64Array) -> Compared:
+    texts, low = counted(len(cosines), "text"), np.flatnonzero(cosines < _ALIKE)
+    lowest, median = float(cosines.min()), float(np.median(cosines))
+    if not len(low):
+        return Compared(
+            note=f"{texts} of the index {'was' if len(cosines) == 1 else 'were'} encoded again: the lowest cosine with "
+            f"the stored vectors is {lowest:.4f}"
+        )
+    worst = low[np.argsort(cosines[low], kind="stable")]
+    return Compared(
+        Finding(
+            "stored-vectors",
+            "warning",
+            f"{len(low)} of {texts} that were encoded again have other vectors in the index: the lowest cosine is "
+            f"{lowest:.3f}, the median {median:.3f}",
+            "name the model that made the index (model=), with its prompt of documents, max_seq_length and "
+            f"truncate_dim; nothing is wrong where other texts than those of {' and '.join(found.places)} were encoded",
+            tuple(f"document '{found.ids[row]}': {cosines[row]:.3f}" for row in worst[:_SHOWN].tolist()),
+        )
+    )
+
+
+def _unknown(reason: str) -> Compared:
+    return Compared(note=f"its vectors were not compared with those of the model: {reason}")
