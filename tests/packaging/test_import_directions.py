@@ -63,7 +63,7 @@ LAYERS = (
     {"results"},
     {"regression"},
     {"doctor", "reporting"},
-    {"golden.checked", "golden.examine", "results.comparison"},
+    {"golden.checked", "golden.examine", "golden.stored_vectors", "results.comparison"},
     {"api", "compat", "evaluation"},
     {"golden.against", "regression.plan_again", "regression.result"},
     {"golden.plan", "reference.evaluation", "regression.diff", "regression.regress"},
@@ -80,7 +80,7 @@ FILE_FORMATS = {
 
 # The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the adapter's own way.
-MAY_IMPORT_LOADERS = {"api", "evaluation", "golden.against", "golden.check", "golden.plan", "golden.stored_vectors"}
+MAY_IMPORT_LOADERS = {"api", "evaluation", "golden.against", "golden.check", "golden.plan"}
 MAY_IMPORT_ADAPTERS = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported
