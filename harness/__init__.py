@@ -3,7 +3,8 @@
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
 baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return and
 ``harness.Judging`` how they judge;
-``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers.
+``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers; ``harness.Dataset.of`` makes
+a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
 """
 
@@ -16,6 +17,7 @@ from harness._version import __version__
 
 if TYPE_CHECKING:
     from harness.api import compare
+    from harness.data.dataset import Dataset
     from harness.evaluation import evaluate
     from harness.golden.check import check
     from harness.golden.checked import Checked
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Checked",
     "Comparison",
+    "Dataset",
     "Judging",
     "Regression",
     "__version__",
@@ -41,6 +44,7 @@ __all__ = [
 _HOMES = {
     "Checked": "harness.golden.checked",
     "Comparison": "harness.results.comparison",
+    "Dataset": "harness.data.dataset",
     "Judging": "harness.regression.judging",
     "Regression": "harness.regression.result",
     "check": "harness.golden.check",

@@ -8,10 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
+from harness.data.dataset import Dataset
 from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
+from harness.ranking import without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
 
@@ -27,7 +29,9 @@ DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.shapes.RUNS``, its path, or its columns."""
-QrelsLike: TypeAlias = "Qrels | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+QrelsLike: TypeAlias = (
+    "Qrels | Dataset | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+)
 """Judgments as one of the shapes of ``harness.data.shapes.QRELS``, their path, or their columns."""
 
 _FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet with these columns"
@@ -35,6 +39,12 @@ _FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet w
 
 def _is_path(value: object) -> bool:
     return isinstance(value, str | PathLike)
+
+
+def _judgments_of(dataset: Dataset) -> Qrels:
+    if dataset.qrels is None:
+        raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="give Dataset.of its qrels")
+    return dataset.qrels
 
 
 _RUNS = RUNS._replace(
@@ -47,6 +57,7 @@ _RUNS = RUNS._replace(
 _QRELS = QRELS._replace(
     shapes=(
         Shape(("harness.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
+        Shape(("a harness.Dataset with judgments",), lambda value: isinstance(value, Dataset), _judgments_of),
         *QRELS.shapes,
         Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, trec.read_qrels),
     )
@@ -62,6 +73,7 @@ def evaluate(
     queries: QuerySet | str = QuerySet.RELEVANT,
     relevance: int = 1,
     labels: str | PathLike[str] | None = None,
+    identical_ids: str = "auto",
 ) -> Scores:
     """Score a run against judgments; the command ``harness eval`` is this call.
 
@@ -71,7 +83,9 @@ def evaluate(
 
     ``ties`` is ``trec_eval`` (score descending, then document id descending), ``engine`` (the order given) or
     ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
-    ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``.
+    ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With
+    ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
+    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
@@ -82,9 +96,14 @@ def evaluate(
     ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")
     if not isinstance(relevance, SupportsIndex):
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
+    if identical_ids not in ("auto", "keep", "drop"):
+        raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
     hits, judgments = as_run(run), as_qrels(qrels)
     judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
+    of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
+    if identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop"):
+        hits = without_identical_ids(hits)
     try:
         return score(hits, judgments, measures, ties=ties, queries=queries, relevance=relevance)
     except DataError as error:

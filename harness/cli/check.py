@@ -13,6 +13,7 @@ from harness.cli.app import ExitCode
 from harness.cli.ci import JunitOption, PerQueryOption, SummaryOption, check_ci_files, write_check_for_ci
 from harness.cli.compare_options import (
     CardsOption,
+    ColumnsOption,
     DeadlineOption,
     DepthOption,
     IsolationOption,
@@ -49,7 +50,8 @@ GoldenArgument = Annotated[
 CorpusOption = Annotated[
     list[str] | None,
     Option(
-        help="The documents: a .jsonl file, or a dataset's name, folder or .zip. May be given several times, with "
+        help="The documents: a table, a folder of text files, or a dataset's name, folder or .zip. May be given "
+        "several times, with "
         "names: small=a.jsonl. By default the golden set's own dataset.",
         metavar="[NAME=]PLACE",
     ),
@@ -107,6 +109,7 @@ ConfidenceOption = Annotated[
 def check(
     golden: GoldenArgument,
     corpus: CorpusOption = None,
+    columns: ColumnsOption = None,
     backends: BackendsOption = None,
     against: AgainstOption = None,
     k: DepthOption = 5,
@@ -151,7 +154,7 @@ def check(
     from harness.planning.request import Output
     from harness.storage.result_folder import check_target
 
-    for name in ("corpus", "against", "require", "metrics", "slice"):
+    for name in ("corpus", "columns", "against", "require", "metrics", "slice"):
         given[name] = given[name] or ()
     check_format(format_name)
     check_ci_files(junit, summary, per_query=junit_per_query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from harness.errors import DataError, UsageError
 from harness.evaluation import DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_measures, score
+from harness.ranking import without_identical_ids
 from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
 from harness.types import Qrels
 
@@ -29,6 +31,13 @@ RunsOption = Annotated[
         help="A run, may be repeated: TREC layout, JSON (MTEB's predictions too: FILE#subset/split), or Parquet.",
     ),
 ]
+
+
+class IdenticalIdsRule(StrEnum):
+    """Whether hits that have their query's id are scored."""
+
+    KEEP = "keep"
+    DROP = "drop"
 
 
 def evaluate(
@@ -58,6 +67,9 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    identical_ids: Annotated[
+        IdenticalIdsRule, typer.Option(help="Hits that have their query's id: keep them, or drop them before scoring.")
+    ] = IdenticalIdsRule.KEEP,
     trec_eval: Annotated[
         bool, typer.Option("--trec-eval", help="trec_eval's own choice: --queries answered --ties trec_eval.")
     ] = False,
@@ -77,6 +89,8 @@ def evaluate(
     judgments, tagged, faults = _read(qrels, labels, run)
     scored: list[NamedScores] = []
     for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
+        if identical_ids is IdenticalIdsRule.DROP:
+            hits = without_identical_ids(hits)  # noqa: PLW2901 - what is scored
         try:
             scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance)
             scored.append(NamedScores(name, tag, scores))

@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
+from harness.data.judgments import refuse_unknown
+from harness.data.objects import texts_of
+from harness.data.shapes import QRELS, read_shape
+from harness.errors import UsageError
 from harness.filtering import Filtered
 from harness.types import Corpus, Qrels, Queries
 
@@ -42,3 +47,48 @@ class Dataset:
     provenance: dict[str, str] = field(default_factory=dict)
     filtered: Filtered | None = None
     identical_ids: IdenticalIds | None = None
+
+    @classmethod
+    def of(
+        cls,
+        corpus: object,
+        queries: object,
+        qrels: object = None,
+        *,
+        name: str = "dataset",
+        columns: Mapping[str, str] | str | None = None,
+        identical_ids: IdenticalIds | None = None,
+    ) -> Dataset:
+        """Return a dataset of objects in Python.
+
+        Args:
+            corpus: documents as ``{id: text}``, ``{id: {"title": …, "text": …}}``, a list of dictionaries or of
+                ``(id, text)``, a pandas or Polars frame, an Arrow table or a Hugging Face ``Dataset``. Whole numbers
+                as ids become text. Title and text are joined by a space.
+            queries: the same, without titles.
+            qrels: judgments as :func:`harness.evaluate` takes them; None for a collection without any.
+            name: what reports call the dataset.
+            columns: role -> field, where fields are called otherwise: ``{"id": "key", "text": "body"}``.
+            identical_ids: "drop" leaves hits that have their query's id out before scoring.
+
+        Raises:
+            UsageError: an object has another shape; the message shows those that are taken.
+            DataError: a missing field, a bad id or an id that is there twice, no document or query at all, or
+                judgments of queries or documents that are not there.
+        """
+        if identical_ids not in ("keep", "drop", None):
+            raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
+        named = parse_columns(columns or {})
+        documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
+        asked = texts_of(queries, "queries", QUERY_ROLES, named)
+        judged = None if qrels is None else qrels if isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
+        if judged is not None:
+            refuse_unknown(judged, asked.ids, documents.ids)
+        return cls(
+            name,
+            Corpus(documents.ids, documents.texts, documents.digest),
+            Queries(asked.ids, asked.texts, asked.digest),
+            judged,
+            {"format": "objects", "corpus_sha256": documents.digest, "queries_sha256": asked.digest},
+            identical_ids=identical_ids,
+        )

@@ -60,6 +60,9 @@ def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
         return value
     if isinstance(value, type):
         return None
+    if hasattr(value, "with_format") and hasattr(value, "column_names"):  # Hugging Face's Dataset
+        found = value.with_format("arrow")[:]
+        return found if isinstance(found, pa.Table) else None
     if hasattr(value, "__arrow_c_stream__"):
         return _read_stream(value)
     if hasattr(value, "__dataframe__"):

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from harness.arrow import as_numpy, strings
 from harness.data.problems import Problems
 from harness.types import Ids, Int64Array, Qrels
 
-__all__ = ["BEIR_COLUMNS", "Judgments", "grade_problem", "group_judgments", "ungrouped"]
+__all__ = [
+    "BEIR_COLUMNS",
+    "Judgments",
+    "grade_problem",
+    "group_judgments",
+    "refuse_unknown",
+    "ungrouped",
+    "unknown_rows",
+]
 
 BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
@@ -79,3 +89,19 @@ def ungrouped(qrels: Qrels) -> Judgments:
         qrels.doc_ids.take(qrels.rows),
         qrels.grades.tolist(),
     )
+
+
+def unknown_rows(named: Sequence[str], known: Ids) -> list[int]:
+    """Return the positions in ``named`` of ids that are not ``known``."""
+    missing = pc.is_null(pc.index_in(strings(named), value_set=known.values))
+    return np.flatnonzero(as_numpy(missing)).tolist()
+
+
+def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
+    """Raise DataError for judgments of queries or documents that are not there."""
+    problems = Problems("qrels")
+    for kind, judged, known in (("query", qrels.query_ids, queries), ("document", qrels.doc_ids, documents)):
+        named = judged.to_list()
+        for row in unknown_rows(named, known):
+            problems.add(None, f"the {kind} '{named[row]}' is judged, and there is no such {kind}")
+    problems.raise_if_any(fix="are ids written alike everywhere? 1 and '1' are the same, '01' is another")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from harness import api
 from harness.arrow import strings
-from harness.data.dataset import Dataset
+from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.texts import content_digest
 from harness.environment import harness_state, machine, package_versions
 from harness.golden.against import ask_retriever, search_indexes
@@ -42,7 +42,7 @@ __all__ = ["check", "run_check", "with_corpora"]
 
 
 def check(
-    golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]],
+    golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]],
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -95,8 +95,9 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
     """
     listed = checked.report.settings.get("corpora")
     places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
+    columns = str(checked.report.settings.get("columns") or "")
     found = {
-        one.name: api.documents_at([places.get(one.name, one.name)], one.sha256, cards=cards)
+        one.name: api.documents_at([places.get(one.name, one.name)], one.sha256, columns=columns, cards=cards)
         for one in checked.report.corpora
     }
     corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
@@ -105,7 +106,12 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
 
 
 def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:
-    corpus = load_corpus(plan.places[name], cards=plan.request.cards, cache=cache, progress=display.section("load"))
+    place = plan.places[name]
+    if isinstance(place, Dataset):
+        corpus = place.corpus
+    else:
+        files, progress = DatasetFiles(columns=plan.columns), display.section("load")
+        corpus = load_corpus(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
     display.done("load", f"{name}, {counted(len(corpus), 'document')}, {counted(len(plan.golden), 'question')}")
     return corpus
 

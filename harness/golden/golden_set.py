@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from harness.data.dataset import Dataset
+from harness.errors import UsageError
 
 __all__ = ["Expectation", "GoldenQuestion", "GoldenSet"]
 
@@ -66,3 +70,24 @@ class GoldenSet:
         return tuple(
             question for question in self.questions if any(one.grade >= relevance for one in question.expected)
         )
+
+    @classmethod
+    def of_dataset(cls, dataset: Dataset) -> GoldenSet:
+        """Return the queries of a dataset as questions that expect what is judged, with its grades.
+
+        Negative grades are left out. Raises UsageError for a dataset without judgments.
+        """
+        qrels = dataset.qrels
+        if qrels is None:
+            raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="a golden set says what is expected")
+        judged = qrels.query_ids.rows_of(dataset.queries.ids).tolist()
+        questions = []
+        for line, (row, query, text) in enumerate(
+            zip(judged, dataset.queries.ids, dataset.queries.texts.to_pylist(), strict=True), 1
+        ):
+            cut = slice(int(qrels.indptr[row]), int(qrels.indptr[row + 1])) if row >= 0 else slice(0)
+            graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), strict=True)
+            expected = tuple(Expectation(document, grade) for document, grade in graded if grade >= 0)
+            questions.append(GoldenQuestion(query, text, expected, {}, line))
+        content = f"{dataset.queries.digest}\n{[(one.id, one.expected) for one in questions]}"
+        return cls(dataset.name, dataset.name, tuple(questions), hashlib.sha256(content.encode()).hexdigest())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import api
+from harness.data.columns import parse_columns
+from harness.data.dataset import Dataset
 from harness.errors import UsageError
 from harness.golden.against import AgainstPlan, Function, plan_against
 from harness.golden.golden_set import GoldenSet
@@ -21,6 +23,7 @@ from harness.golden.requirements import (
 )
 from harness.loaders import load_golden_of
 from harness.loaders.golden import golden_of_records
+from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
 from harness.planning.execution_options import warm_up_seconds
@@ -44,9 +47,10 @@ class CheckPlan:
     golden: GoldenSet
     match: Match
     rules: Rules
-    places: Mapping[str, str | Path]
+    places: Mapping[str, str | Path | Dataset]
     plans: Mapping[str, Plan]
     against: AgainstPlan | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def labels(self) -> list[str]:
@@ -63,8 +67,8 @@ class CheckPlan:
         request, words = self.request, ["harness", "check", self.golden.source]
         if isinstance(request.golden, str | Path):
             words[2] = str(request.golden)
-        given = [request.corpus] if isinstance(request.corpus, str | Path) else request.corpus
-        words += [word for one in given for word in ("--corpus", str(one))]
+        given = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
+        words += [word for one in given for word in ("--corpus", _shown(one))]
         if self.plans:
             trials = next(iter(self.plans.values())).trials
             words += ["--backends", ",".join(trial.label for trial in trials)]
@@ -86,7 +90,8 @@ class CheckPlan:
         """The arguments as they were resolved, flat."""
         request = self.request
         return {
-            "corpora": [f"{name}={place}" for name, place in self.places.items()],
+            "corpora": [f"{name}={_shown(place)}" for name, place in self.places.items()],
+            "columns": ",".join(f"{role}={field}" for role, field in self.columns.items()) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
             "k": request.k,
@@ -148,7 +153,11 @@ def plan_check(request: CheckRequest) -> CheckPlan:
         seed=request.seed,
         keep_text=request.keep_text,
     )
-    return CheckPlan(request, golden, match, rules, places, plans, against)
+    return CheckPlan(request, golden, match, rules, places, plans, against, parse_columns(request.columns))
+
+
+def _shown(place: str | Path | Dataset) -> str:
+    return place.name if isinstance(place, Dataset) else str(place)
 
 
 def _asked(request: CheckRequest) -> list[tuple[str, str | Function]]:
@@ -187,8 +196,10 @@ def _listed(given: str | Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | None]:
+def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:
     """The golden set, and the dataset that it came with, if any."""
+    if isinstance(request.golden, Dataset):
+        return GoldenSet.of_dataset(request.golden), request.golden
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
@@ -198,24 +209,34 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | None]:
     return golden, request.golden if of_dataset else None
 
 
-def _places(request: CheckRequest, own: str | Path | None) -> dict[str, str | Path]:
+def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
     """Name -> place of every corpus; names are those given, else the last part of the place."""
-    given = [request.corpus] if isinstance(request.corpus, str | Path) else list(request.corpus)
+    given = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else list(request.corpus)
     if not given and own is None:
         raise UsageError(
             "no corpus was given",
             fix="name the file or folder of the documents: --corpus chunks.jsonl; or what is there already: --against",
         )
-    places: dict[str, str | Path] = {}
+    places: dict[str, str | Path | Dataset] = {}
     for one in given or [own or ""]:
+        if isinstance(one, Dataset):
+            places[one.name] = one
+            continue
         name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
         _refuse_url(str(one), "the corpus")
         if not equals:
-            name, place = Path(one).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".zip"), one
+            name, place = _stem(Path(one)), one
         if name in places:
             raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
         places[name] = place
     return places
+
+
+def _stem(path: Path) -> str:
+    """Return the name of a file without the endings that say how it is read; of a folder its whole name."""
+    plain = path.name.removesuffix(".gz")
+    ending = Path(plain).suffix
+    return plain.removesuffix(ending) if ending in (".zip", *ENDINGS) else plain
 
 
 def _refuse_url(place: str, what: str) -> None:

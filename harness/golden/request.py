@@ -12,6 +12,7 @@ from harness.planning.execution_options import Isolation
 from harness.ranking import TieRule
 
 if TYPE_CHECKING:
+    from harness.data.dataset import Dataset
     from harness.golden.golden_set import GoldenSet
 
 __all__ = ["DEFAULT_BACKENDS", "CheckOptions", "CheckRequest", "default_metrics"]
@@ -31,16 +32,18 @@ def default_metrics(k: int) -> tuple[str, ...]:
 class CheckRequest:
     """The arguments of ``harness check``, as given. See ``docs/reference/cli.md`` for each.
 
-    ``golden`` is a file, a dataset's name or folder, or in Python a golden set itself or the objects of its lines.
-    ``corpus`` is one place or several, each perhaps as ``name=place``; a golden set of a dataset brings its own.
+    ``golden`` is a file, a dataset's name or folder, or in Python a golden set itself, the objects of its lines, or a
+    :class:`harness.Dataset`, whose judgments are expected. ``corpus`` is one place or dataset or several, each perhaps
+    as ``name=place``; a golden set of a dataset brings its own. ``columns`` names fields of the documents.
     ``against`` are retrievers that are there already: expressions, or in Python callables ``(question, k)``; a mapping
     names them. With them
     and neither ``corpus`` nor ``backends``, nothing else is searched; ``backends`` are Lucene and csr where none are
     named.
     """
 
-    golden: str | Path | GoldenSet | Sequence[Mapping[str, Any]]
-    corpus: str | Path | Sequence[str | Path] = ()
+    golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]]
+    corpus: str | Path | Dataset | Sequence[str | Path | Dataset] = ()
+    columns: str | Sequence[str] | Mapping[str, str] = ()
     backends: str | Sequence[str] | None = None
     against: Retrievers = ()
     k: int = 5
@@ -70,7 +73,8 @@ class CheckRequest:
 class CheckOptions(TypedDict, total=False):
     """The optional fields of :class:`CheckRequest`, for callers in Python."""
 
-    corpus: str | Path | Sequence[str | Path]
+    corpus: str | Path | Dataset | Sequence[str | Path | Dataset]
+    columns: str | Sequence[str] | Mapping[str, str]
     backends: str | Sequence[str] | None
     against: Retrievers
     k: int

@@ -94,13 +94,14 @@ class JudgmentSource:
 class LoadedDataset:
     """The parts of a dataset, not read yet.
 
-    ``judgments`` is None for a collection without any. ``split`` is the one chosen, "" where there are none; ``splits``
-    lists all; ``queries_of_other_splits`` are judged by other splits only, and left out. ``identical_ids`` says whether
-    a hit that has its query's id is dropped before scoring; None where the loader does not know.
+    ``queries`` and ``judgments`` are None where there are none; files that the user names take their place. ``split``
+    is the one chosen, "" where there are none; ``splits`` lists all; ``queries_of_other_splits`` are judged by other
+    splits only, and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring;
+    None where the loader does not know.
     """
 
     documents: TextSource
-    queries: TextSource
+    queries: TextSource | None = None
     judgments: JudgmentSource | None = None
     split: str = ""
     splits: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, LoadedDataset
-from harness.loaders.parts import Files, documents_in, judgments_in, questions_of
+from harness.loaders.parts import Files, Questions, documents_in, judgments_in, missing_queries, questions_in
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
@@ -49,18 +49,13 @@ class BeirLoader:
         splits = _splits(source)
         chosen = "" if spec.qrels is not None else _choose_split(source, splits, split)
         asked = _member(source, "queries") or _member(source, "golden")
-        questions = questions_of(
-            spec,
-            Files(source, (asked,)) if asked is not None else None,
-            source.missing("queries.jsonl", fix=_NO_QUERIES),
-        )
-        judgments = questions.judgments
-        if chosen and spec.qrels is None:
-            judgments = judgments_in(Files(source, (splits[chosen],)), spec)
+        questions = Questions(missing_queries(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
+        if asked is not None and spec.queries is None:
+            questions = questions_in(Files(source, (asked,)), spec)
         return LoadedDataset(
             documents_in(Files(source, (corpus,)), spec),
             questions.queries,
-            judgments,
+            judgments_in(Files(source, (splits[chosen],)), spec) if chosen else questions.judgments,
             chosen,
             tuple(splits),
             _judged_elsewhere(source, splits, chosen, spec) if chosen else frozenset(),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, strings
+from harness.arrow import strings
 from harness.cards import DatasetCard
 from harness.data.dataset import Dataset, DatasetFiles
-from harness.data.judgments import group_judgments
+from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.errors import DataError, UnknownNameError, UsageError
@@ -24,6 +23,7 @@ from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
+from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loaders
@@ -81,12 +81,20 @@ def load_dataset(
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     card, loaded = place.card, place.load(split, progress)
     cache = cache or Cache()
-    queries, documents = _read_texts(loaded, place, cache, progress)
+    asked = loaded.queries or missing_queries(
+        DataError(
+            place.spec.location,
+            ["these are documents, and there are no queries"],
+            fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
+        )
+    )
+    queries, documents = _read_texts(asked, loaded.documents, place, cache, progress)
     unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0
     judged = None
     if loaded.judgments is not None:
-        judged = _read_judgments(loaded.judgments, loaded, queries.ids, documents.ids, unknown_documents)
-    found = _Read(loaded, documents, queries, judged)
+        known = _Known(queries.ids, documents.ids, asked.name, loaded.documents.name, unknown_documents)
+        judged = _read_judgments(loaded.judgments, loaded.split, known)
+    found = _Read(loaded, asked, documents, queries, judged)
     if card is not None:
         _check_card(card, found)
     for note in found.notes:
@@ -180,9 +188,25 @@ class _Place(NamedTuple):
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
         if self.loader is None:
             raise _unreadable(self.spec)
-        if split is None and self.card is not None and self.spec.qrels is None:
+        spec = self.spec
+        if spec.qrels is not None and split is not None:
+            raise UsageError(
+                f"--split {split} with --qrels: the judgments are in one file", fix="leave one of them out"
+            )
+        if split is None and self.card is not None and spec.qrels is None:
             split = self.card.split
-        return self.loader.load(self.spec, split, progress)
+        loaded = self.loader.load(spec, split, progress)
+        if split is not None and loaded.split != split:
+            raise UsageError(
+                f"{spec.location} has no split '{split}': its judgments have none", fix="leave --split out"
+            )
+        if spec.queries is not None:
+            questions = questions_in(Files.at(spec.queries), spec)
+            loaded = replace(loaded, queries=questions.queries, judgments=loaded.judgments or questions.judgments)
+        if spec.qrels is not None:
+            judgments = judgments_in(Files.at(spec.qrels), spec)
+            loaded = replace(loaded, judgments=judgments, split="", splits=(), queries_of_other_splits=frozenset())
+        return loaded
 
 
 def _unreadable(spec: DatasetSpec) -> DataError:
@@ -249,14 +273,16 @@ def _near_file(path: Path) -> str:
     return nearest(path.name, sorted(one.name for one in path.parent.iterdir() if one.is_file()), cutoff=0.8)
 
 
-def _read_texts(loaded: LoadedDataset, place: _Place, cache: Cache, progress: Progress | None) -> tuple[Texts, Texts]:
+def _read_texts(
+    asked: TextSource, held: TextSource, place: _Place, cache: Cache, progress: Progress | None
+) -> tuple[Texts, Texts]:
     """Return queries and documents; the problems of both files are reported together."""
 
     def documents() -> Texts:
-        return prepare_texts(loaded.documents, place.rule, cache, progress, place.expected)
+        return prepare_texts(held, place.rule, cache, progress, place.expected)
 
     try:
-        queries = prepare_texts(loaded.queries, _QUERY_RULE, cache, None)
+        queries = prepare_texts(asked, _QUERY_RULE, cache, None)
     except DataError as fault:
         try:
             documents()
@@ -274,32 +300,34 @@ class _Judged(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _read_judgments(
-    source: JudgmentSource, loaded: LoadedDataset, query_ids: Ids, doc_ids: Ids, expected_unknown: int
-) -> _Judged:
+class _Known(NamedTuple):
+    """The queries and documents that judgments may name, and how many of them name unknown documents all the same."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    queries: str
+    documents: str
+    unknown_documents: int
+
+
+def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judged:
     problems, notes = Problems(source.label, source.unit), list[str]()
     judgments = source.read(problems, notes)
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
-    for row in _unknown(judgments.query_ids, query_ids):
-        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {loaded.queries.name}")
-    strangers = _unknown(judgments.doc_ids, doc_ids)
-    if len(strangers) == expected_unknown != len(judgments.lines):
+    for row in unknown_rows(judgments.query_ids, known.query_ids):
+        problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
+    strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
+    if len(strangers) == known.unknown_documents != len(judgments.lines):
         if strangers:
             verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
             notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
     else:
         for row in strangers:
-            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {loaded.documents.name}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(loaded.split or "test", len(strangers)) if strangers else None)
+            problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
+    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None)
     return _Judged(qrels, len(strangers), tuple(notes))
-
-
-def _unknown(named: Sequence[str], known: Ids) -> list[int]:
-    """Positions in ``named`` of ids that are not ``known``."""
-    missing = pc.is_null(pc.index_in(strings(named), value_set=known.values))
-    return np.flatnonzero(as_numpy(missing)).tolist()
 
 
 def _without(queries: Texts, left_out: frozenset[str]) -> Queries:
@@ -315,6 +343,7 @@ class _Read(NamedTuple):
     """The parts of a dataset after they were read; ``queries`` are all of the file."""
 
     loaded: LoadedDataset
+    asked: TextSource
     documents: Texts
     queries: Texts
     judged: _Judged | None
@@ -323,14 +352,14 @@ class _Read(NamedTuple):
     def digests(self) -> dict[str, str]:
         parts: list[TextSource | JudgmentSource | None] = [
             self.loaded.documents,
-            self.loaded.queries,
+            self.asked,
             self.loaded.judgments,
         ]
         return {name: digest for part in parts if part is not None for name, digest in part.digests.items()}
 
     @property
     def notes(self) -> list[str]:
-        parts = [(self.loaded.documents.name, self.documents.notes), (self.loaded.queries.name, self.queries.notes)]
+        parts = [(self.loaded.documents.name, self.documents.notes), (self.asked.name, self.queries.notes)]
         if self.loaded.judgments is not None and self.judged is not None:
             parts.append((self.loaded.judgments.name, self.judged.notes))
         return [f"{name}: {note}" for name, notes in parts for note in notes]

@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
-from harness.errors import DataError, UsageError
-from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
-from harness.loaders.parts import Files, documents_in, questions_of, text_source
-from harness.loaders.records import ENDINGS, format_of
+from harness.errors import DataError
+from harness.loaders.base import DatasetSpec, LoadedDataset
+from harness.loaders.parts import Files, documents_in, text_source
+from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext
 from harness.protocols import Progress
@@ -37,7 +37,7 @@ class TableLoader:
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts."""
-        return _with_questions(documents_in(Files.at(spec.path), spec), spec, split)
+        return LoadedDataset(documents_in(Files.at(spec.path), spec))
 
 
 class TrecLoader:
@@ -58,7 +58,7 @@ class TrecLoader:
         documents = text_source(
             files, files.records(read_trectext), ColumnMap(DOCUMENT_ROLES, spec.columns), "document"
         )
-        return _with_questions(documents, spec, split)
+        return LoadedDataset(documents)
 
 
 class TextFolderLoader:
@@ -82,19 +82,7 @@ class TextFolderLoader:
         files = Files(Source(path), tuple(sorted(_text_files(path))))
         named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
         read = partial(_read_texts, files=files, others=_other_kinds(path))
-        return _with_questions(text_source(files, read, ColumnMap(_PATH_ROLES, named), "file"), spec, split)
-
-
-def _with_questions(documents: TextSource, spec: DatasetSpec, split: str | None) -> LoadedDataset:
-    if split is not None:
-        raise UsageError(f"--split {split}: the judgments are in one file", fix="name it with --qrels, without a split")
-    missing = DataError(
-        spec.location,
-        ["these are documents, and there are no queries"],
-        fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
-    )
-    questions = questions_of(spec, None, missing)
-    return LoadedDataset(documents, questions.queries, questions.judgments)
+        return LoadedDataset(text_source(files, read, ColumnMap(_PATH_ROLES, named), "file"))
 
 
 def _files_of(path: Path) -> Files | None:

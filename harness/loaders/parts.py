@@ -28,7 +28,15 @@ from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.storage.cache import JSON
 
-__all__ = ["Files", "Questions", "documents_in", "judgments_in", "questions_of", "text_source"]
+__all__ = [
+    "Files",
+    "Questions",
+    "documents_in",
+    "judgments_in",
+    "missing_queries",
+    "questions_in",
+    "text_source",
+]
 
 _SCHEME = 1
 
@@ -116,30 +124,22 @@ def documents_in(files: Files, spec: DatasetSpec) -> TextSource:
 
 
 class Questions(NamedTuple):
-    """Queries and judgments; None where there are none."""
+    """Queries, and the judgments that a golden set has too; None where there are none."""
 
     queries: TextSource
     judgments: JudgmentSource | None
 
 
-def questions_of(spec: DatasetSpec, own: Files | None, missing: DataError) -> Questions:
-    """Return the queries and judgments that ``spec`` names, else those of the dataset's ``own`` file of queries.
+def missing_queries(error: DataError) -> TextSource:
+    """Return queries that are not there: to read them raises ``error``."""
 
-    Without any file, reading the queries raises ``missing``.
-    """
-    files = Files.at(spec.queries) if spec.queries is not None else own
-    if files is None:
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
+        raise error
 
-        def refuse(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
-            raise missing
-
-        found = Questions(TextSource(missing.source, refuse), None)
-    else:
-        found = _questions_in(files, spec)
-    return found if spec.qrels is None else Questions(found.queries, judgments_in(Files.at(spec.qrels), spec))
+    return TextSource(error.source, read)
 
 
-def _questions_in(files: Files, spec: DatasetSpec) -> Questions:
+def questions_in(files: Files, spec: DatasetSpec) -> Questions:
     """Return the queries of a table, of TREC topics, or of a golden set, which brings judgments too."""
     columns = ColumnMap(QUERY_ROLES, spec.columns)
     (name,) = files.names
