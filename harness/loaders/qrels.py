@@ -67,7 +67,7 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
             problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
             continue
         if trec is None:
-            trec = line.count("\t") != len(BEIR_COLUMNS) - 1 and len(line.split()) == _TREC_COLUMNS
+            trec = _is_trec(line)
             if tuple(line.split("\t")) == BEIR_COLUMNS:
                 continue
         columns = _trec_columns(line) if trec else line.split("\t")
@@ -80,6 +80,13 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
         judgments.doc_ids.append(columns[1])
         judgments.grades.append(int(columns[2]))
     return judgments
+
+
+def _is_trec(line: str) -> bool:
+    """Return whether a line has TREC's four columns; an id of BEIR's three may hold a space."""
+    columns = line.split()
+    tabs = line.count("\t") == len(BEIR_COLUMNS) - 1
+    return len(columns) == _TREC_COLUMNS and (not tabs or columns[1] in ("0", "Q0"))
 
 
 def _trec_columns(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A backend and a metric in packages of their own: installed, found through their entry points, and used."""
+"""A backend, a metric and a loader in packages of their own: installed, found by their entry points, and used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def environment(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> E
     examples = tracked_copy(repository, folder / "copy") / "examples"
     made = Environment(folder / "venv")
     (made.packages / "harness.pth").write_text(str(repository), encoding="utf-8")
-    made.install(str(examples / "third-party-backend"), str(examples / "third-party-metric"))
+    made.install(
+        str(examples / "third-party-backend"),
+        str(examples / "third-party-metric"),
+        str(examples / "third-party-loader"),
+    )
     return made
 
 
@@ -65,6 +69,35 @@ def test_the_metric_is_scored_with_ties_like_any_other(environment: Environment,
     assert (averaged.returncode, "no closed form over tie permutations for NCG@1" in averaged.stderr) == (2, True)
     misspelt = environment.run(*command, "NGC@1", cwd=tmp_path)
     assert (misspelt.returncode, "did you mean 'NCG'" in misspelt.stderr) == (2, True)
+
+
+MAIL = """From a@b.c Mon Nov 23 10:00:00 2026
+Message-ID: <{0}@mail.example>
+Subject: {1}
+
+{2}
+
+"""
+
+
+def test_a_dataset_of_another_package_is_compared(environment: Environment, tmp_path: Path) -> None:
+    """Documents by its loader, queries and judgments from files of our own."""
+    mail = [("1", "Lunch", "Soup and bread at noon"), ("2", "=?utf-8?q?Gr=C3=BC=C3=9Fe?=", "Greetings from the sea")]
+    (tmp_path / "mail.mbox").write_text("".join(MAIL.format(*one) for one in mail), encoding="utf-8")
+    (tmp_path / "q.csv").write_text("qid,question\na,soup at noon\nb,the sea\n", encoding="utf-8")
+    (tmp_path / "r.txt").write_text("a 0 <1@mail.example> 1\nb Q0\t<2@mail.example> 1\n", encoding="utf-8")
+    files = ("--dataset", "mail.mbox", "--queries", "q.csv", "--qrels", "r.txt")
+    options = ("--backends", "csr:analyzer=snowball-english", "--no-timing", "--format", "json", "--out", "out")
+    result = environment.run(environment.python, "-m", "harness", "compare", *files, *options, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr[-3000:]
+    report = json.loads(result.stdout)
+    assert (report["dataset"]["documents"], report["dataset"]["provenance"]["format"]) == (2, "mbox")
+    assert report["backends"][0]["metrics"]["RR@10"]["mean"] == 1.0
+    (tmp_path / "mail.mbox").write_text(MAIL.format(*mail[0]) * 2, encoding="utf-8")
+    again = ("compare", *files, *options, "--overwrite")
+    twice = environment.run(environment.python, "-m", "harness", *again, cwd=tmp_path)
+    assert twice.returncode == 3
+    assert "record 2: duplicate id '<1@mail.example>', first in record 1" in twice.stderr
 
 
 def test_a_comparison_has_intervals_of_the_metric_and_is_shown_without_it(

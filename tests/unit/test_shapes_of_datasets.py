@@ -1,0 +1,480 @@
+"""One content in every shape that datasets come in: the same ids, texts and judgments, and so the same metrics."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import html
+import io
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import harness
+from harness.data.dataset import Dataset, DatasetFiles
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.loaders import load_corpus, load_dataset
+from harness.reporting.render import render
+
+CORPUS = [
+    ("7", "Reset", 'Hold the button, "gently",\n\nfor ten seconds'),
+    ("39#0", "", "rinse the filter; then dry it"),
+    ("<dbpedia:Café>", "A & B", "guarantee of two years"),
+    ("e\u0301", "", "not in composed form"),
+    ("void", "", ""),
+]
+QUERIES = [("q1", "how do I reset, quickly"), ("q2", "rinse filter"), ("7", "two years")]
+JUDGED = [
+    ("q1", "7", 2),
+    ("q1", "void", 0),
+    ("q2", "39#0", 1),
+    ("q2", "void", 1),
+    ("7", "<dbpedia:Café>", 1),
+    ("7", "e\u0301", -1),
+]
+GOLDEN = [
+    {"id": query, "question": text, "expected": {d: g for q, d, g in JUDGED if q == query and g >= 0}}
+    for query, text in QUERIES
+]
+
+
+def table(rows, names, delimiter=","):
+    sink = io.StringIO()
+    writer = csv.writer(sink, delimiter=delimiter)
+    writer.writerows([names, *rows])
+    return sink.getvalue()
+
+
+def lines(rows, names):
+    return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+
+def frame(rows, names):
+    return pd.DataFrame(rows, columns=list(names))
+
+
+D, Q, J = ("doc_id", "title", "text"), ("query_id", "query"), ("query_id", "doc_id", "relevance")
+
+
+@pytest.fixture
+def beir(tmp_path):
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(lines(CORPUS, ("_id", "title", "text")))
+    (folder / "queries.jsonl").write_text(lines(QUERIES, ("_id", "text")))
+    (folder / "qrels" / "test.tsv").write_text("".join(f"{q}\t{d}\t{g}\n" for q, d, g in JUDGED))
+    return load_dataset(folder)
+
+
+def same(dataset: Dataset, expected: Dataset) -> None:
+    assert dataset.corpus.ids.to_list() == expected.corpus.ids.to_list()
+    assert dataset.corpus.digest == expected.corpus.digest
+    assert dataset.queries.digest == expected.queries.digest
+    for name in ("indptr", "rows", "grades"):
+        assert np.array_equal(getattr(dataset.qrels, name), getattr(expected.qrels, name)), name
+    assert dataset.qrels.doc_ids.to_list() == expected.qrels.doc_ids.to_list()
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, pd.DataFrame):
+        parquet.write_table(pa.Table.from_pandas(content, preserve_index=False), path)
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+TREC = "".join(
+    f"<DOC>\n<DOCNO> {html.escape(i)} </DOCNO>\n<HEADLINE>{html.escape(t)}</HEADLINE>\n<TEXT>\n{html.escape(x)}\n"
+    "</TEXT>\n</DOC>\n"
+    for i, t, x in CORPUS
+).replace("&lt;dbpedia:Café&gt;", "<dbpedia:Café>")
+TOPICS = "".join(
+    f"<top>\n<num> Number: {i}\n<title> {t}\n\n<desc> Description:\nnothing\n<narr> Narrative: none\n</top>\n"
+    for i, t in QUERIES
+)
+XML = "<topics>" + "".join(f'<topic number="{i}"><query>{t}</query></topic>' for i, t in QUERIES) + "</topics>"
+FILES = {
+    "CSV": ("d.csv", table(CORPUS, D), "q.csv", table(QUERIES, Q), "r.csv", table(JUDGED, J)),
+    "gzip": (
+        "d.csv.gz",
+        gzip.compress(table(CORPUS, D).encode()),
+        "q.csv",
+        table(QUERIES, Q),
+        "r.csv",
+        table(JUDGED, J),
+    ),
+    "semicolons": ("d.csv", table(CORPUS, D, ";"), "q.csv", table(QUERIES, Q, "|"), "r.csv", table(JUDGED, J, ";")),
+    "TSV": ("d.tsv", table(CORPUS, D, "\t"), "q.tsv", table(QUERIES, Q, "\t"), "r.tsv", table(JUDGED, J, "\t")),
+    "JSONL": (
+        "chunks.jsonl",
+        lines(CORPUS, ("id", "title", "contents")),
+        "q.ndjson",
+        lines(QUERIES, ("qid", "question")),
+        "qrels.jsonl",
+        lines(JUDGED, ("qid", "docid", "rel")),
+    ),
+    "JSON": (
+        "d.json",
+        json.dumps([dict(zip(D, row, strict=True)) for row in CORPUS], indent=1),
+        "q.json",
+        json.dumps(dict(QUERIES)),
+        "r.json",
+        json.dumps({q: {d: g for other, d, g in JUDGED if other == q} for q, _ in QUERIES}),
+    ),
+    "JSON lists": (
+        "d.json",
+        json.dumps({i: {"title": t, "text": x} for i, t, x in CORPUS}),
+        "q.json",
+        json.dumps([{"_id": i, "text": t} for i, t in QUERIES]),
+        "r.json",
+        json.dumps([dict(zip(J, row, strict=True)) for row in JUDGED]),
+    ),
+    "Parquet": (
+        "d.parquet",
+        frame(CORPUS, D).assign(vector=[[1.0, 2.0]] * len(CORPUS)),
+        "q.parquet",
+        frame(QUERIES, Q),
+        "r.parquet",
+        frame([(q, d, float(g)) for q, d, g in JUDGED], J),
+    ),
+    "TREC": ("docs.trec", TREC, "topics.txt", TOPICS, "qrels.txt", "".join(f"{q} 0 {d} {g}\n" for q, d, g in JUDGED)),
+    "TREC in XML": (
+        "part1",
+        TREC,
+        "topics.xml",
+        XML,
+        "qrels",
+        "".join(f"{q}\tQ0\t{d}   {g}\r\n" for q, d, g in JUDGED),
+    ),
+    "topics without a header": (
+        "d.csv",
+        table(CORPUS, D),
+        "topics.tsv",
+        "".join(f"{i}\t{t}\n" for i, t in QUERIES),
+        "r.csv",
+        table([(q, d, f"{g}.0") for q, d, g in JUDGED], ("query-id", "corpus-id", "score")),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", FILES)
+def test_files_of_every_shape_hold_the_same(shape, tmp_path, beir):
+    names, contents = FILES[shape][::2], FILES[shape][1::2]
+    d, q, r = (write(tmp_path / shape, name, content) for name, content in zip(names, contents, strict=True))
+    same(load_dataset(d, files=DatasetFiles(queries=q, qrels=r)), beir)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_may_hold_other_kinds_of_tables(packed, tmp_path, beir):
+    files = {
+        "corpus.parquet": frame(CORPUS, D),
+        "queries.csv": table(QUERIES, Q),
+        "qrels.jsonl": lines(JUDGED, ("query_id", "doc_id", "rel")),
+    }
+    for name, content in files.items():
+        write(tmp_path / "data", name, content)
+    place = tmp_path / "data"
+    if packed:
+        place = tmp_path / "data.zip"
+        with zipfile.ZipFile(place, "w") as archive:
+            for name in files:
+                archive.write(tmp_path / "data" / name, f"inner/{name}")
+    same(load_dataset(place), beir)
+    with pytest.raises(UsageError, match="no split 'dev'"):
+        load_dataset(place, split="dev")
+
+
+def test_fields_are_named(tmp_path, beir):
+    d = write(tmp_path, "docs.csv", table(CORPUS, ("key", "headline", "body")))
+    q = write(tmp_path, "q.csv", table([(i, t, "x") for i, t in QUERIES], ("number", "asked", "text")))
+    r = write(tmp_path, "r.csv", table(JUDGED, ("number", "key", "stars")))
+    columns = {"id": "key", "title": "headline", "text": "body", "query_id": "number", "query": "asked"}
+    files = DatasetFiles(q, r, {**columns, "doc_id": "key", "grade": "stars"})
+    same(load_dataset(d, files=files), beir)
+    with pytest.raises(DataError, match="no field 'kee', which --columns names as the id"):
+        load_dataset(d, files=DatasetFiles(q, r, {**columns, "id": "kee"}))
+
+
+def test_a_golden_set_with_a_folder_of_texts(tmp_path):
+    for name, text in {"a/first.txt": "one", "b.md": "two\n", "note.pdf": "%PDF"}.items():
+        write(tmp_path / "texts", name, text)
+    golden = write(tmp_path, "golden.jsonl", json.dumps({"question": "which?", "expected": ["a/first.txt"]}))
+    dataset = load_dataset(tmp_path / "texts", files=DatasetFiles(queries=golden))
+    assert dataset.corpus.ids.to_list() == ["a/first.txt", "b.md"]
+    assert dataset.corpus.texts.to_pylist() == ["one", "two\n"]
+    assert (dataset.queries.ids.to_list(), dataset.qrels.grades.tolist()) == (["line-1"], [1])
+    assert "files of other kinds were not read: 1 (.pdf)" in dataset.provenance["notes"]
+    by_stem = load_corpus(tmp_path / "texts", files=DatasetFiles(columns={"id": "stem"}))
+    assert by_stem.ids.to_list() == ["first", "b"]
+
+
+def test_golden_questions_of_the_same_content(tmp_path, beir):
+    golden = write(tmp_path, "golden.jsonl", "".join(json.dumps(one) + "\n" for one in GOLDEN))
+    d = write(tmp_path, "d.csv", table(CORPUS, D))
+    dataset = load_dataset(d, files=DatasetFiles(queries=golden))
+    assert dataset.queries.digest == beir.queries.digest
+    assert sorted(dataset.qrels.grades.tolist()) == [0, 1, 1, 1, 2]
+
+
+OBJECTS = {
+    "dictionaries": (
+        {i: {"title": t, "text": x} for i, t, x in CORPUS},
+        dict(QUERIES),
+        {q: {d: g for other, d, g in JUDGED if other == q} for q, _ in QUERIES},
+    ),
+    "lists": (
+        [dict(zip(D, row, strict=True)) for row in CORPUS],
+        [dict(zip(Q, row, strict=True)) for row in QUERIES],
+        JUDGED,
+    ),
+    "tuples": (CORPUS, QUERIES, frame(JUDGED, J)),
+    "frames": (frame(CORPUS, D), frame(QUERIES, Q).set_index("query_id"), frame(JUDGED, ("qid", "docno", "label"))),
+    "Arrow": (
+        pa.Table.from_pandas(frame(CORPUS, D)),
+        pa.Table.from_pandas(frame(QUERIES, Q)),
+        pa.Table.from_pandas(frame(JUDGED, J)),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", OBJECTS)
+def test_objects_of_every_shape_hold_the_same(shape, beir):
+    corpus, queries, qrels = OBJECTS[shape]
+    same(Dataset.of(corpus, queries, qrels), beir)
+
+
+def test_polars_frames_hold_the_same(beir):
+    import polars as pl
+
+    frames = (pl.DataFrame(rows, list(names), orient="row") for names, rows in ((D, CORPUS), (Q, QUERIES), (J, JUDGED)))
+    same(Dataset.of(*frames), beir)
+
+
+def test_hugging_face_datasets_hold_the_same(beir):
+    import datasets
+
+    corpus = datasets.Dataset.from_pandas(frame(CORPUS, D)).select(range(len(CORPUS)))
+    queries, qrels = (
+        datasets.Dataset.from_list([dict(zip(n, r, strict=True)) for r in rows])
+        for n, rows in ((Q, QUERIES), (J, JUDGED))
+    )
+    same(Dataset.of(corpus, queries, qrels), beir)
+
+
+def test_integers_as_ids_become_text():
+    dataset = Dataset.of({1: "a b", 2: "c"}, [(10, "a")], {10: [1]})
+    assert dataset.corpus.ids.to_list() == ["1", "2"]
+    assert (dataset.qrels.query_ids.to_list(), dataset.qrels.doc_ids.to_list()) == (["10"], ["1"])
+
+
+@pytest.mark.parametrize(
+    "corpus",
+    [3, "text", None, ["a", "b"], {"a": 1}, {"a": "x", "b": {"text": "y"}}, [("a",)], [("a", "b", "c", "d")], Dataset],
+)
+def test_another_shape_is_refused_with_those_that_are_taken(corpus):
+    with pytest.raises(UsageError, match=r"the documents cannot be read from a(.|\n)*\{id: text\}(.|\n)*pandas"):
+        Dataset.of(corpus, {"q": "a"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (({}, {"q": "a"}), "documents: 1 problem\n  there are none"),
+        (([("a", "x"), ("a", "y")], {"q": "a"}), "duplicate id 'a', first in record 1"),
+        (([("a", None)], {"q": "a"}), "'text' is null, expected a string"),
+        (([(1.5, "x")], {"q": "a"}), "'_id' is 1.5, expected a string or an integer"),
+        ((pd.DataFrame({"a": [1]}), {"q": "a"}), "no field for the id and the text"),
+        (({"a": "x"}, {"q": "a"}, {"q": {"b": 1}}), "the document 'b' is judged, and there is no such document"),
+        (({"a": "x"}, {"q": "a"}, {"z": {"a": 1}}), "the query 'z' is judged, and there is no such query"),
+    ],
+)
+def test_faulty_objects(arguments, problem):
+    with pytest.raises(DataError) as caught:
+        Dataset.of(*arguments)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("d.csv", "doc_id,text\n1,a\n2\n", "line 3: 1 cells, but the header has 2"),
+        ("d.csv", "doc_id,text,text\n1,a,b\n", "line 1: the header names the column 'text' 2 times"),
+        ("d.csv", 'doc_id,text\n1,"a\n', "line 2: malformed table"),
+        ("d.csv", "id,doc_id,text\n1,2,a\n", "the id may be 'id' or 'doc_id': say which, as --columns id=id"),
+        ("d.csv", b"doc_id,text\n1,\xff\n", "line 2: not UTF-8: byte 0xff in column 3"),
+        ("d.csv", "doc_id,text\n", "the file holds no records"),
+        ("d.json", "[1]", "record 1: an object is expected, not 1"),
+        ("d.json", "3", "a list of objects is expected, not 3"),
+        ("d.json", '[{"id": "a"', "malformed JSON"),
+        ("d.parquet", b"PAR1", "cannot be read as Parquet"),
+        ("d.trec", "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", "document 1: no <DOCNO>"),
+        ("d.trec", "<DOC><DOCNO>a</DOCNO>x</DOC>\n<DOC><DOCNO>b</DOCNO>", "document 2: no </DOC>"),
+    ],
+)
+def test_faulty_files(tmp_path, name, content, problem):
+    d = write(tmp_path, name, content)
+    with pytest.raises(DataError) as caught:
+        load_corpus(d)
+    assert problem in str(caught.value)
+    assert str(d) in str(caught.value)
+
+
+def test_lines_of_cells_with_line_breaks_are_counted(tmp_path):
+    d = write(tmp_path, "d.csv", 'doc_id,text\n1,"a\n\nb"\n\n1,c\n')
+    with pytest.raises(DataError, match="line 6: duplicate id '1', first on line 2"):
+        load_corpus(d)
+
+
+def test_a_table_without_a_header_is_read_verbatim_and_noted(tmp_path):
+    d = write(tmp_path, "collection.tsv", "1\tsaid \"so\n2\tit's\n")
+    q = write(tmp_path, "q.tsv", "3\twhat\n")
+    dataset = load_dataset(d, files=DatasetFiles(queries=q))
+    assert dataset.corpus.texts.to_pylist() == ['said "so', "it's"]
+    assert "there is no header: the columns are taken as _id, text" in dataset.provenance["notes"]
+
+
+def test_pairs_without_a_grade_are_relevant(tmp_path):
+    d, q = write(tmp_path, "d.csv", table(CORPUS, D)), write(tmp_path, "q.csv", table(QUERIES, Q))
+    r = write(tmp_path, "r.csv", "query_id,doc_id\nq1,7\n")
+    dataset = load_dataset(d, files=DatasetFiles(q, r))
+    assert dataset.qrels.grades.tolist() == [1]
+    assert "every pair counts as relevant" in dataset.provenance["notes"]
+
+
+def test_documents_alone(tmp_path):
+    d = write(tmp_path, "d.csv", table(CORPUS, D))
+    assert len(load_corpus(d)) == len(CORPUS)
+    with pytest.raises(DataError, match=r"there are no queries(.|\n)*--queries FILE"):
+        load_dataset(d)
+
+
+def test_a_field_of_the_corpus_wins_the_role_of_title_over_nothing(tmp_path):
+    """What a table holds beside id, title and text can be filtered by, in every format."""
+    from harness.loaders import filter_dataset
+
+    d = write(tmp_path, "d.parquet", frame([("a", "x", "news"), ("b", "y", "mail")], ("id", "text", "section")))
+    q = write(tmp_path, "q.csv", "qid,query\n1,x\n")
+    files = DatasetFiles(queries=q)
+    dataset = filter_dataset(load_dataset(d, files=files), {"section": "mail"}, d, files=files)
+    assert dataset.filtered.matching.tolist() == [False, True]
+
+
+def test_a_card_names_files_and_fields(tmp_path, beir):
+    write(tmp_path / "datasets", "docs.csv", table(CORPUS, ("key", "headline", "body")))
+    write(tmp_path / "datasets", "q.csv", table(QUERIES, Q))
+    write(tmp_path / "datasets", "r.csv", table(JUDGED, ("query_id", "key", "rel")))
+    card = """name = "mine"
+summary = "x"
+format = "table"
+path = "docs.csv"
+queries = "q.csv"
+qrels = "r.csv"
+identical_ids = "drop"
+language = "en"
+licence = "none"
+source = "here"
+[columns]
+id = "key"
+title = "headline"
+text = "body"
+doc_id = "key"
+[facts]
+documents = 5
+"""
+    path = write(tmp_path / "datasets", "mine.toml", card)
+    dataset = load_dataset("mine", cards=tmp_path)
+    same(dataset, beir)
+    assert dataset.identical_ids == "drop"
+    path.write_text(card.replace('"table"', '"tabel"'))
+    with pytest.raises(UnknownNameError, match=r"did you mean 'table'\?"):
+        load_dataset("mine", cards=tmp_path)
+
+
+COMPARED = {"timing": False, "isolation": "none", "k": 3, "metrics": "nDCG@10,RR@10"}
+
+
+def figures(comparison):
+    return {name: value.mean for name, value in comparison.report.backends[0].metrics.items()}
+
+
+def test_a_comparison_of_every_shape_gives_the_same_metrics(tmp_path):
+    """CSV with named fields, JSON Lines, Parquet, TREC and frames against BEIR's layout."""
+    folder = tmp_path / "beir"
+    write(folder, "corpus.jsonl", lines(CORPUS, ("_id", "title", "text")))
+    write(folder, "queries.jsonl", lines(QUERIES, ("_id", "text")))
+    write(folder, "qrels/test.tsv", "".join(f"{q}\t{d}\t{g}\n" for q, d, g in JUDGED))
+    expected = figures(harness.compare("csr", folder, **COMPARED))
+    assert 0 < expected["nDCG@10"] < 1
+    for shape in ("CSV", "JSONL", "Parquet", "TREC"):
+        names, contents = FILES[shape][::2], FILES[shape][1::2]
+        d, q, r = (write(tmp_path / shape, name, content) for name, content in zip(names, contents, strict=True))
+        assert figures(harness.compare("csr", d, queries=str(q), qrels=r, **COMPARED)) == expected
+    given = Dataset.of(*OBJECTS["frames"], name="mine")
+    compared = harness.compare("csr", given, **COMPARED)
+    assert figures(compared) == expected
+    assert any("'mine' is an object in Python" in note for note in compared.report.plan.resolved["notes"])
+    with pytest.raises(UsageError, match="qrels beside a Dataset"):
+        harness.compare("csr", given, qrels="x", **COMPARED)
+
+
+def test_identical_ids_are_dropped_as_the_dataset_says():
+    """Query 7 has the id of a document that matches it best."""
+    corpus = {"7": "two years of guarantee", "x": "two years"}
+    for rule, expected in (("keep", 0.5), ("drop", 1.0)):
+        dataset = Dataset.of(corpus, {"7": "two years of guarantee"}, {"7": {"x": 1}}, identical_ids=rule)
+        compared = harness.compare("csr", dataset, **{**COMPARED, "metrics": "RR@10"})
+        info = compared.report.dataset.identical_ids
+        assert (info.rule, info.queries) == (rule, 1)
+        assert compared.report.plan.resolved["identical_ids"] == rule
+        assert figures(compared)["RR@10"] == expected
+        assert compared.report.backends[0].parity.bit_equal == 1
+        other = {"keep": "drop", "drop": "keep"}[rule]
+        against = harness.compare("csr", dataset, identical_ids=other, **{**COMPARED, "metrics": "RR@10"})
+        assert figures(against)["RR@10"] == {"keep": 1.0, "drop": 0.5}[rule]
+        run = {"7": {"7": 2.0, "x": 1.0}}
+        assert harness.evaluate(run, dataset, "RR").means()[0].value == expected
+        assert harness.evaluate(run, dataset, "RR", identical_ids=other).means()[0].value == 1.5 - expected
+    with pytest.raises(UsageError, match="known: auto, keep, drop"):
+        harness.compare("csr", dataset, identical_ids="no", **COMPARED)
+
+
+def test_a_part_of_the_documents_keeps_every_judged_one():
+    corpus = {f"d{n:03}": f"word{n % 7} common" for n in range(100)}
+    dataset = Dataset.of(corpus, {"q": "word3"}, {"q": {"d003": 1, "d050": 0}})
+    compared = harness.compare("csr", dataset, max_docs=10, **{**COMPARED, "k": 100})
+    info = compared.report.dataset
+    assert (info.documents, info.documents_sampled_from) == (10, 100)
+    kept = compared.corpus.ids.to_list()
+    assert {"d003", "d050"} <= set(kept)
+    assert kept == sorted(kept)
+    again = harness.compare("csr", dataset, max_docs=10, **{**COMPARED, "k": 100})
+    assert again.corpus.digest == compared.corpus.digest
+    assert "10 of 100 documents, a subsample" in render(compared.report, "markdown")
+    few = harness.compare("csr", dataset, max_docs=1, **COMPARED)
+    assert few.corpus.ids.to_list() == ["d003", "d050"]
+    with pytest.raises(UsageError, match="--max-docs is 0"):
+        harness.compare("csr", dataset, max_docs=0, **COMPARED)
+
+
+def test_a_dataset_is_a_golden_set_and_a_corpus():
+    dataset = Dataset.of(
+        {"a": "one two", "b": "three"}, {"1": "two", "2": "three"}, {"1": ["a"], "2": {"b": 1, "a": 0}}
+    )
+    checked = harness.check(dataset, backends="csr", k=1, timing=False, isolation="none", require="Hit@1>=1")
+    assert (checked.report.verdict, checked.report.golden.questions) == ("passed", 2)
+    named = harness.check(
+        [{"question": "two", "expected": ["a"]}], corpus=dataset, backends="csr", k=1, timing=False, isolation="none"
+    )
+    assert named.report.subjects[0].metrics["Hit@1"].mean == 1.0
+    without = Dataset.of({"a": "x"}, {"q": "x"})
+    with pytest.raises(UsageError, match="has no judgments"):
+        harness.check(without, backends="csr")
+    with pytest.raises(UsageError, match="has no judgments"):
+        harness.evaluate({"q": {"a": 1.0}}, without)
