@@ -97,11 +97,12 @@ class DatasetCard:
 
     ``format`` names the loader. ``location`` is absolute, and so are ``queries_file`` and ``qrels_file``, which are
     None where the loader finds them itself. ``columns`` maps roles to fields of tables. ``split`` is None when the
-    loader's rule decides. ``fields`` and ``separator`` are the join rule. ``documents``, ``empty_documents`` and
-    ``queries`` are None when the card does not state them; ``judgments`` maps a split to its count, ``sha256`` a
-    file's name inside the collection to its digest. ``judgments_of_unknown_documents`` maps a split to how many of
-    its judgments name documents that the corpus lacks: without it they are an error. ``identical_ids`` is "keep" or
-    "drop", None where the card does not say. ``digest`` is the SHA-256 of the card's file.
+    loader's rule decides. ``fields`` and ``separator`` are the join rule; ``drop_empty`` leaves documents without
+    text out. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them;
+    ``judgments`` maps a split to its count, ``sha256`` a file's name inside the collection to its digest.
+    ``judgments_of_unknown_documents`` maps a split to how many of its judgments name documents that the corpus
+    lacks: without it they are an error. ``identical_ids`` is "keep" or "drop", None where the card does not say.
+    ``digest`` is the SHA-256 of the card's file.
     """
 
     name: str
@@ -117,6 +118,7 @@ class DatasetCard:
     source: str
     fields: tuple[str, ...]
     separator: str
+    drop_empty: bool
     documents: int | None
     empty_documents: int | None
     queries: int | None
@@ -206,6 +208,7 @@ def read_dataset_card(path: Path) -> DatasetCard:
         licence=table.required("licence", str),
         source=table.required("source", str),
         fields=_fields(text),
+        drop_empty=text.choice("empty", ("keep", "drop"), default="keep") == "drop",
         separator=" " if (separator := text.optional("separator", str)) is None else separator,
         documents=facts.optional("documents", int),
         empty_documents=facts.optional("empty_documents", int),

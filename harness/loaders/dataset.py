@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
-from harness.arrow import strings
+from harness.arrow import numbers, strings
 from harness.cards import DatasetCard
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.judgments import group_judgments, unknown_rows
@@ -31,6 +33,7 @@ from harness.loaders.source import open_source
 from harness.protocols import Progress
 from harness.registry import find_cards
 from harness.storage.cache import Cache
+from harness.storage.columns import take_rows
 from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
@@ -99,11 +102,13 @@ def load_dataset(
         _check_card(card, found)
     for note in found.notes:
         _log.info("%s: %s", place.spec.location, note)
-    corpus = Corpus(documents.ids, documents.texts, documents.digest, documents.path)
+    corpus = _corpus(place, documents)
     kept = _without(queries, loaded.queries_of_other_splits)
     qrels = judged.qrels if judged is not None else None
     identical_ids = (card.identical_ids if card is not None else None) or loaded.identical_ids
-    return Dataset(place.name, corpus, kept, qrels, _provenance(place, found, kept), identical_ids=identical_ids)
+    return Dataset(
+        place.name, corpus, kept, qrels, _provenance(place, found, corpus, kept), identical_ids=identical_ids
+    )
 
 
 def filter_dataset(
@@ -120,19 +125,23 @@ def filter_dataset(
 
     Raises UnknownNameError for a field that no document has, UsageError where no document matches.
     """
-    loaded = _locate(name_or_path, files or DatasetFiles(), cards).load(None, progress)
-    metadata = prepare_metadata(
-        loaded.documents, list(wanted), cache=cache or Cache(), progress=progress, total=len(dataset.corpus)
-    )
+    place, cache = _locate(name_or_path, files or DatasetFiles(), cards), cache or Cache()
+    source = place.load(None, progress).documents
+    texts = prepare_texts(source, place.rule, cache, None)
+    metadata = prepare_metadata(source, list(wanted), cache=cache, progress=progress, total=len(texts.ids))
+    if place.drops_empty:
+        metadata = metadata.take(numbers(_filled_rows(texts)))
     return replace(dataset, filtered=apply_filter(metadata, wanted))
 
 
 def check_dataset(name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None) -> None:
     """Refuse a dataset that is not there, without reading it; errors as in :func:`load_dataset`."""
     place = _locate(name_or_path, files or DatasetFiles(), cards)
-    for path in (place.spec.queries, place.spec.qrels):
-        if path is not None and not path.is_file():
-            raise UsageError(f"there is no file '{path}'{_near_file(path)}", fix="look at its name")
+    if place.loader is None:
+        raise _unreadable(place.spec)
+    qrels = place.spec.qrels
+    if qrels is not None and not qrels.is_file():
+        raise UsageError(f"--qrels {qrels}: no such file{_near_file(qrels)}", fix="look at its name")
 
 
 def load_corpus(
@@ -147,7 +156,21 @@ def load_corpus(
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     documents = place.load(None, progress).documents
     found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected)
-    return Corpus(found.ids, found.texts, found.digest, found.path)
+    return _corpus(place, found)
+
+
+def _corpus(place: _Place, texts: Texts) -> Corpus:
+    """Return the documents, without empty ones where the card says so."""
+    if not place.drops_empty:
+        return Corpus(texts.ids, texts.texts, texts.digest, texts.path)
+    rows = _filled_rows(texts)
+    ids, kept = Ids(texts.ids.values.take(numbers(rows))), take_rows(texts.texts, rows)
+    return Corpus(ids, kept, content_digest(ids, kept))
+
+
+def _filled_rows(texts: Texts) -> npt.NDArray[np.int64]:
+    empty = Corpus(texts.ids, texts.texts, texts.digest).empty_rows
+    return np.delete(np.arange(len(texts.ids)), empty)
 
 
 def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tuple[GoldenSet, bool]:
@@ -180,6 +203,10 @@ class _Place(NamedTuple):
     @property
     def rule(self) -> JoinRule:
         return JoinRule() if self.card is None else JoinRule(self.card.fields, self.card.separator)
+
+    @property
+    def drops_empty(self) -> bool:
+        return self.card is not None and self.card.drop_empty
 
     @property
     def expected(self) -> int | None:
@@ -397,7 +424,7 @@ def _check_card(card: DatasetCard, found: _Read) -> None:
         )
 
 
-def _provenance(place: _Place, found: _Read, kept: Queries) -> dict[str, str]:
+def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
     card, loaded, spec = place.card, found.loaded, place.spec
     provenance = {
         # of a card's dataset the content counts, not where this machine keeps it
@@ -406,7 +433,7 @@ def _provenance(place: _Place, found: _Read, kept: Queries) -> dict[str, str]:
         "split": loaded.split,
         "splits": ", ".join(loaded.splits),
         "join": str(place.rule),
-        "corpus_sha256": found.documents.digest,
+        "corpus_sha256": corpus.digest,
         "queries_sha256": kept.digest,
         "judgments_of_unknown_documents": str(found.judged.unknown_documents if found.judged is not None else 0),
         "queries_of_other_splits": str(len(found.queries.ids) - len(kept)),
@@ -418,6 +445,8 @@ def _provenance(place: _Place, found: _Read, kept: Queries) -> dict[str, str]:
         provenance |= {name: str(path) for name, path in files.items() if path is not None}
     if spec.columns:
         provenance["columns"] = ", ".join(f"{role}={name}" for role, name in spec.columns.items())
+    if place.drops_empty:
+        provenance["empty_documents_dropped"] = str(len(found.documents.ids) - len(corpus))
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
     if found.notes:

@@ -103,6 +103,9 @@ class CompareRequest:
         files = [one for one in self._queries if one not in _QUERY_RULES]
         if len(files) > 1:
             raise UsageError(f"--queries names two files, '{files[0]}' and '{files[1]}'", fix="keep one")
+        if files and not Path(files[0]).is_file():
+            known = ", ".join(sorted(_QUERY_RULES))
+            raise UsageError(f"--queries {files[0]}: no such rule, and no such file", fix=f"rules: {known}; or a file")
         return DatasetFiles(
             Path(files[0]) if files else None,
             Path(self.qrels) if self.qrels is not None else None,

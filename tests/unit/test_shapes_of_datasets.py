@@ -392,6 +392,11 @@ documents = 5
     dataset = load_dataset("mine", cards=tmp_path)
     same(dataset, beir)
     assert dataset.identical_ids == "drop"
+    path.write_text(f'{card}empty_documents = 1\n[text]\nempty = "drop"\n')
+    filled = load_dataset("mine", cards=tmp_path)
+    assert filled.corpus.ids.to_list() == [row[0] for row in CORPUS if row[0] != "void"]
+    assert filled.provenance["empty_documents_dropped"] == "1"
+    assert len(filled.qrels) == len(JUDGED)  # what is judged stays judged, as for a document that no engine finds
     path.write_text(card.replace('"table"', '"tabel"'))
     with pytest.raises(UnknownNameError, match=r"did you mean 'table'\?"):
         load_dataset("mine", cards=tmp_path)
