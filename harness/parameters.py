@@ -27,6 +27,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _OF_A_VARIABLE = "_env"
 """How parameters end whose values name environment variables. A key may be given there by mistake."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent / "encoders" / "parameters.toml"
 _OF_MODELS = "models"
 """The table of what encoders that run a model have in common."""
@@ -93,6 +94,8 @@ class Parameter:
         if isinstance(checked, (int, float)) and not isinstance(checked, bool):
             if not math.isfinite(checked):
                 raise ValueError(f"{value!r} is not finite")
+            if isinstance(checked, int) and not -_BEYOND <= checked < _BEYOND:
+                raise ValueError(f"{value!r} is beyond 64 bits")
             if self.minimum is not None and checked < self.minimum:
                 raise ValueError(f"{value!r} is below {self.minimum:g}")
             if self.maximum is not None and checked > self.maximum:

@@ -14,7 +14,7 @@ from harness.data.predictions import part_of_file
 from harness.errors import DataError, UsageError
 from harness.evaluation import DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
-from harness.metrics import Measure, QuerySet, TieRule, official_measures, parse_measures, score
+from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures, score
 from harness.ranking import without_identical_ids
 from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
 from harness.types import Qrels
@@ -55,7 +55,14 @@ def evaluate(
     output: Annotated[ScoreFormat, typer.Option("--format", help="How to print.")] = ScoreFormat.TABLE,
     relevance: Annotated[
         int,
-        typer.Option("--relevance", "--relevance-level", "-l", min=1, help="Lowest grade that counts as relevant."),
+        typer.Option(
+            "--relevance",
+            "--relevance-level",
+            "-l",
+            min=1,
+            max=HIGHEST_LEVEL,
+            help="Lowest grade that counts as relevant.",
+        ),
     ] = 1,
     ties: Annotated[
         TieRule | None, typer.Option(help="How equal scores are ordered. Default: trec_eval.", show_default=False)

@@ -43,5 +43,5 @@ def _wanted(fault: Mapping[str, Any]) -> str:
     if kind == "greater_than_equal":
         return f"at least {limits['ge']:g}"
     if kind == "less_than_equal":
-        return f"at most {limits['le']:g}"
+        return f"at most {limits['le']:,.10g}"
     return f"something else: {fault['msg']}"

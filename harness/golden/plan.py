@@ -27,6 +27,7 @@ from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
 from harness.planning.execution_options import warm_up_seconds
+from harness.planning.numbers import require_whole_numbers
 from harness.planning.plan import Plan
 from harness.planning.request import CompareRequest
 from harness.ranking import TieRule
@@ -124,8 +125,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
 
     Raises UsageError for wrong arguments, DataError for a faulty golden set.
     """
-    if request.k < 1:
-        raise UsageError(f"--k is {request.k}", fix="it must be at least 1")
+    require_whole_numbers({"--k": request.k})
     match = Match.of(request.match, request.delimiter)
     requirements = parse_requirements(_listed(request.require), request.k)
     golden, place = _golden(request)

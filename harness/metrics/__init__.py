@@ -2,7 +2,7 @@
 
 from harness.metrics.functions import metric
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import Kind, Parameter
+from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
 from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
@@ -10,6 +10,7 @@ from harness.metrics.scoring import require_closed_form, score
 from harness.ranking import TieRule
 
 __all__ = [
+    "HIGHEST_LEVEL",
     "NO_CUTOFF",
     "Arguments",
     "JudgedHits",

@@ -8,7 +8,10 @@ from typing import Literal
 
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
-__all__ = ["Cutoff", "Kernel", "Kind", "Parameter"]
+__all__ = ["HIGHEST_LEVEL", "Cutoff", "Kernel", "Kind", "Parameter"]
+
+HIGHEST_LEVEL = 2**31 - 1
+"""The highest level of relevance: grades have 32 bits."""
 
 Kernel = Callable[[JudgedHits, Arguments, Out], None]
 Cutoff = Literal["none", "optional", "required", "recall"]

@@ -167,6 +167,6 @@ def _value(parameter: Parameter, text: str, measure: str) -> ParameterValue:
         raise UsageError(f"measure '{measure}': {parameter.name}={text} is not {wanted}") from error
     low, high = parameter.minimum, parameter.maximum
     if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
-        bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:g}"
+        bounds = f"at least {low:g}" if high is None else f"from {low:g} to {high:,.10g}"
         raise UsageError(f"measure '{measure}': {parameter.name} must be {bounds}, not {text}")
     return value

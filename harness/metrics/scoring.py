@@ -12,7 +12,7 @@ from harness.errors import MetricError, UsageError
 from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
-from harness.metrics.kind import Kernel, Kind
+from harness.metrics.kind import HIGHEST_LEVEL, Kernel, Kind
 from harness.metrics.measure import Measure
 from harness.metrics.placement import place_hits
 from harness.metrics.registry import kind_of, kinds
@@ -42,8 +42,8 @@ def score(
     closed form under ``average``, MetricError for a metric of another package that fails.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
-    if relevance < 1:
-        raise UsageError(f"the relevance level must be at least 1, not {relevance}")
+    if not 1 <= relevance <= HIGHEST_LEVEL:
+        raise UsageError(f"the relevance level is {relevance}", fix=f"it must be from 1 to {HIGHEST_LEVEL:,}")
     resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
     require_closed_form(resolved, ties)
     _refuse_grades_beyond_scale(resolved, qrels)

@@ -15,6 +15,7 @@ __all__ = ["WARM_UP_SECONDS", "ExecutionOptions", "Isolation", "share", "size_in
 WARM_UP_SECONDS = 5.0
 _WARM_UP_VARIABLE = "HARNESS_WARM_UP"
 
+_LARGEST_SIZE = 2**63 - 1
 _UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 
 
@@ -112,12 +113,12 @@ def share(value: float | str | None, option: str) -> float:
 def size_in_bytes(value: int | str | None, option: str) -> int | None:
     """Bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
 
-    Raises UsageError, naming ``option``, for anything else and for sizes below one byte.
+    Raises UsageError, naming ``option``, for anything else, for sizes below one byte and for those beyond 64 bits.
     """
     if value is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]iB|)", str(value).strip())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
-    if size < 1:
+    if not 1 <= size <= _LARGEST_SIZE:
         raise UsageError(f"{option} is '{value}'", fix="write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB")
     return size

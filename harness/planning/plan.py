@@ -19,6 +19,7 @@ from harness.metrics import Measure, QuerySet, parse_measures, require_closed_fo
 from harness.planning.backend_spec import with_components
 from harness.planning.execution_options import ExecutionOptions, Isolation, share, size_in_bytes, warm_up_seconds
 from harness.planning.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
+from harness.planning.numbers import LARGEST_SEED, require_whole_numbers
 from harness.planning.request import CompareRequest, Resume
 from harness.planning.sweep import expand
 from harness.protocols import ParameterValue
@@ -257,17 +258,16 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         "--threads": request.threads,
         "--jobs": request.jobs,
         "--relevance": request.relevance,
-        "--sample-queries": 1 if request.sample_queries is None else request.sample_queries,
-        "--max-docs": 1 if request.max_docs is None else request.max_docs,
     }
-    wrong = [f"{name} is {value}" for name, value in at_least_one.items() if value < 1]
-    if wrong:
-        mistakes.add(UsageError("; ".join(wrong), fix="each must be at least 1"))
-    if request.max_calls is not None and request.max_calls < 0:
-        fix = "it must be 0 or more; without it there is no limit"
-        mistakes.add(UsageError(f"--max-calls is {request.max_calls}", fix=fix))
-    if request.seed < 0:
-        mistakes.add(UsageError(f"--seed is {request.seed}", fix="it must be 0 or more"))
+    if request.sample_queries is not None:
+        at_least_one["--sample-queries"] = request.sample_queries
+    if request.max_docs is not None:
+        at_least_one["--max-docs"] = request.max_docs
+    mistakes.catch(lambda: require_whole_numbers(at_least_one))
+    if request.max_calls is not None:
+        allowed = {"--max-calls": request.max_calls}
+        mistakes.catch(lambda: require_whole_numbers(allowed, least=0))
+    mistakes.catch(lambda: require_whole_numbers({"--seed": request.seed}, least=0, most=LARGEST_SEED))
     if request.deadline_s is not None and not request.deadline_s > 0:
         mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
 

@@ -230,3 +230,31 @@ def test_a_plan_without_times_says_no_warm_up_and_runs_again_as_it_says() -> Non
     untimed = plan(timing=False)
     assert "--warm-up" not in untimed.command()
     assert "--warm-up" in plan().command()
+
+
+@pytest.mark.parametrize("digits", [10, 20, 23])
+@pytest.mark.parametrize(
+    "option", ["k", "repeat", "rebuilds", "threads", "jobs", "relevance", "sample_queries", "max_calls"]
+)
+def test_a_whole_number_that_nothing_could_hold_is_refused_before_anything_runs(option: str, digits: int) -> None:
+    number = int("9" * digits)
+    least = 0 if option == "max_calls" else 1
+    with pytest.raises(UsageError) as refused:
+        plan(**{option: number}, timing=option != "jobs")
+    assert refused.value.what == f"--{option.replace('_', '-')} is {number}"
+    assert refused.value.fix == f"it must be from {least} to 999,999,999"
+
+
+def test_the_largest_numbers_are_taken() -> None:
+    assert plan(k=999_999_999, max_calls=0, seed=2**63 - 1).request.k == 999_999_999
+    with pytest.raises(UsageError, match=r"--seed is \d+\n  it must be from 0 to 9,223,372,036,854,775,807"):
+        plan(seed=2**63)
+    with pytest.raises(UsageError, match=r"--k is 0; --jobs is -1\n  each must be from 1 to 999,999,999"):
+        plan(k=0, jobs=-1)
+
+
+def test_sizes_and_parameters_beyond_64_bits_are_refused() -> None:
+    with pytest.raises(UsageError, match="--memory-limit is '99999999999999999999GiB'"):
+        plan(memory_limit="99999999999999999999GiB")
+    with pytest.raises(UsageError, match="parameter 'threads': 9223372036854775808 is beyond 64 bits"):
+        plan(backends="csr:threads=9223372036854775808")
