@@ -7,7 +7,7 @@ The tree, with the exit code that the command line gives each branch::
     │   └── UnknownNameError     2   a backend, dataset, measure or parameter that does not exist
     ├── CardError                2   a TOML card, or harness.toml, is malformed
     ├── DataError                3   a file of documents, queries, judgments or a run is malformed
-    ├── RankingError             3   a ranking holds NaN or the same document twice
+    ├── RankingError             3   a ranking holds a score that is not finite, or the same document twice
     ├── MetricError              3   a metric of another package is faulty, or fails
     ├── CacheError               3   a cache entry is damaged and could not be rebuilt
     ├── ResultError              3   a stored result is missing, damaged or of a newer schema
@@ -154,7 +154,7 @@ class DataError(HarnessError):
 
 
 class RankingError(HarnessError):
-    """A ranking holds NaN or the same document twice."""
+    """A ranking holds a score that is not finite, or the same document twice."""
 
 
 class MetricError(HarnessError):

@@ -90,7 +90,7 @@ def evaluate(
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
         DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
-        RankingError: NaN scores and duplicate documents.
+        RankingError: scores that are not finite, and duplicate documents.
     """
     measures = _measures(metrics)
     ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")

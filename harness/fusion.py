@@ -12,7 +12,7 @@ before anything is computed from them, so equal scores in an input never depend 
 - Sums are taken in float64, smallest part first, and rounded once to float32: the order of the runs changes no bit.
 - ``weights`` (one a run, at least 0, one of them above) multiply what a run gives; without them all are 1.
 
-NaN and repeated documents raise RankingError, as everywhere; so do infinite scores where scores are used.
+Scores that are not finite and repeated documents raise RankingError, as everywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness import ranking
-from harness.errors import RankingError, UsageError
+from harness.errors import UsageError
 from harness.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run
 
 __all__ = ["DEFAULT_RRF_K", "Weights", "comb_sum", "dbsf", "min_max", "rrf"]
@@ -52,7 +52,7 @@ def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = Non
 
 def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """Weighted sum of scores as they are. CombSUM: Fox and Shaw, TREC-2, 1994."""
-    return _fuse(runs, weights, _finite)
+    return _fuse(runs, weights, _scores)
 
 
 def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
@@ -64,7 +64,7 @@ def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """
 
     def normalised(run: Run) -> Float64Array:
-        scores, lengths = _finite(run), np.diff(run.indptr)
+        scores, lengths = _scores(run), np.diff(run.indptr)
         low, high = _of_each(np.minimum, scores, run.indptr), _of_each(np.maximum, scores, run.indptr)
         spread = np.repeat(high - low, lengths)
         return np.divide(scores - np.repeat(low, lengths), spread, out=np.ones_like(scores), where=spread > 0)
@@ -81,7 +81,7 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
     """
 
     def normalised(run: Run) -> Float64Array:
-        scores, lengths = _finite(run), np.diff(run.indptr)
+        scores, lengths = _scores(run), np.diff(run.indptr)
         same = _of_each(np.minimum, scores, run.indptr) == _of_each(np.maximum, scores, run.indptr)
         mean = _of_each(np.add, scores, run.indptr) / np.maximum(lengths, 1)
         centred = scores - np.repeat(mean, lengths)
@@ -164,15 +164,7 @@ def _ranks(run: Run) -> Float64Array:
     return np.arange(1, run.hits + 1, dtype=np.float64) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
 
 
-def _finite(run: Run) -> Float64Array:
-    infinite = np.flatnonzero(np.isinf(run.scores))
-    if len(infinite):
-        hit = int(infinite[0])
-        query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
-        raise RankingError(
-            f"a score is infinite: query '{run.query_ids[query]}', document '{run.doc_ids[int(run.rows[hit])]}'",
-            fix="use rrf, which takes ranks, or mend the run",
-        )
+def _scores(run: Run) -> Float64Array:
     return run.scores.astype(np.float64)
 
 

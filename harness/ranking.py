@@ -127,7 +127,7 @@ def is_larger_id(ids: IdBytes, one: int, other: int) -> bool:
 def order(run: Run) -> Run:
     """The run under the one ordering: score descending, then document id descending.
 
-    Raises RankingError for NaN scores and for a document that occurs twice under one query.
+    Raises RankingError as :func:`check` does.
     """
     check(run)
     keys = pack_keys(run.scores, run.doc_ids.tie_rank[run.rows])
@@ -200,12 +200,15 @@ def best(
 
 
 def check(run: Run) -> None:
-    """Refuse NaN scores and documents that occur twice under one query, naming the first of each."""
-    broken = np.flatnonzero(np.isnan(run.scores))
+    """Refuse scores that are not finite and documents that occur twice under one query, naming the first of each.
+
+    A score beyond float32's range counts as infinite: two of them would be a tie that their source does not have.
+    """
+    broken = np.flatnonzero(~np.isfinite(run.scores))
     if len(broken):
-        raise RankingError(
-            _describe("a score is NaN", run, int(broken[0]), len(broken)), fix="check the engine's input"
-        )
+        nan = bool(np.isnan(run.scores[broken[0]]))
+        what = "a score is NaN" if nan else "a score is infinite, or beyond the range of float32"
+        raise RankingError(_describe(what, run, int(broken[0]), len(broken)), fix="check what gave the score")
     twice = first_duplicate(run.indptr, run.rows, len(run.doc_ids))
     if twice >= 0:
         raise RankingError(

@@ -64,7 +64,7 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
 
 
 def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
-    """Scores as trec_eval keeps them; beyond the range of float32 they are infinite."""
+    """Scores as trec_eval keeps them; beyond the range of float32 they are infinite, and refused as such."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32)
 

@@ -136,7 +136,7 @@ def run_from_dict(run: Mapping[Any, Any], *, by_score: bool = False) -> Run:
     """Return the run in ``{query id: hits}``; the engine's order is that of the dictionaries and lists.
 
     Empty hits are those of a query that was asked and found nothing. Whole numbers as ids become text, scores become
-    float32; NaN is refused when the run is scored.
+    float32; NaN and infinite ones are refused when the run is scored.
 
     Args:
         run: hits of each query in one of the shapes of ``HITS``.

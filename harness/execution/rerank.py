@@ -95,8 +95,9 @@ class SecondStage:
     def _reranked(self, trial: Trial, first: Run, score: Callable[[_Found], Reranked]) -> tuple[Run, Reranked]:
         candidates = ranking.cut(ranking.order(first), int(trial.parameters["candidates"]))
         reranked = score(self._found(candidates))
-        if np.isnan(reranked.scores).any():
-            raise RankingError(f"the reranker '{trial.spec.name}' gave NaN", fix="this is a defect of its model")
+        if not np.isfinite(reranked.scores).all():
+            what = f"the reranker '{trial.spec.name}' gave NaN or an infinite score"
+            raise RankingError(what, fix="this is a defect of its model")
         scores = _apart(candidates, reranked.scores) if reranked.whole_numbers else reranked.scores
         run = Run(candidates.query_ids, candidates.doc_ids, candidates.indptr, candidates.rows, scores)
         return ranking.order(run), reranked

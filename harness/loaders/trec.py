@@ -51,8 +51,8 @@ def read_run(path: Path | str) -> Run:
     number the column is not used. JSON and Parquet are read as :mod:`harness.loaders.structured_files` says.
 
     Raises:
-        DataError: every problem with its line: a wrong number of columns, a score that is no number, a document ranked
-            twice under one query.
+        DataError: every problem with its line: a wrong number of columns, a score that is no finite number in float32,
+            a document ranked twice under one query.
         UsageError: the file holds several runs, and the path does not say which is meant.
     """
     return read_tagged_run(path).run
@@ -118,7 +118,7 @@ def _fast_run(content: bytes) -> Run | None:
         return None
     places = as_numpy(table["rank"]) if "rank" in table.column_names else None
     run = build_run(table["query"], table["document"], as_numpy(table["score"]), places)
-    if bool(np.isnan(run.scores).any()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
+    if not bool(np.isfinite(run.scores).all()) or ranking.first_duplicate(run.indptr, run.rows, len(run.doc_ids)) >= 0:
         return None
     return run
 

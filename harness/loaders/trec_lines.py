@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.arrow import strings
-from harness.data.grouping import build_qrels, build_run
+from harness.data.grouping import build_qrels, build_run, to_float32
 from harness.data.problems import Problems
 from harness.types import Qrels, Run
 from harness.wording import counted
@@ -87,7 +87,11 @@ def _score_problem(text: str) -> str | None:
         number = None
     if number is None:
         return f"the score '{text}' is not a number"
-    return "the score is NaN" if np.isnan(number) else None
+    if np.isnan(number):
+        return "the score is NaN"
+    if not np.isfinite(to_float32(np.array(number))):
+        return f"the score '{text}' is infinite, or beyond the range of float32"
+    return None
 
 
 def _grade_problem(text: str) -> str | None:

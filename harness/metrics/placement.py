@@ -56,8 +56,9 @@ class _Marks(NamedTuple):
 def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
     """The judged hits of every judged query with their ranks under the tie rule.
 
-    Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for NaN scores and for
-    a document that occurs twice under one query, DataError for a run none of whose query or document ids is judged.
+    Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for scores that are
+    not finite and for a document that occurs twice under one query, DataError for a run none of whose query or document
+    ids is judged.
     """
     ideal = qrels.descending_grades
     run, qrels = _uniform(run), _uniform_qrels(qrels)
@@ -129,7 +130,7 @@ def _marked(run: Run, hits: _Hits, qrels: Qrels, judged_rows: Int32Array) -> _Ma
         unsorted=np.zeros(len(run.query_ids), dtype=np.uint8),
     )
     duplicates = _mark_hits(hits, marks, judged_rows, qrels.grades, np.full(len(run.doc_ids), -1, dtype=np.int32))
-    if duplicates or (marks.unsorted.any() and np.isnan(run.scores).any()):
+    if duplicates or not np.isfinite(run.scores).all():
         ranking.check(run)
     return marks
 

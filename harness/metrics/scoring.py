@@ -37,9 +37,9 @@ def score(
     """Every measure for every query of the chosen set, with the interval that ties allow.
 
     ``relevance`` is the lowest relevant grade for measures that do not state ``rel``. A judged query that the run does
-    not answer has no hits, and gets each measure's value for that (0). Raises RankingError for NaN scores and duplicate
-    documents, DataError for a run none of whose query or document ids is judged, UsageError for a measure without a
-    closed form under ``average``, MetricError for a metric of another package that fails.
+    not answer has no hits, and gets each measure's value for that (0). Raises RankingError for scores that are not
+    finite and duplicate documents, DataError for a run none of whose query or document ids is judged, UsageError for a
+    measure without a closed form under ``average``, MetricError for a metric of another package that fails.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 1 <= relevance <= HIGHEST_LEVEL:

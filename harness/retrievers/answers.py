@@ -19,6 +19,8 @@ _SCORES = ("score", "_score", "similarity")
 _TEXTS = ("text", "page_content", "content")
 _PAIR = 2
 _SHOWN = 80
+_LARGEST_SCORE = (2 - 2**-23) * 2.0**127
+"""The largest float32, in which scores are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,8 @@ def _score(place: int, value: Any) -> float:  # noqa: ANN401 - of somebody else'
         score = float(value) if not isinstance(value, str | bytes | bool) else math.nan
     except (TypeError, ValueError):
         score = math.nan
-    if not math.isfinite(score):
-        raise ValueError(f"the score of hit {place} is {_shown(value)}, expected a finite number")
+    if not abs(score) <= _LARGEST_SCORE:
+        raise ValueError(f"the score of hit {place} is {_shown(value)}, expected a finite number within float32")
     return score
 
 

@@ -200,13 +200,16 @@ def test_what_cannot_be_measured_is_refused(change, error, words):
         Ours(**(parts | given))
 
 
-def test_nan_is_refused_by_name():
+@pytest.mark.parametrize(("function", "value", "score"), [("cosine", torch.nan, "nan"), ("dot", torch.inf, "-?inf")])
+def test_a_score_that_is_not_finite_is_refused_by_name(function, value, score):
     model, arguments = made(documents=40, queries=3)
     name = list(arguments[1])[29]
-    model.documents[29, 0] = torch.nan
-    with pytest.raises(RankingError, match=f"score function 'cosine' gives NaN: query 'q0', document '{name}'"):
-        Ours(*arguments, corpus_chunk_size=8, map_at_k=[2], ndcg_at_k=[1], mrr_at_k=[1], accuracy_at_k=[1],
-             precision_recall_at_k=[1])(model)  # fmt: skip
+    model.documents[29, 0] = value
+    functions = {function: FUNCTIONS[function]}
+    said = f"score function '{function}' gives {score}: query 'q.', document '{name}'"
+    with pytest.raises(RankingError, match=said):
+        Ours(*arguments, score_functions=functions, corpus_chunk_size=8, map_at_k=[2], ndcg_at_k=[1], mrr_at_k=[1],
+             accuracy_at_k=[1], precision_recall_at_k=[1])(model)  # fmt: skip
 
 
 def test_scores_of_another_shape_are_refused():

@@ -60,6 +60,8 @@ def test_answers_of_every_shape(returned: object, answer: Answer) -> None:
         ([SimpleNamespace(id=None, page_content="t")], "has no id"),
         ([("a", 1.0, "t")], "expected an id, or a pair"),
         ([("a", float("nan"))], "the score of hit 1 is nan"),
+        ([("a", 1.0), ("b", float("-inf"))], "the score of hit 2 is -inf, expected a finite number"),
+        ([("a", 1e39)], "the score of hit 1 is 1e+39, expected a finite number within float32"),
         ([("a", "0.5")], "the score of hit 1 is '0.5'"),
         ([("a", True)], "the score of hit 1 is True"),
         ([("a", 0.5), "b"], "hit 2 has no score and others have"),

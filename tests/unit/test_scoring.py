@@ -110,6 +110,9 @@ def test_nan_and_duplicates_are_errors_also_under_an_unjudged_query():
     measures = parse_measures("AP")
     with pytest.raises(RankingError, match="NaN: query 'x', document 'b'"):
         score(run_from_dict({"q": {"a": 1.0}, "x": {"b": float("nan")}}), qrels, measures)
+    for value, more in ((float("inf"), {}), (float("-inf"), {}), (1e39, {}), (-1e300, {"a": 7.0})):
+        with pytest.raises(RankingError, match="infinite, or beyond the range of float32: query 'x', document 'b'"):
+            score(run_from_dict({"q": {"a": 1.0}, "x": {**more, "b": value}}), qrels, measures)
     run = run_from_dict({"q": {"a": 3.0, "b": 2.0, "c": 1.0}})
     run = replace(run, rows=np.array([0, 1, 0], dtype=np.int32))
     with pytest.raises(RankingError, match="ranked twice: query 'q', document 'a'"):

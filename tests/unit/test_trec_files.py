@@ -15,7 +15,7 @@ from harness.loaders.trec import read_qrels, read_run, read_tagged_run
 from harness.loaders.trec_write import write_run
 from harness.types import Ids, Run
 
-RUN = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 -1e-3 tag\nq2 Q0 a 1 inf tag\n"
+RUN = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 -1e-3 tag\nq2 Q0 a 1 3e38 tag\n"
 QRELS = "q1 0 a 2\nq1 0 b -1\nq2 0 a 0\n"
 
 
@@ -46,7 +46,7 @@ def test_every_spelling_of_the_lines_is_the_same_file(tmp_path, change, pack):
     (tmp_path / "qrels").write_bytes(pack(change(QRELS).encode()))
     tagged = read_tagged_run(tmp_path / "run")
     assert tagged.tag == "tag"
-    expected = {"q1": {"a": 2.5, "b": float(np.float32(-1e-3))}, "q2": {"a": float("inf")}}
+    expected = {"q1": {"a": 2.5, "b": float(np.float32(-1e-3))}, "q2": {"a": float(np.float32(3e38))}}
     assert _as_dict(tagged.run) == expected
     qrels = read_qrels(tmp_path / "qrels")
     assert list(qrels.query_ids) == ["q1", "q2"]
@@ -76,18 +76,20 @@ def test_all_problems_of_a_run_are_named_with_their_lines(tmp_path):
     path = tmp_path / "run.txt"
     path.write_bytes(
         b"q Q0 a 1 2.5 t\n\nq Q0 b 2 1.5\nq Q0 c 3 high t\nq Q0 d 4 nan t\nq Q0 a 5 1 t\nq Q0 \xff 6 1 t\n"
-        b"q Q0 e 7 1_0 t\n"
+        b"q Q0 e 7 1_0 t\nq Q0 f 8 -inf t\nq Q0 g 9 1e39 t\n"
     )
     with pytest.raises(DataError) as caught:
         read_run(path)
     assert str(caught.value).splitlines() == [
-        f"{path}: 6 problems",
+        f"{path}: 8 problems",
         "  line 3: 5 columns, expected 6: query Q0 document rank score tag",
         "  line 4: the score 'high' is not a number",
         "  line 5: the score is NaN",
         "  line 6: document 'a' is listed for query 'q' on line 1 already",
         "  line 7: not UTF-8: byte 0xff",
         "  line 8: the score '1_0' is not a number",
+        "  line 9: the score '-inf' is infinite, or beyond the range of float32",
+        "  line 10: the score '1e39' is infinite, or beyond the range of float32",
     ]
 
 
@@ -136,7 +138,7 @@ def test_an_unreadable_or_damaged_file_is_refused(tmp_path):
 
 
 @given(
-    st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=30),
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=30),
     st.booleans(),
 )
 def test_a_written_run_is_read_back_bit_for_bit(tmp_path_factory, scores, packed):

@@ -137,12 +137,12 @@ class BestHits:
         block.floor = floor.new_tensor(_kth_scores(block, len(scores), self._k))
 
     def _require_numbers(self, values: npt.NDArray[Any], queries: Int64Array, rows: Int32Array) -> None:
-        broken = np.flatnonzero(np.isnan(values))
+        broken = np.flatnonzero(~np.isfinite(values))
         if len(broken):
             query, document = self._query_ids[queries[broken[0]]], self._document_ids[rows[broken[0]]]
             raise RankingError(
-                f"score function '{self._name}' gives NaN: query {query!r}, document {document!r}",
-                fix="look for NaN in the embeddings of the two: training may have diverged",
+                f"score function '{self._name}' gives {values[broken[0]]}: query {query!r}, document {document!r}",
+                fix="look for NaN and large values in the embeddings of the two: training may have diverged",
             )
 
     def run(self) -> Run:
