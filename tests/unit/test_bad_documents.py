@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import json
 import re
 import zipfile
 from pathlib import Path
@@ -62,6 +63,9 @@ RECORDS = [
     (b'{"_id":"x","text":null}', "line 3: 'text' is null, expected a string"),
     (b'{"_id":"x","text":["a"]}', "line 3: 'text' is [\"a\"], expected a string"),
     (b'{"_id":"","text":"a"}', "line 3: the id '' is empty"),
+    (b'{"_id":"x","text":"a","text":"b"}', "line 3: the key 'text' is there twice"),
+    (b'{"_id":"x","text":"a","text" :"b"}', "line 3: the key 'text' is there twice"),
+    (b'{"_id":"x","text":"a \\":","metadata":{"k":1,"k":2}}', "line 3: the key 'k' is there twice"),
     (b'{"_id":"x ","text":"a"}', "line 3: the id 'x ' is empty, or has outer spaces"),
     (b'{"_id":"x\\ty","text":"a"}', "line 3: the id 'x\\ty' is empty, or has outer spaces or control characters"),
 ]
@@ -118,6 +122,12 @@ def test_faulty_records(folder, name, line, expected):
 )
 def test_faulty_documents(folder, line, expected):
     assert expected in fault(folder, "corpus.jsonl", GOOD["corpus.jsonl"] + line)
+
+
+def test_text_that_looks_like_keys_repeats_none(folder):
+    line = {"_id": "d1", "text": 'say "text": "a", "text": "b" \\', "metadata": {"a": [{"b": 1}, {"b": 2}]}}
+    (folder / "corpus.jsonl").write_text(json.dumps(line) + "\n" + '{"_id" : "d2", "text" : "a\\" :"}\n')
+    assert load_dataset(folder).corpus.texts.to_pylist() == [line["text"], 'a" :']
 
 
 def test_fields_that_are_no_misspelt_title(folder):
