@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from harness.remote.plain_url import without_secrets
+from harness.wording import readable
 
 __all__ = [
     "BackendError",
@@ -73,9 +74,9 @@ class HarnessError(Exception):
     log: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
-        self.what = what
-        self.fix = fix
-        super().__init__(what if fix is None else f"{what}\n  {fix}")
+        self.what = readable(what)
+        self.fix = None if fix is None else readable(fix)
+        super().__init__(self.what if self.fix is None else f"{self.what}\n  {self.fix}")
 
 
 class UsageError(HarnessError):
@@ -134,7 +135,8 @@ class DataError(HarnessError):
     ) -> None:
         """``count`` is the number of problems when ``problems`` holds only the first of them."""
         source = without_secrets(source)  # it may be a URL that was taken for a path
-        self.source, self.problems, self.others = source, tuple(problems), tuple(others)
+        self.source, self.others = source, tuple(others)
+        self.problems = tuple(readable(problem).replace("\n", "\\n") for problem in problems)
         self.count = len(self.problems) if count is None else count
         shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]
         if self.count > len(shown):

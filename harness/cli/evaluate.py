@@ -99,7 +99,9 @@ def evaluate(
         if identical_ids is IdenticalIdsRule.DROP:
             hits = without_identical_ids(hits)  # noqa: PLW2901 - what is scored
         try:
-            scores = score(hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance)
+            scores = score(
+                hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance, unjudged=as_trec_eval
+            )
             scored.append(NamedScores(name, tag, scores))
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))

@@ -53,17 +53,19 @@ class _Marks(NamedTuple):
     unsorted: npt.NDArray[np.uint8]
 
 
-def place_hits(run: Run, qrels: Qrels, ties: TieRule) -> JudgedHits:
+def place_hits(run: Run, qrels: Qrels, ties: TieRule, *, unjudged: bool = False) -> JudgedHits:
     """The judged hits of every judged query with their ranks under the tie rule.
 
     Under ``average`` tied hits share the rank of their group's first place. Raises RankingError for scores that are
-    not finite and for a document that occurs twice under one query, DataError for a run none of whose query or document
-    ids is judged.
+    not finite and for a document that occurs twice under one query, DataError for a run none of whose query ids is
+    judged, or none of whose document ids unless ``unjudged`` allows it.
     """
     ideal = qrels.descending_grades
     run, qrels = _uniform(run), _uniform_qrels(qrels)
     query_of = _match("query", run.query_ids, qrels.query_ids)
-    judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids), len(qrels.doc_ids))[qrels.rows]
+    judged_rows = _inverse(_match("document", run.doc_ids, qrels.doc_ids, unjudged=unjudged), len(qrels.doc_ids))[
+        qrels.rows
+    ]
     ranks, above, tied = (np.zeros(len(qrels), dtype=np.int64) for _ in range(3))
     hits = _Hits(run.indptr, run.rows, run.scores, query_of)
     marks = _marked(run, hits, qrels, judged_rows)
@@ -93,10 +95,10 @@ def _uniform_qrels(qrels: Qrels) -> Qrels:
     return replace(qrels, indptr=_read_only(qrels.indptr), rows=_read_only(qrels.rows), grades=_read_only(qrels.grades))
 
 
-def _match(kind: str, ids: Ids, judged: Ids) -> Int32Array:
+def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32Array:
     """Judged row of each id of the run; a run that shares no id with the judgments is a mistake, never a score of 0."""
     found = judged.rows_of(ids)
-    if len(ids) and len(judged) and not bool((found >= 0).any()):
+    if not unjudged and len(ids) and len(judged) and not bool((found >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
         raise DataError(
             "run",

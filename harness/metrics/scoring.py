@@ -33,13 +33,15 @@ def score(
     ties: TieRule | str = TieRule.TREC_EVAL,
     queries: QuerySet | str = QuerySet.RELEVANT,
     relevance: int = 1,
+    unjudged: bool = False,
 ) -> Scores:
     """Every measure for every query of the chosen set, with the interval that ties allow.
 
     ``relevance`` is the lowest relevant grade for measures that do not state ``rel``. A judged query that the run does
     not answer has no hits, and gets each measure's value for that (0). Raises RankingError for scores that are not
-    finite and duplicate documents, DataError for a run none of whose query or document ids is judged, UsageError for a
-    measure without a closed form under ``average``, MetricError for a metric of another package that fails.
+    finite and duplicate documents, DataError for a run none of whose query or document ids is judged (with ``unjudged``
+    only the former: no document is relevant then, and trec_eval prints zeros), UsageError for a measure without a
+    closed form under ``average``, MetricError for a metric of another package that fails.
     """
     ties, queries = TieRule(ties), QuerySet(queries)
     if not 1 <= relevance <= HIGHEST_LEVEL:
@@ -47,7 +49,7 @@ def score(
     resolved = tuple(dict.fromkeys(_with_level(measure, relevance) for measure in measures))
     require_closed_form(resolved, ties)
     _refuse_grades_beyond_scale(resolved, qrels)
-    judged = place_hits(run, qrels, ties)
+    judged = place_hits(run, qrels, ties, unjudged=unjudged)
     kept, counts = _choose(run, qrels, judged, queries, relevance)
     fill = partial(_values, measures=resolved, relevance=relevance, query_ids=qrels.query_ids)
     values = fill(judged, _average_kernel if ties is TieRule.AVERAGE else _kernel)

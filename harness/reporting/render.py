@@ -12,6 +12,7 @@ from harness.reporting.cells import Table
 from harness.reporting.tables import header, legend, notes, tables
 from harness.results.frontier import frontier_stats, frontiers
 from harness.results.schema import Report
+from harness.wording import readable, shortened
 
 __all__ = ["FORMATS", "flat", "markdown_text", "render", "terminal_text"]
 
@@ -57,10 +58,10 @@ def terminal_text(head: str, shown: Sequence[Table], lines: Sequence[str], *, te
             else:
                 drawn.add_column(Text(column), justify="right", no_wrap=True)
         for label, *cells in table.rows:
-            drawn.add_row(Text(_folded(label)), *(Text(cell) for cell in cells))
+            drawn.add_row(Text(_folded(shortened(label))), *(Text(shortened(cell)) for cell in cells))
         console.print(drawn)
     for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(readable(line)), soft_wrap=True)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
 
 
@@ -83,14 +84,14 @@ def markdown_text(head: str, shown: Sequence[Table], lines: Sequence[str]) -> st
     parts = [f"**{head}**", ""]
     for table in shown:
         parts += [f"### {table.title}", "", *_markdown_table(table), ""]
-    parts += [f"- {line}" for line in lines]
+    parts += [f"- {readable(line)}" for line in lines]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _markdown_table(table: Table) -> list[str]:
     ruler = "|".join(["---", *(["--:"] * (len(table.columns) - 1))])
     lines = ["| " + " | ".join(table.columns) + " |", f"|{ruler}|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.rows]
+    lines += ["| " + " | ".join(shortened(cell).replace("|", "\\|") for cell in row) + " |" for row in table.rows]
     return lines
 
 

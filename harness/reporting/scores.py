@@ -13,6 +13,7 @@ from typing import NamedTuple
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.registry import kind_of
 from harness.reporting.trec_eval import trec_eval_text
+from harness.wording import shortened
 
 __all__ = ["NamedScores", "ScoreFormat", "counts_line", "render_scores"]
 
@@ -104,7 +105,8 @@ def _cells(runs: Sequence[NamedScores], per_query: bool) -> list[list[str]]:
     for row in rows:
         others = [other for other in overall if other.run != row.run] if row.query is None else []
         cells = [_cell(cell, [other.summaries[at] for other in others]) for at, cell in enumerate(row.summaries)]
-        lines.append([row.run, row.query or "all", *cells] if per_query else [row.run, *cells])
+        name = shortened(row.run)
+        lines.append([name, shortened(row.query or "all"), *cells] if per_query else [name, *cells])
     return lines
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -61,6 +61,8 @@ _NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
 
 _LONGEST = 80
 _TREC = ".trec.gz"
+_TEXT, _NUMBER, _WHOLE = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
+_OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"backend": _TEXT, "query_id": _TEXT})
 
 
 class ResultTables(NamedTuple):
@@ -166,17 +168,19 @@ def _validated(content: StoredJson, model: type[Stored]) -> Stored:
 
 def read_per_query(folder: Path) -> pa.Table:
     """Per-query values of a result folder; raises ResultError when they are missing or damaged."""
-    return _read_table(folder / PER_QUERY)
+    return _read_table(folder / PER_QUERY, {**_OF_QUERY, "metric": _TEXT, "value": _NUMBER})
 
 
 def read_agreement(folder: Path) -> pa.Table:
     """Per-query agreement with the oracles; raises ResultError when it is missing or damaged."""
-    return _read_table(folder / PARITY)
+    return _read_table(folder / PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
 
 
 def read_latencies(folder: Path) -> pa.Table | None:
     """Raw latency samples of a result folder; None where it has none. Raises ResultError when they are damaged."""
-    return _read_table(folder / LATENCIES) if (folder / LATENCIES).exists() else None
+    if not (folder / LATENCIES).exists():
+        return None
+    return _read_table(folder / LATENCIES, {**_OF_QUERY, "search_ns": _WHOLE, "transfer_ns": _WHOLE})
 
 
 def read_stored_qrels(folder: Path) -> Qrels | None:
@@ -190,15 +194,26 @@ def read_stored_queries(folder: Path) -> dict[str, str]:
     """Texts of the queries of a result folder by id, in their order; empty where it holds no texts."""
     if not (folder / QUERIES).exists():
         return {}
-    table = _read_table(folder / QUERIES)
+    table = _read_table(folder / QUERIES, {"id": _TEXT, "text": _TEXT})
     return dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, columns: Mapping[str, Callable[[pa.DataType], bool]]) -> pa.Table:
+    """Return a stored table; raises ResultError where it is damaged or has other ``columns`` (name: a type)."""
     try:
-        return read_parquet(path)
+        table = read_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"cannot read '{path}': {error}") from error
+    held = dict(zip(table.schema.names, table.schema.types, strict=True))
+    wrong = [f"'{name}'" for name, fits in columns.items() if name not in held or not fits(held[name])]
+    if wrong:
+        verb = "is" if len(wrong) == 1 else "are"
+        raise ResultError(
+            f"'{path}' is no table that harness wrote: {', '.join(wrong)} {verb} missing or of another type; "
+            f"it has {', '.join(held) or 'no columns'}",
+            fix="give a folder as harness wrote it",
+        )
+    return table
 
 
 def read_stored_run(folder: Path, label: str) -> Run:

@@ -60,6 +60,7 @@ def test_help_loads_neither_numbers_nor_clients(arguments: list[str], repository
         "harness.errors",
         "harness.remote",
         "harness.remote.plain_url",  # messages are shown without secrets
+        "harness.wording",  # and shortened
     }
 
 

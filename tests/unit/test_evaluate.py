@@ -46,6 +46,22 @@ def _frame(table, names):
     return pd.DataFrame([(q, d, v) for q, inner in table.items() for d, v in inner.items()], columns=names)
 
 
+def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, capfd):
+    """trec_eval prints zeros; elsewhere such a run is one of another collection."""
+    from harness.cli.evaluate import evaluate as command
+    from harness.metrics import TieRule
+    from harness.reporting.scores import ScoreFormat
+
+    (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 b 1\n")
+    (tmp_path / "run").write_text("q1 Q0 zz 1 2.0 t\n")
+    command(tmp_path / "qrels", [tmp_path / "run"], output=ScoreFormat.TREC_EVAL, ties=TieRule.TREC_EVAL)
+    printed = dict(line.split("\tall\t") for line in capfd.readouterr().out.splitlines())
+    printed = {name.strip(): value for name, value in printed.items()}
+    assert (printed["num_q"], printed["num_rel_ret"], printed["map"], printed["P_10"]) == ("1", "0", "0.0000", "0.0000")
+    with pytest.raises(DataError, match="its only document id is not judged"):
+        command(tmp_path / "qrels", [tmp_path / "run"])
+
+
 def test_every_form_of_input_gives_the_same_scores(files):
     expected = harness.evaluate(RUN, QRELS, "nDCG@10,AP")
     runs = [

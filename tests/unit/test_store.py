@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sample_report import sample_report
 
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
+from harness.regression.read import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
 from harness.storage.result_folder import check_target
@@ -118,6 +120,15 @@ def test_a_damaged_report_is_named(tmp_path: Path, content: str, message: str) -
         read_report(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["per_query.parquet", "parity.parquet", "queries.parquet"])
+def test_a_table_with_other_columns_is_named(tmp_path: Path, name: str) -> None:
+    """As a traceback it said nothing of the file."""
+    write(tmp_path / "result")
+    pq.write_table(pa.table({"a": ["x"], "query_id": [1]}), tmp_path / "result" / name)
+    with pytest.raises(ResultError, match=rf"{name}' is no table that harness wrote: .*; it has a, query_id"):
+        read_side(tmp_path / "result")
+
+
 def test_a_missing_result_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="no result at"):
         read_report(tmp_path / "nowhere")
@@ -169,6 +180,7 @@ import sys
 from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
+from harness.regression.read import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.storage.store import ResultTables, write_result
 
