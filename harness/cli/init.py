@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from harness.errors import ResultError, UnknownNameError, UsageError
+from harness.planning.expressions import split_outside
 
 __all__ = ["init", "template"]
 
@@ -116,7 +117,7 @@ def _has_golden(dataset: str) -> bool:
 
 def template(chosen: Choices) -> str:
     """The file. Every line of it that is commented out is valid when it is not."""
-    backends = _toml([name.strip() for name in chosen.backends.split(",")])
+    backends = _toml([name.strip() for name in split_outside(chosen.backends, ",")])
     lines = [
         "# What `harness check`, `harness compare` and `harness regress` do where the command line says nothing else.",
         "# The keys are the options of each command, with _ for -: `harness check --help` lists them.",

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.cards import BackendCard, Parameter
 from harness.errors import HarnessError, UnknownNameError, UsageError
-from harness.planning.expressions import in_parentheses, split_fusion, split_outside, split_stages, without_parentheses
+from harness.planning.expressions import (
+    in_parentheses,
+    quoted,
+    split_fusion,
+    split_outside,
+    split_stages,
+    unquoted,
+    without_parentheses,
+)
 from harness.planning.stages import Stage, fusions, parse_weights, rerankers
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
@@ -53,9 +61,9 @@ class BackendSpec:
 
 def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCard]) -> list[BackendSpec]:
     """See :func:`harness.registry.parse_backends`; ``cards`` are the known backends."""
-    items = split_outside(text, ",") if isinstance(text, str) else list(text)
     for part in [text] if isinstance(text, str) else text:
         _refuse_credentials(part, cards)
+    items = split_outside(text, ",") if isinstance(text, str) else list(text)
     problems: list[HarnessError] = []
     specs = [spec for item in items if (spec := _parse(item.strip(), cards, problems)) is not None]
     problems += _repeated(specs)
@@ -99,7 +107,8 @@ def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
     ends = (rf";\s*{_any_of(known)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
     values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
     shown = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
-    if _URL_WITH_USER.search(text) or not all(is_plain_url(value.strip()) for value in shown if value.strip()):
+    urls = [url for value in shown if (url := value.strip().strip("\"'"))]
+    if _URL_WITH_USER.search(text) or not all(map(is_plain_url, urls)):
         raise UsageError(
             f"a 'url' in the backends is not of the form {PLAIN_FORM}; reports would store any user name, password or "
             "key in it",
@@ -162,11 +171,16 @@ def _unread(card: BackendCard, given: Mapping[str, ParameterValue]) -> dict[str,
 
 
 def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:
-    path = Path(rest).expanduser()
-    if not rest or not path.is_file():
-        problems.append(UsageError(f"there is no run file '{rest}' (backend '{item}')", fix="write run:PATH"))
+    try:
+        named = unquoted(rest)
+    except ValueError as error:
+        problems.append(UsageError(f"backend '{item}': {error}"))
         return None
-    return BackendSpec(_RUN, item, kind="run", card=None, parameters={}, given={}, run_path=path)
+    path = Path(named).expanduser()
+    if not named or not path.is_file():
+        problems.append(UsageError(f"there is no run file '{named}' (backend '{item}')", fix="write run:PATH"))
+        return None
+    return BackendSpec(_RUN, f"{_RUN}:{quoted(named)}", kind="run", card=None, parameters={}, given={}, run_path=path)
 
 
 def _fusion(
@@ -232,7 +246,7 @@ def _given(
     name: str, rest: str, parameters: Mapping[str, Parameter], problems: list[HarnessError]
 ) -> dict[str, ParameterValue]:
     given: dict[str, ParameterValue] = {}
-    for part in rest.split(";"):
+    for part in split_outside(rest, ";"):
         key, equals, text = part.partition("=")
         key = key.strip()
         if not equals or not key:
@@ -249,7 +263,7 @@ def _given(
             problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
         else:
             try:
-                given[key] = parameters[key].parse(text.strip())
+                given[key] = parameters[key].parse(unquoted(text))
             except ValueError as error:
                 problems.append(UsageError(f"backend '{name}', parameter '{key}': {error}"))
     return given
@@ -295,7 +309,7 @@ def _spelt(given: Mapping[str, ParameterValue]) -> str:
 
 def spell(value: ParameterValue) -> str:
     """Return a value as it is written in a backend expression."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else quoted(str(value))
 
 
 def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:

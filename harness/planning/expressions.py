@@ -7,9 +7,10 @@
     stage      = "(" item ")" | fusion | backend          rrf:lucene+(csr:k1=1.2);k=60
     fusion     = method ":" component {"+" component} {";" key "=" value}
     component  = name | "run:" FILE | "(" item ")"
+    value      = characters | '"' characters '"' | "'" characters "'"
 
-Separators inside parentheses separate nothing outside them. Where parentheses do not match, they are plain characters:
-values may hold some. A ``|`` is one only before the name of a reranker.
+Separators inside parentheses separate nothing outside them, and inside quotes nothing at all. A quote opens only where
+a name or a value begins; inside quotes it is written twice. A ``|`` is one only before the name of a reranker.
 """
 
 from __future__ import annotations
@@ -20,7 +21,22 @@ from typing import NamedTuple
 
 from harness.errors import UsageError
 
-__all__ = ["FusionParts", "in_parentheses", "split_fusion", "split_outside", "split_stages", "without_parentheses"]
+__all__ = [
+    "FusionParts",
+    "in_list",
+    "in_parentheses",
+    "quoted",
+    "split_fusion",
+    "split_outside",
+    "split_stages",
+    "unquoted",
+    "without_parentheses",
+]
+
+_QUOTED = r"\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'"
+_BEGINS = re.compile(rf"(?P<before>(?:^|[=:,;+(|])\s*)(?P<quoted>{_QUOTED}|[\"'])")
+"""Quoted text, or a quote that nothing closes, where a name or a value begins."""
+_SPECIAL = re.compile(r"[,;|()\"']|^\s|\s$")
 
 
 class FusionParts(NamedTuple):
@@ -69,8 +85,32 @@ def without_parentheses(text: str) -> str:
 
 def in_parentheses(label: str) -> str:
     """A label as a component: in parentheses unless it is a plain name or a plain ``run:FILE``."""
-    plain = re.fullmatch(r"[\w.-]+|run:[^+;|(),]+", label)
+    plain = re.fullmatch(r"[\w.-]+|run:[^+;|(),\"']+", label)
     return label if plain else f"({label})"
+
+
+def in_list(item: str) -> str:
+    """Return an item as it stands among others: in parentheses where a comma would cut it."""
+    return item if split_outside(item, ",") == [item] else f"({item})"
+
+
+def quoted(value: str) -> str:
+    """Return a value as an expression holds it: in quotes where it would be cut or changed without them."""
+    doubled = value.replace('"', '""')
+    return f'"{doubled}"' if _SPECIAL.search(value) else value
+
+
+def unquoted(text: str) -> str:
+    """Return the value that ``text`` spells, with or without quotes around it.
+
+    Raises ValueError where it begins with a quote and goes on after the closing one.
+    """
+    text = text.strip()
+    if text[:1] not in ("'", '"'):
+        return text
+    if not re.fullmatch(_QUOTED, text):
+        raise ValueError("a quoted value ends before its text does: a quote inside quotes is written twice")
+    return text[1:-1].replace(text[0] * 2, text[0])
 
 
 def _cut(text: str, places: Sequence[int]) -> list[str]:
@@ -79,20 +119,45 @@ def _cut(text: str, places: Sequence[int]) -> list[str]:
 
 
 def _outside(text: str) -> Iterator[int]:
-    """Places outside all parentheses, themselves excluded; every place where they do not match."""
-    matched = _match(text)
-    depth = 0
-    for place, character in enumerate(text):
-        if matched and character in "()":
-            depth += 1 if character == "(" else -1
-        elif depth == 0:
+    """Yield the places outside all quotes and parentheses, themselves excluded.
+
+    Raises UsageError for a quote or a parenthesis without its counterpart.
+    """
+    opened: list[int] = []
+    for place, character in enumerate(_without_quoted(text)):
+        if character == "(":
+            opened.append(place)
+        elif character == ")":
+            if not opened:
+                raise _unmatched(place, "that is closed", "opened")
+            opened.pop()
+        elif not opened and character != _INSIDE:
             yield place
+    if opened:
+        raise _unmatched(opened[-1], "that is opened", "closed")
 
 
-def _match(text: str) -> bool:
-    depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return depth == 0
+_INSIDE = "\0"
+
+
+def _without_quoted(text: str) -> str:
+    """Return ``text`` with every character of quoted text replaced; raises UsageError for an unclosed quote."""
+
+    def replace(found: re.Match[str]) -> str:
+        if len(found["quoted"]) == 1:
+            key = re.search(r"\w+\s*=\s*$", text[: found.start("quoted")])  # no value: it could be a password
+            after = f", after '{key[0].strip()}'," if key is not None else ""
+            raise UsageError(
+                f"the quote at character {found.start('quoted') + 1}{after} is not closed",
+                fix="close it; a quote inside quotes is written twice",
+            )
+        return found["before"] + _INSIDE * len(found["quoted"])
+
+    return _BEGINS.sub(replace, text)
+
+
+def _unmatched(place: int, is_there: str, is_missing: str) -> UsageError:
+    return UsageError(
+        f"the parenthesis {is_there} at character {place + 1} is not {is_missing}",
+        fix='parentheses stand around components, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
+    )

@@ -18,6 +18,7 @@ from harness.filtering import parse_filter
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.planning.backend_spec import with_components
 from harness.planning.execution_options import ExecutionOptions, Isolation, share, size_in_bytes, warm_up_seconds
+from harness.planning.expressions import in_list
 from harness.planning.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
 from harness.planning.numbers import LARGEST_SEED, require_whole_numbers
 from harness.planning.request import CompareRequest, Resume
@@ -101,7 +102,7 @@ class Plan:
     def command(self) -> list[str]:
         """The command line that runs this plan again."""
         given = self.request.backends
-        listed = given if isinstance(given, str) else ",".join(given)
+        listed = given if isinstance(given, str) else ",".join(in_list(one) for one in given)
         if self.request.sweeps and listed:  # as they were given: the report's frontier is that of a sweep
             words = ["harness", "compare", "--backends", listed]
             words += [word for sweep in self.request.sweeps for word in ("--sweep", sweep)]

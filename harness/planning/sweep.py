@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.errors import UsageError
-from harness.planning.expressions import split_outside
+from harness.planning.expressions import quoted, split_outside, unquoted, without_parentheses
 
 __all__ = ["Swept", "expand", "swept"]
 
 
 class Swept(NamedTuple):
-    """A sweep: the backend as it is named without the parameter, the parameter, and its values as they were given."""
+    """A sweep: the backend as it is named without the parameter, the parameter, and its values as labels have them."""
 
     backend: str
     parameter: str
@@ -28,7 +28,7 @@ def expand(backends: str | Sequence[str], sweeps: Sequence[str]) -> list[str]:
     A sweep is a backend expression whose last parameter has several values. Raises UsageError when it is not.
     """
     items = split_outside(backends, ",") if isinstance(backends, str) else backends
-    expanded = [item.strip() for item in items]
+    expanded = [without_parentheses(item) for item in items]
     for sweep in sweeps:
         base, values = _parse(sweep)
         kept = base[: max(base.rfind(";"), base.rfind(":"))]
@@ -46,9 +46,12 @@ def swept(sweep: str) -> Swept:
 
 def _parse(sweep: str) -> tuple[str, list[str]]:
     """The expression up to the swept parameter's name, and its values."""
-    base, equals, listed = sweep.rpartition("=")
-    values = [value.strip() for value in listed.split(",")]
-    if not equals or ":" not in base or any(not value for value in values):
+    *parts, listed = split_outside(sweep, "=")
+    try:
+        base, values = "=".join(parts), [quoted(unquoted(value)) for value in split_outside(listed, ",")]
+    except ValueError as error:
+        raise UsageError(f"--sweep {sweep}: {error}") from error
+    if not parts or ":" not in base or any(not value for value in values):
         raise UsageError(f"--sweep {sweep}: not of the form {_FORM}", fix="write --sweep chroma:ef_search=10,50,100")
     if len(values) < 2 or len(set(values)) < len(values):
         raise UsageError(f"--sweep {sweep}: needs at least two different values", fix="name one value in --backends")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import UnknownNameError, UsageError
-from harness.planning.backend_spec import BackendSpec
-from harness.planning.expressions import in_parentheses
+from harness.planning.backend_spec import BackendSpec, spell
+from harness.planning.expressions import in_parentheses, split_outside
 
 __all__ = ["changed_backends"]
 
@@ -17,7 +17,7 @@ _FORM = "write --set NAME:KEY=VALUE;KEY=VALUE, with '*' for the name of every ba
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One ``--set``: a name (or ``*``), and the values as text."""
+    """One ``--set``: a name (or ``*``), and the values as they are written, in quotes or not."""
 
     name: str
     values: dict[str, str]
@@ -49,7 +49,7 @@ def changed_backends(specs: Sequence[BackendSpec], settings: Sequence[str]) -> l
 def _parse(text: str) -> _Change:
     name, colon, rest = text.partition(":")
     values = {}
-    for part in rest.split(";"):
+    for part in split_outside(rest, ";"):
         key, equals, value = part.partition("=")
         if not colon or not name.strip() or not equals or not key.strip():
             raise UsageError(f"--set {text}: '{part or text}' is not key=value", fix=_FORM)
@@ -63,7 +63,7 @@ def _parts(spec: BackendSpec) -> list[BackendSpec]:
 
 
 def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
-    given = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.given.items()}
+    given = {key: spell(value) for key, value in spec.given.items()}
     for change in changes:
         given |= change.of(spec)
     shown = ";".join(f"{key}={value}" for key, value in given.items())

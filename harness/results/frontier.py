@@ -109,11 +109,10 @@ def _frontier(sweep: Swept, report: Report) -> Frontier:
 
 def _backend_of(sweep: Swept, value: str, report: Report) -> BackendResult | None:
     """The backend that the sweep made of a value: numbers may be written otherwise in its label."""
+    begins = tuple(f"{sweep.backend}{separator}{sweep.parameter}=" for separator in ";:")
     for backend in report.backends:
-        named, equals, shown = backend.label.rpartition("=")
-        place = max(named.rfind(";"), named.rfind(":"))
-        same = (named[:place], named[place + 1 :]) == (sweep.backend, sweep.parameter)
-        if equals and same and (shown == value or _number(shown) == _number(value) is not None):
+        shown = backend.label[len(begins[0]) :]
+        if backend.label.startswith(begins) and (shown == value or _number(shown) == _number(value) is not None):
             return backend
     return None
 

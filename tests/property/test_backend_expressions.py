@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.cards import BackendCard, Oracle, Parameter
 from harness.errors import UsageError
-from harness.planning.backend_spec import parse_backend_specs
+from harness.planning.backend_spec import parse_backend_specs, spell
 
 PARAMETERS = {
     "size": Parameter("size", "int", 5, "", "engine", minimum=0),
@@ -21,7 +21,7 @@ PARAMETERS = {
     "where": Parameter("where", "str", "", "", "engine"),
 }
 CARD = BackendCard("toy", "", "toy:Toy", None, "bm25", Oracle("none"), PARAMETERS, Path("toy.toml"), "")
-words = st.text(st.characters(exclude_characters=",;", exclude_categories=["Cs", "Cc", "Z"]), max_size=20)
+words = st.text(max_size=20) | st.text("\"' ,;|()=:+a", max_size=12)
 given_values = st.fixed_dictionaries(
     {},
     optional={
@@ -35,12 +35,16 @@ given_values = st.fixed_dictionaries(
 
 @given(given_values)
 def test_a_label_means_the_backend_it_was_made_for(values):
-    written = ";".join(f"{key}={value}" for key, value in values.items())
+    written = ";".join(f"{key}={spell(value)}" for key, value in values.items())
     (spec,) = parse_backend_specs(f"toy:{written}" if written else "toy", {"toy": CARD})
     assert dict(spec.given) == values
     assert dict(spec.parameters) == {**CARD.defaults, **values}
     (again,) = parse_backend_specs(spec.label, {"toy": CARD})
     assert again == spec
+    other = {"toy": CARD, "other": CARD}
+    *_, fused, second = parse_backend_specs(f"rrf:other+({spec.label}),{spec.label}|keywords:candidates=5", other)
+    assert dict(fused.components[1].given) == dict(second.components[0].given) == values
+    assert parse_backend_specs(f"{fused.label},{second.label}", other) == [fused, second]
 
 
 @given(st.text(max_size=40))
