@@ -191,7 +191,14 @@ class MissingExtraError(BackendError):
 
 
 class EngineUnavailableError(BackendError):
-    """The engine cannot start or be reached."""
+    """The engine cannot start or be reached.
+
+    ``connected`` is False where no connection to a server came about: further calls would wait for it in vain.
+    """
+
+    def __init__(self, what: str, *, fix: str | None = None, log: Sequence[str] = (), connected: bool = True) -> None:
+        self.connected = connected
+        super().__init__(what, fix=fix, log=log)
 
 
 class EngineTimeoutError(BackendError):

@@ -23,7 +23,8 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """What may be otherwise a moment later."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _TRIES = 3
-"""Times that an answer which cannot be used is asked for: the same question rarely gets another one."""
+"""Times that an answer which cannot be used is asked for: the same question rarely gets another one. And times that a
+server which has never answered is looked for: most often nobody listens there."""
 _HIDDEN = "(key)"
 _OF_PASSING = "start the server, or give it more time; what a cache holds by then is not asked for again"
 _OF_ANOTHER_KIND = "look at what it answers: the endpoint must speak OpenAI's API, for this model"
@@ -67,11 +68,15 @@ def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
 
 
 class _Fault(NamedTuple):
-    """A call that failed and may be repeated, after the pause that the server asked for; ``unusable`` was answered."""
+    """A call that failed and may be repeated, after the pause that the server asked for.
+
+    ``unusable`` was answered; without ``connected`` nobody was reached.
+    """
 
     text: str
     pause_s: float | None = None
     unusable: bool = False
+    connected: bool = True
 
 
 class RemoteCalls:
@@ -112,6 +117,7 @@ class RemoteCalls:
         self._secrets = [key, *(login or ()), *secrets]
         self._client = httpx.Client(timeout=limits.timeout_s, headers=headers, auth=login)
         self._next_call = 0.0
+        self._connected = False
         self.calls = self.repeated = 0
 
     def __enter__(self) -> Self:
@@ -147,24 +153,29 @@ class RemoteCalls:
 
         What may pass (a busy or failing server, a broken connection) is waited for: as long as the server says in
         ``Retry-After``, else twice as long each time, for ``retry_s`` from the first failure. An answer that cannot be
-        used is asked for three times in all within that time; ``remedy`` says what to do about it. Raises
-        EngineUnavailableError when it does not pass, for every other refusal, and when no more calls are allowed.
+        used is asked for three times in all within that time; ``remedy`` says what to do about it. So often is a server
+        looked for to which no connection has ever come about. Raises EngineUnavailableError when it does not pass, for
+        every other refusal, and when no more calls are allowed.
         """
         given_up: float | None = None
         wait, unusable, tries = _FIRST_WAIT_S, 0, 0
         while True:
             found = self._try(method, path, body, read)
             if not isinstance(found, _Fault):
+                self._connected = True
                 return found
             if given_up is None:
                 given_up = self._clock() + self._limits.retry_s
             unusable += found.unusable
             tries += 1
             pause = wait if found.pause_s is None else found.pause_s
-            if unusable == _TRIES or self._clock() + pause > given_up:
+            self._connected |= found.connected
+            hopeless = unusable == _TRIES or (tries == _TRIES and not self._connected)
+            if hopeless or self._clock() + pause > given_up:
                 raise EngineUnavailableError(
                     f"the endpoint '{self._url}' {self._safe(found.text)}; asked {tries} times",
                     fix=remedy if found.unusable else _OF_PASSING,
+                    connected=found.connected,
                 )
             self._sleep(pause)
             self.repeated += 1
@@ -178,7 +189,8 @@ class RemoteCalls:
         try:
             answer = self._client.request(method, f"{self._url}{path}", json=body)
         except httpx.TransportError as error:
-            return _Fault(f"cannot be reached: {type(error).__name__}: {error}")
+            connected = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            return _Fault(f"cannot be reached: {type(error).__name__}: {error}", connected=connected)
         if answer.status_code in _PASSING:
             return _Fault(f"answered {answer.status_code}: {answer.text}", _retry_after(answer.headers))
         if answer.status_code != 200:

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 import orjson
 
-from harness.errors import EngineTimeoutError, HarnessError
+from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.protocols import Clock, Progress
 from harness.retrievers.answers import Answer
 from harness.types import Int64Array
@@ -67,42 +67,59 @@ def ask(
 ) -> Asked:
     """Every question ``repeats`` times; with ``warm_up`` the first is asked once before, unmeasured.
 
-    A question that fails keeps its reason, and the others are asked; after five failures in a row the rest is not.
-    Raises EngineTimeoutError when all of it takes longer than ``deadline_s``, looked at between calls.
+    A question that fails keeps its reason, and the others are asked; after five failures in a row the rest is not, nor
+    after one that reached no server. Raises EngineUnavailableError where the first call of all reaches none, and
+    EngineTimeoutError when all of it takes longer than ``deadline_s``, looked at between calls.
     """
     started = clock()
     progress.start("ask", len(questions) * repeats)
+    calls = _Calls(retriever, k)
     if warm_up and questions:
-        _one(retriever, questions[0], k)
+        calls.answer(questions[0])
     search_ns = np.full((repeats, len(questions)), _NEVER, dtype=np.int64)
     first: list[Answer] = []
     for turn in range(repeats):
-        failures = 0
+        calls.failures = 0
         for place, question in enumerate(questions):
             if deadline_s is not None and clock() - started > deadline_s * _NS_PER_S:
                 raise EngineTimeoutError(
                     f"only {turn * len(questions) + place} of {search_ns.size} calls were made in {deadline_s:g} s",
                     fix="give it more time with --deadline, or look at why it is slow",
                 )
-            if failures == _GIVE_UP:
-                answer = Answer(failure=f"not asked: {_GIVE_UP} questions before it failed in a row")
-            else:
-                asked = clock()
-                answer = _one(retriever, question, k)
-                if answer.failure is None:
-                    search_ns[turn, place] = clock() - asked
-                failures = 0 if answer.failure is None else failures + 1
+            asked = clock()
+            answer = calls.answer(question)
+            if answer.failure is None:
+                search_ns[turn, place] = clock() - asked
             if turn == 0:
                 first.append(answer)
             progress.advance(1)
     return Asked(tuple(first), search_ns, retriever.repeated)
 
 
-def _one(retriever: Retriever, question: str, k: int) -> Answer:
-    try:
-        return retriever.retrieve(question, k)
-    except HarnessError as error:
-        return Answer(failure="\n".join([str(error), *error.log[-_LINES:]]))
+class _Calls:
+    """The calls of one retriever, and when to make no more; ``failures`` counts those in a row."""
+
+    def __init__(self, retriever: Retriever, k: int) -> None:
+        self._retriever, self._k = retriever, k
+        self._made = self._server_gone = False
+        self.failures = 0
+
+    def answer(self, question: str) -> Answer:
+        if self._server_gone:
+            return Answer(failure="not asked: a question before it reached no server")
+        if self.failures == _GIVE_UP:
+            return Answer(failure=f"not asked: {_GIVE_UP} questions before it failed in a row")
+        try:
+            answer = self._retriever.retrieve(question, self._k)
+        except HarnessError as error:
+            if isinstance(error, EngineUnavailableError) and not error.connected:
+                if not self._made:
+                    raise
+                self._server_gone = True
+            answer = Answer(failure="\n".join([str(error), *error.log[-_LINES:]]))
+        self._made = True
+        self.failures = 0 if answer.failure is None else self.failures + 1
+        return answer
 
 
 def write_asked(folder: Path, asked: Asked) -> None:

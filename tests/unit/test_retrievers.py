@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
+from harness.remote.calls import RemoteCalls
 from harness.retrievers.answers import Answer, read_answer
 from harness.retrievers.expressions import parse_against
 from harness.retrievers.http_endpoint import HttpRetriever, HttpSettings
@@ -196,6 +197,12 @@ class Service:
     replies: list[tuple[int, Any]] = field(default_factory=list)
     asked: list[tuple[str, str, Any, str | None, str | None]] = field(default_factory=list)
     url: str = ""
+    server: ThreadingHTTPServer | None = None
+
+    def die(self) -> None:
+        assert self.server is not None
+        self.server.shutdown()
+        self.server.server_close()
 
 
 @pytest.fixture
@@ -221,7 +228,7 @@ def service() -> Iterator[Service]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        known.url = f"http://127.0.0.1:{server.server_address[1]}"
+        known.server, known.url = server, f"http://127.0.0.1:{server.server_address[1]}"
         yield known
         server.shutdown()
 
@@ -396,6 +403,48 @@ def test_after_five_failures_in_a_row_nothing_more_is_asked() -> None:
     found = asked(retriever, names)
     assert retriever.calls == names[:5]
     assert found.answers[5].failure == "not asked: 5 questions before it failed in a row"
+
+
+def ask_all(retriever: HttpRetriever, questions: list[str], *, warm_up: bool) -> Any:
+    options = {"repeats": 2, "warm_up": warm_up, "deadline_s": None}
+    return ask(retriever, questions, 1, clock=lambda: 0, progress=RecordingProgress(), **options)  # type: ignore[arg-type]
+
+
+def test_an_endpoint_where_nobody_listens_fails_at_the_first_question() -> None:
+    now, slept = 0.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        slept.append(seconds)
+
+    url = "http://127.0.0.1:9"
+    settings = HttpSettings.of({"url": url + "/{question}", "ids": "results[*].id"})
+    calls = RemoteCalls(url, key_env="", limits=settings.limits, clock=lambda: now, sleep=sleep)
+    with (
+        HttpRetriever(settings, calls) as retriever,
+        pytest.raises(EngineUnavailableError, match=r"cannot be reached: ConnectError.*; asked 3 times"),
+    ):
+        ask_all(retriever, ["a", "b", "c"], warm_up=True)
+    assert slept == [0.5, 1.0]
+    assert calls.calls == 3
+
+
+def test_an_endpoint_that_dies_keeps_its_answers_and_no_further_question_waits(service: Service) -> None:
+    class Dying(HttpRetriever):
+        def retrieve(self, question: str, k: int) -> Answer:
+            if question == "b":
+                service.die()
+            return super().retrieve(question, k)
+
+    given = {"url": service.url + "/{question}", "ids": "results[*].id", "retry_s": "0.6"}
+    with Dying(HttpSettings.of(given)) as retriever:
+        found = ask_all(retriever, ["a", "b", "c", "d"], warm_up=False)
+    assert retriever.repeated == 1
+    first, second, third, fourth = found.answers
+    assert first.ids == ("a", "2")
+    assert "cannot be reached: ConnectError" in str(second.failure)
+    assert third.failure == fourth.failure == "not asked: a question before it reached no server"
 
 
 def test_a_deadline_ends_the_asking() -> None:
