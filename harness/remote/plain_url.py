@@ -11,7 +11,8 @@ HIDDEN = "***"
 """What stands for something that could be secret."""
 _PLAIN = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@;\\]*)?", re.IGNORECASE)
 _URL = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*:/{1,2})(?P<user>[^\s'\"<>?#]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?",
+    r"(?P<setting>url=[\"']?)?(?P<scheme>\b[a-z][a-z0-9+.-]*:/{1,2})(?P<user>[^\s'\"<>?#]*@)?(?P<place>[^\s?#'\"<>]*)"
+    r"(?P<query>\?[^\s'\"<>#]*)?(?P<fragment>\#[^\s'\"<>]*)?",
     re.IGNORECASE,
 )
 """With one slash, too: what a URL becomes that was taken for a path."""
@@ -19,6 +20,8 @@ _OWN = re.compile(r"[\w.-]+=\{(?:question|k)\}")
 """A part of a query that holds no more than a placeholder of ``http:url=…``."""
 _DONE = re.compile(rf"\?(?:{_OWN.pattern}&)*(?:{_OWN.pattern}|\*\*\*)(?=;|$)")
 """A query of which nothing is left to hide, up to the options of the endpoint that follow it."""
+_SECRET_FRAGMENT = re.compile(r"[=@]|(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}")
+"""A fragment that is no place in a page: parameters (``#access_token=…``), a part of a password, or a long key."""
 _NAMED = re.compile(
     r"(?P<name>(?:api[_-]?key|token|secret|passw(?:or)?d|pwd|credentials?|auth(?:orization)?|signature)[\"']?\s*=\s*)"
     r"(?:\"[^\"]*\"|'[^']*'|[^\s;,&|'\"]+)"
@@ -36,22 +39,23 @@ def is_plain_url(text: str) -> bool:
 def without_secrets(text: str) -> str:
     """``text`` with ``***`` for what could be secret; doing it again changes nothing.
 
-    That is the user information, the query and the fragment of every URL, and the value of whatever is called a key, a
-    token, a secret or a password. Of a query, parts like ``q={question}`` stay.
+    That is the user information and the query of every URL, its fragment where that looks like parameters or a key or
+    follows ``url=``, and the value of whatever is called a key, a token, a secret or a password. Of a query, parts like
+    ``q={question}`` stay. Other fragments stay too: ids of chunks are told apart by them (``https://HOST/page#chunk-3``).
     """
     hidden = _URL.sub(_plain, text)
     return _NAMED.sub(lambda found: f"{found['name'] or found['header']}{HIDDEN}", hidden)
 
 
 def _plain(found: re.Match[str]) -> str:
-    rest, user = found["rest"] or "", f"{HIDDEN}@" if found["user"] else ""
-    if not found["user"] and "/" not in found["place"] and "@" in rest:
-        return f"{found['scheme']}{HIDDEN}"  # a password that holds a ? or #
-    done = _DONE.match(rest)
-    if done is not None:
-        return f"{found['scheme']}{user}{found['place']}{rest}"
-    if rest.startswith("?"):
-        parts = rest[1:].split("&")
+    query, fragment = found["query"] or "", found["fragment"] or ""
+    user = f"{HIDDEN}@" if found["user"] else ""
+    if not found["user"] and "/" not in found["place"] and "@" in query + fragment:
+        return f"{found['setting'] or ''}{found['scheme']}{HIDDEN}"  # a password that holds a ? or #
+    if query and _DONE.match(query) is None:
+        parts = query[1:].split("&")
         own = [part for part in parts if _OWN.fullmatch(part)]
-        rest = "?" + "&".join([*own, *([HIDDEN] if len(own) < len(parts) else [])])
-    return f"{found['scheme']}{user}{found['place']}{rest[0] + HIDDEN if rest.startswith('#') else rest}"
+        query = "?" + "&".join([*own, *([HIDDEN] if len(own) < len(parts) else [])])
+    if _SECRET_FRAGMENT.search(fragment) or (fragment and found["setting"]):
+        fragment = f"#{HIDDEN}"
+    return f"{found['setting'] or ''}{found['scheme']}{user}{found['place']}{query}{fragment}"

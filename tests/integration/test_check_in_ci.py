@@ -264,7 +264,16 @@ def test_no_text_prints_a_stored_check_without_questions(folder: Path, capsys: p
             "url=http://h/s?q={question}&k={k};ids=r[*];api_key=x",
             "url=http://h/s?q={question}&k={k};ids=r[*];api_key=***",
         ),
-        ("http://h/s?q={question}#frag", "http://h/s?***"),
+        ("http://h/s?q={question}#frag", "http://h/s?q={question}#frag"),
+        ("http://h/s?key=x#frag", "http://h/s?***#frag"),
+        ("http://h/s#access=x", "http://h/s#***"),
+        ("http://h/s#aZ3456789012345678901", "http://h/s#***"),
+        ("http://us/er:pa#ss@host", "http://us/er:pa#***"),
+        ("ids https://h/page#chunk-1, notes:/a.md#2 and a#3", "ids https://h/page#chunk-1, notes:/a.md#2 and a#3"),
+        (
+            "https://h/a#3f786850e387550fdab836ed7e6dc881de23001b",
+            "https://h/a#3f786850e387550fdab836ed7e6dc881de23001b",
+        ),
         ("'api_key=x y' and PASSWORD = \"a b\", my-token='x'", "'api_key=*** y' and PASSWORD = ***, my-token=***"),
         ("Authorization: Bearer abc", "Authorization: Bearer ***"),
         (
