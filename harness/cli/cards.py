@@ -148,10 +148,16 @@ def _dataset_page(card: DatasetCard) -> str:
         ("judgments", judgments or "not stated"),
         ("split", f"{card.split} (default)" if card.split else "test, or the only one"),
         ("text", f" + {card.separator!r} + ".join(card.fields)),
+        *([("fields", ", ".join(f"{role}={name}" for role, name in card.columns.items()))] if card.columns else []),
+        *([("identical ids", card.identical_ids)] if card.identical_ids is not None else []),
+        *([("empty documents", "dropped")] if card.drop_empty else []),
+        ("format", card.format),
         ("language", card.language),
         ("licence", card.licence),
         ("source", card.source),
         ("location", str(card.location)),
+        *([("queries in", str(card.queries_file))] if card.queries_file is not None else []),
+        *([("judgments in", str(card.qrels_file))] if card.qrels_file is not None else []),
         ("card", str(card.path)),
     ]
     return "\n".join([*_title(card), "", *_facts(facts)])
