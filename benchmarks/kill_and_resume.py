@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
+from harness.reference import compile_kernels
 from harness.registry import find_cards, load_engine
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
@@ -220,7 +221,7 @@ def main() -> int:
         arguments += ["--sample-queries", options.sample_queries]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would ours
     with tempfile.TemporaryDirectory(prefix="kill-and-resume-") as folder:
-        undisturbed(Path(folder) / "first", arguments)  # compiles the kernels
+        compile_kernels()
         expected, whole_s = undisturbed(Path(folder) / "undisturbed", arguments)
         print(f"Undisturbed, with an empty cache: {whole_s:.1f} s.\n")
         print("| ended after s | its processes | stored by then | resumed in s | re-used | wrong |")

@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,7 +92,12 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works in what the tests start, even where it is ignored here (as in a shell's background job)."""
+    """Ctrl-C works in what the tests start, even where it is ignored here (as in a shell's background job).
+
+    And what Python compiles is kept, or each of the many processes compiles the same modules again.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_harness import script_command
 
 pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 def test_more_effort_finds_more(repository: Path) -> None:
     script = repository / "examples" / "chroma_graph.py"
     sizes = ["--documents", "4000", "--dimensions", "128", "--queries", "50"]
-    ran = subprocess.run([sys.executable, script, *sizes], capture_output=True, text=True, timeout=300, check=True)
+    ran = subprocess.run([*script_command(), script, *sizes], capture_output=True, text=True, timeout=300, check=True)
     builds, sweep = (_rows(table) for table in ran.stdout.split("\n\n"))
     recalls = {name: float(recall) for name, recall, *_ in builds}
     assert {row[-1] for row in builds} == {"4,000"}

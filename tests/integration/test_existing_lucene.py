@@ -31,7 +31,7 @@ from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
 from harness.types import Ids
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["lucene"].defaults
 BODY = {"field": "body", "id_field": "docid"}
 

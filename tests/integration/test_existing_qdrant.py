@@ -29,7 +29,7 @@ from harness.registry import find_cards
 from harness.testing import RecordingProgress
 from harness.types import Ids, SparseVectors
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 IDS = list(DOCUMENTS)
 READING = {"root", "ready", "exists", "info", "count", "scroll", "retrieve", "query", "query_batch", "telemetry"}

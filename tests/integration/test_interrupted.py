@@ -22,6 +22,7 @@ import pytest
 from processes import with_variable
 from small_world import write_cards, write_collection
 
+from harness.reference import compile_kernels
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.integration
@@ -36,6 +37,7 @@ main()
 """
 SECONDS_TO_END = 10
 BACKENDS = "csr,qdrant,lucene"
+LOGS = "work/compare-*/trial-*/log.txt"
 
 
 class Ended(NamedTuple):
@@ -150,10 +152,10 @@ def metrics_of(result: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(collection: str, tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    for name in ("compiles the kernels", "timed"):
-        run = Run(tmp_path_factory.mktemp(name), "--backends", BACKENDS, "--dataset", collection, "--no-timing")
-        ended = run.end()
-        assert ended.code == 0, ended.err
+    compile_kernels()
+    run = Run(tmp_path_factory.mktemp("whole"), "--backends", BACKENDS, "--dataset", collection, "--no-timing")
+    ended = run.end()
+    assert ended.code == 0, ended.err
     return Whole(ended.seconds, metrics_of(run.result))
 
 
@@ -190,18 +192,17 @@ def test_a_signal_at_a_random_moment(
 
 
 def run_of_engines(collection: str, folder: Path, runs: list[Run], options: tuple[str, ...], **engines: str) -> Run:
-    """A comparison of engines made for tests; returns when each worker of the first ones is past its start."""
+    """A comparison of engines made for tests; returns when each of the first ones says that it is about to hang."""
     cards = write_cards(folder / "cards", **engines)
     given = ("--backends", ",".join(engines), "--dataset", collection, "--cards", str(cards))
     run = Run(folder, *given, *options)
     runs.append(run)
     expected = 2 if "--jobs" in options else 1
     deadline = time.monotonic() + 60
-    while len(list((run.cache / "work").glob("compare-*/trial-*/log.txt"))) < expected:
+    while sum("about to hang" in log.read_text("utf-8") for log in run.cache.glob(LOGS)) < expected:
         assert run.process.poll() is None
-        assert time.monotonic() < deadline, "no worker was started"
+        assert time.monotonic() < deadline, "no engine came that far"
         time.sleep(0.05)
-    time.sleep(3)
     return run
 
 

@@ -27,7 +27,7 @@ from harness.testing import RecordingProgress
 from harness.types import Ids, Run
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 _DEFAULTS = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml").defaults
 

@@ -20,7 +20,7 @@ from harness.reporting.progress import SilentDisplay
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult, SpreadStats
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from harness.testing.dense import random_unit_vectors
 from harness.testing.samples import random_texts
 from harness.types import Ids
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COUNT = 1_500
 
 

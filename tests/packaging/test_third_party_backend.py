@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from installation import Environment, tracked_copy
@@ -44,12 +45,26 @@ def test_the_engine_keeps_the_contract(environment: Environment, repository: Pat
     assert "skipped" not in result.stdout
 
 
-def test_it_is_compared_like_any_other(environment: Environment, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def compared(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of the backend and our own by the metric; its folder."""
+    place = tmp_path_factory.mktemp("compared")
     backends = "scipy:analyzer=snowball-english,csr:analyzer=snowball-english"
-    command = ("compare", "--backends", backends, "--k", "10", "--out", tmp_path / "out", "--format", "json")
-    result = environment.run(environment.python, "-m", "harness", *command, cwd=tmp_path)
+    options = ("--backends", backends, "--k", "10", "--metrics", "NCG@10,nDCG@10", "--out", "out", "--format", "json")
+    result = environment.run(environment.python, "-m", "harness", "compare", *options, cwd=place)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert '"scipy' in result.stdout
+    (place / "printed.json").write_text(result.stdout, encoding="utf-8")
+    return place
+
+
+def backends_of(compared: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((compared / "printed.json").read_bytes())["backends"]
+    return found
+
+
+def test_it_is_compared_like_any_other(compared: Path) -> None:
+    scipy, csr = backends_of(compared)
+    assert (scipy["label"], scipy["status"], csr["status"]) == ("scipy:analyzer=snowball-english", "ok", "ok")
 
 
 def test_the_metric_is_scored_with_ties_like_any_other(environment: Environment, tmp_path: Path) -> None:
@@ -100,18 +115,12 @@ def test_a_dataset_of_another_package_is_compared(environment: Environment, tmp_
     assert "record 2: duplicate id '<1@mail.example>', first in record 1" in twice.stderr
 
 
-def test_a_comparison_has_intervals_of_the_metric_and_is_shown_without_it(
-    environment: Environment, repository: Path, tmp_path: Path
-) -> None:
-    backends = "csr:analyzer=snowball-english,csr:analyzer=whitespace"
-    options = ("--backends", backends, "--k", "10", "--metrics", "NCG@10,nDCG@10", "--out", "out")
-    result = environment.run(environment.python, "-m", "harness", "compare", *options, "--format", "json", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr[-3000:]
-    for backend in json.loads(result.stdout)["backends"]:
+def test_a_comparison_has_intervals_of_the_metric_and_is_shown_without_it(compared: Path, repository: Path) -> None:
+    for backend in backends_of(compared):
         value = backend["metrics"]["NCG@10"]
         assert value["ci_low"] < value["mean"] < value["ci_high"]
-    without = {**os.environ, "PYTHONPATH": str(repository)}  # this environment does not have the package
+    without = {**os.environ, "PYTHONPATH": str(repository)}  # this environment has neither of the packages
     report = [sys.executable, "-m", "harness", "report", "out"]
-    shown = subprocess.run(report, cwd=tmp_path, env=without, capture_output=True, text=True, check=False)
+    shown = subprocess.run(report, cwd=compared, env=without, capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
     assert "NCG@10" in shown.stdout

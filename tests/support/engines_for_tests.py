@@ -244,6 +244,7 @@ class HangsDeaf(BruteForce):
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("about to hang", flush=True)  # noqa: T201
         time.sleep(600)
         raise AssertionError("unreachable")
 
@@ -252,6 +253,7 @@ class HoldsTheLock(BruteForce):
     """Native code that never returns and never releases the interpreter's lock: no Python code runs any more."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        print("about to hang", flush=True)  # noqa: T201
         ctypes.PyDLL(None).sleep(600)
         raise AssertionError("unreachable")
 
