@@ -9,7 +9,7 @@ larger key comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ __all__ = [
     "best",
     "check",
     "cut",
+    "differ_in_ties_only",
     "first_duplicate",
     "id_bytes",
     "is_larger_id",
@@ -174,6 +175,33 @@ def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
         moved = np.concatenate([[0], np.cumsum(rows != first.rows)])
         same &= moved[first.indptr[1:]] == moved[first.indptr[:-1]]
     return same
+
+
+def differ_in_ties_only(one: Run, other: Run, queries: Iterable[str], k: int) -> bool:
+    """Return whether the two rankings of each query differ, and only in the order of documents with equal scores.
+
+    Of the last group of equal scores in a ranking of ``k`` hits, other documents may have been returned: the cut may
+    have gone through it. That is not so where the group is one document: runs without scores are stored with some that
+    fall by rank. A query that a run lacks has no hits.
+    """
+    return all(_equal_but_for_ties(_scored(one, query), _scored(other, query), k) for query in queries)
+
+
+def _scored(run: Run, query: str) -> dict[str, float]:
+    """Score of every hit of a query, by the document's id."""
+    row = int(run.query_ids.rows_of(Ids.of([query]))[0])
+    if row < 0:
+        return {}
+    hits = run.of_query(row)
+    return dict(zip(run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist(), strict=True))
+
+
+def _equal_but_for_ties(one: Mapping[str, float], other: Mapping[str, float], k: int) -> bool:
+    if list(one) == list(other) or sorted(one.values()) != sorted(other.values()):
+        return False
+    lowest = min(one.values())
+    is_cut = len(one) >= k and sum(score == lowest for score in one.values()) > 1
+    return all(other.get(document) == score for document, score in one.items() if score > lowest or not is_cut)
 
 
 def best(

@@ -10,13 +10,14 @@ import numpy as np
 
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_measures
+from harness.ranking import differ_in_ties_only
 from harness.regression.pairing import Pair
 from harness.regression.schema import MetricJudgement
 from harness.regression.side import OVERLAP, Side
 from harness.results.schema import BackendResult, SpreadValue
 from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.statistics.noise import combined
-from harness.types import Float64Array
+from harness.types import Float64Array, Run
 
 __all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
 
@@ -97,6 +98,7 @@ class _Question(NamedTuple):
     after: Float64Array
     noise: NoiseFloor | None
     allowed_drop: float | None
+    within_ties: bool
 
 
 def judge_pairs(
@@ -114,7 +116,9 @@ def judge_pairs(
     known = {question.figure for question in asked}
     rules.refuse_unknown(known)
     found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
-    changes = [Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise) for one in asked]
+    changes = [
+        Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise, one.within_ties) for one in asked
+    ]
     family = judge_family(changes, seed=rules.seed, test=rules.test)
     for question, judgement in zip(asked, family, strict=True):
         found[question.pair].append(_told(question, judgement, rules))
@@ -124,6 +128,7 @@ def judge_pairs(
 def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], rules: Rules) -> list[_Question]:
     ours, theirs = before.figures[pair.before], after.figures[pair.after]
     results = before.backend(pair.before), after.backend(pair.after)
+    ties = _Ties(before, after, pair)
     names = [name for name in theirs if name in ours]
     metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_measures([name])[0])]
     asked = []
@@ -132,8 +137,34 @@ def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], ru
         one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
         exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
         if both and not exact:
-            asked.append(_Question(pair, name, one, other, _noise(results, name), _allowed(name, rules, metrics)))
+            changed = [both[place] for place in np.flatnonzero(one != other).tolist()]
+            noise, allowed = _noise(results, name), _allowed(name, rules, metrics)
+            asked.append(_Question(pair, name, one, other, noise, allowed, ties.explain(changed)))
     return asked
+
+
+class _Ties:
+    """The hits of one pair, read where a value differs: whether they differ in the order of equal scores alone."""
+
+    def __init__(self, before: Side, after: Side, pair: Pair) -> None:
+        self._k = before.deepest
+        contents = before.report.dataset.content, after.report.dataset.content
+        same_judgments = (
+            contents[0] is not None and contents[1] is not None and (contents[0].judgments == contents[1].judgments)
+        )
+        whole = before.depth is after.depth is None and before.deepest == after.deepest
+        self._comparable = whole and same_judgments
+        self._read = lambda: (before.hits(pair.before), after.hits(pair.after))
+        self._runs: tuple[Run | None, Run | None] | None = None
+
+    def explain(self, changed: Sequence[str]) -> bool:
+        """Return whether ties account for all that changed; unknown of other judgments, or without scores."""
+        if not changed or not self._comparable:
+            return False
+        if self._runs is None:
+            self._runs = self._read()
+        one, other = self._runs
+        return one is not None and other is not None and differ_in_ties_only(one, other, changed, self._k)
 
 
 def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
@@ -186,16 +217,18 @@ def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudg
         allowed_drop=question.allowed_drop,
         gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
         gate_p=gate.p_adjusted,
-        reason=_reason(judgement, rules),
+        reason=_reason(judgement, rules, within_ties=question.within_ties),
     )
 
 
-def _reason(judgement: Judgement, rules: Rules) -> str:
+def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
     """The step of the decision that settled the verdict."""
     paired = judgement.paired
     if judgement.verdict == "same":
         if paired.wins == paired.losses == 0:
             return "equal on every query"
+        if within_ties:
+            return "the rankings differ only in the order of documents with equal scores"
         return f"within ±{rules.margin:g} (TOST)"
     if judgement.verdict == "undecided" and judgement.noise is not None and judgement.queries_needed is None:
         return "builds with the same settings differ as much, so that no number of queries would decide it"

@@ -99,9 +99,10 @@ def remarks(report: RegressionReport) -> list[str]:
         lines.append("no resolved setting differs")
     found = {metric.verdict for _, metric in _judged(report)}
     if found:
+        tested = f"p: two-sided paired test ({_tests(report)}), after Holm over {counted(report.tests, 'test')}; "
         lines.append(
-            "difference: after − before, with its 95 % BCa bootstrap interval; p: two-sided paired test "
-            f"({_tests(report)}), after Holm over {counted(report.tests, 'test')}; effect: Cohen's d; W/T/L: queries"
+            "difference: after − before, with its 95 % BCa bootstrap interval; "
+            f"{tested if report.tests else ''}effect: Cohen's d; W/T/L: queries"
         )
         lines.append("shows from: the smallest difference that so many queries show with power 0.8")
     if any(metric.gate is not None for _, metric in _judged(report)):

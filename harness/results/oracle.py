@@ -103,7 +103,8 @@ class Oracles:
         if self._exact.wants(label) and card is not None:
             self._exact.keep(label, exact, card.oracle.tolerance)
         of = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query', 'queries')}"
-        self._display.done(label, f"{of} agree with the exact reference")
+        agree = "agrees" if parity.tie_equivalent == 1 else "agree"
+        self._display.done(label, f"{of} {agree} with the exact reference")
         rebuilds = tuple(
             {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
         )

@@ -39,7 +39,8 @@ class Change:
     """Per-query values before and after (float64 (n,) each, same queries in the same order), and what is asked of them.
 
     ``margin`` is the difference that does not matter, 0 for none; ``allowed_drop`` the loss of the mean that is
-    accepted, None for no gate. ``noise`` is the spread over builds, None for deterministic engines.
+    accepted, None for no gate. ``noise`` is the spread over builds, None for deterministic engines. ``within_ties``
+    says that the order of documents with equal scores accounts for all of it.
     """
 
     before: npt.ArrayLike
@@ -47,6 +48,7 @@ class Change:
     margin: float
     allowed_drop: float | None
     noise: NoiseFloor | None = None
+    within_ties: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def judge_family(
 
     The verdict is the first of these that holds:
 
-    1. ``same``: no query differs.
+    1. ``same``: no query differs, or ties account for the difference; the gate does not fail then.
     2. ``worse``: the gate fails, or (after 3) the difference is significant and negative.
     3. ``same``: equivalent within ±margin.
     4. ``better`` or ``worse``: the difference is significant.
@@ -155,7 +157,8 @@ def _adjusted(family: Sequence[_Ps]) -> list[_Ps]:
 
 
 def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
-    gate = replace(found.gate, p_adjusted=ps.drop, failed=ps.drop is not None and ps.drop < alpha)
+    failed = ps.drop is not None and ps.drop < alpha and not found.change.within_ties
+    gate = replace(found.gate, p_adjusted=ps.drop, failed=failed)
     verdict = _verdict(found, ps, alpha, gate)
     strict, noise = alpha / max(1, family), found.change.noise
     return Judgement(
@@ -173,7 +176,7 @@ def _decide(found: _Measured, alpha: float, family: int, ps: _Ps) -> Judgement:
 
 
 def _verdict(found: _Measured, ps: _Ps, alpha: float, gate: Gate) -> Verdict:
-    if len(found.differences) and not found.paired.changed:
+    if len(found.differences) and (found.change.within_ties or not found.paired.changed):
         return "same"
     if gate.failed:
         return "worse"

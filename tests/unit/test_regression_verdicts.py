@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from regression_sides import BEFORE, backend, many, side
+from regression_sides import BEFORE, backend, many, run_of, side
 from sample_report import sample_report
 
 from harness.errors import UnknownNameError
@@ -21,9 +21,10 @@ from harness.regression.verdicts import Rules, judge_pairs
 from harness.reporting.github import regression_annotations
 from harness.reporting.junit import Outcome
 from harness.reporting.regression_cases import regression_suites
-from harness.reporting.regression_tables import headline
+from harness.reporting.regression_tables import headline, remarks
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
 from harness.statistics import compare_pairs, judge
+from harness.types import Run
 
 CSR = Pair("csr", "csr")
 FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)
@@ -291,3 +292,61 @@ def test_costs_that_a_side_lacks_are_left_out() -> None:
     assert {one.verdict for one in found.values()} == {"same"}
     bare = side({"csr": BEFORE}, backends=[backend("csr", index=None, closed_loop=[])])
     assert cost_changes(bare, timed(1.0), CSR, frozenset(), 1) == []
+
+
+def tied_run(rankings: Mapping[str, Sequence[tuple[str, float]]]) -> Run:
+    run = run_of({query: [document for document, _ in hits] for query, hits in rankings.items()})
+    scores = [score for hits in rankings.values() for _, score in hits]
+    return replace(run, scores=np.array(scores, dtype=np.float32))
+
+
+TIED = {"q1": [("a", 2.0), ("b", 1.0), ("c", 1.0)], "q2": [("y", 1.0)]}
+
+
+@pytest.mark.parametrize(
+    ("hits", "only_ties"),
+    [
+        ([("a", 2.0), ("c", 1.0), ("b", 1.0)], True),
+        ([("a", 2.0), ("c", 1.0), ("d", 1.0)], True),  # the cut went through the group
+        ([("a", 2.0), ("b", 1.0), ("c", 1.0)], False),  # equal rankings cannot explain it
+        ([("d", 2.0), ("b", 1.0), ("c", 1.0)], False),
+        ([("a", 2.0), ("b", 1.0), ("c", 0.5)], False),
+        ([("a", 2.0), ("b", 1.0)], False),
+        ([], False),
+    ],
+)
+def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]], only_ties: bool) -> None:
+    base = side({"csr": BEFORE}, resolved={"k": 3})
+    runs = tied_run(TIED), tied_run({**TIED, "q1": hits} if hits else {"q2": TIED["q2"]})
+    figures = {"R@3": {"q1": 1.0, "q2": 0.5}}, {"R@3": {"q1": 0.2, "q2": 0.5}}
+    sides = [
+        replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
+        for values, run in zip(figures, runs, strict=True)
+    ]
+    (found,) = judge_pairs(*sides, [CSR], ["q1", "q2"], Rules())[CSR]
+    assert (found.verdict == "same") is only_ties
+    assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
+    (without_scores,) = judge_pairs(replace(sides[0], depth=3), sides[1], [CSR], ["q1", "q2"], Rules())[CSR]
+    assert without_scores.verdict == "undecided"
+
+
+def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document() -> None:
+    before, after = many(60, -0.05)
+    one, other = [(document, 1.0) for document in "ab"], [(document, 1.0) for document in "ac"]
+    for k, verdict, gate in ((2, "same", "passed"), (3, "worse", "failed")):
+        base = side({"csr": BEFORE}, resolved={"k": k})
+        runs = [tied_run(dict.fromkeys(before["nDCG@10"], hits)) for hits in (one, other)]
+        sides = [
+            replace(base, figures={"csr": values}, hits=lambda _, run=run: run)
+            for values, run in zip((before, after), runs, strict=True)
+        ]
+        (found,) = judge_pairs(*sides, [CSR], list(before["nDCG@10"]), Rules())[CSR]
+        assert (found.verdict, found.gate) == (verdict, gate)
+
+
+def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:
+    one = side({"csr": BEFORE})
+    said = " ".join(remarks(compare_sides("regress", one, one, CompareRules()).report))
+    assert "difference: after − before" in said
+    assert "Holm over 0" not in said
+    assert "p:" not in said

@@ -10,6 +10,7 @@ from small_world import write_cards, write_collection
 import harness
 from harness.parity import oracles
 from harness.reference import SparseIndex
+from harness.reporting.progress import SilentDisplay
 
 
 @pytest.fixture
@@ -40,4 +41,21 @@ def test_each_oracle_is_built_once(built: list[str], tmp_path: Path, backends: s
     }
     assert [backend.parity for backend in report.backends] == [
         alone[backend.label].report.backends[0].parity for backend in report.backends
+    ]
+
+
+def test_one_query_agrees_and_several_agree(tmp_path: Path) -> None:
+    class Lines(SilentDisplay):
+        def done(self, label: str, said: str) -> None:
+            lines.append(said)
+
+    lines: list[str] = []
+    collection = write_collection(tmp_path / "small")
+    cards = write_cards(tmp_path / "cards", good="BruteForce")
+    for queries in (1, 2):
+        options = {"k": 3, "isolation": "none", "timing": False, "sample_queries": queries, "display": Lines()}
+        harness.compare("good", collection, cards=cards, **options)
+    assert [line for line in lines if "exact reference" in line] == [
+        "1 of 1 query agrees with the exact reference",
+        "2 of 2 queries agree with the exact reference",
     ]
