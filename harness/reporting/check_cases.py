@@ -30,24 +30,29 @@ def check_suites(report: CheckReport, *, per_question: bool = False) -> list[Sui
         cases = list(_subject_cases(report, subject, per_question=per_question))
         engine = subject.engine
         own = {"engine": f"{engine.name} {engine.version}"} if engine is not None else {}
-        suites.append(Suite(f"{report.golden.name}: {subject.label}", cases, report.created, facts | own))
+        suites.append(
+            Suite(f"{report.golden.name}: {subject.label}", cases, report.created, facts | own, _seconds(subject))
+        )
     return suites
 
 
 def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
-    """A requirement: a failure says the figure and the questions behind it, an error why there is no figure."""
+    """A requirement: a failure says the figure and the questions behind it, an error why there is no figure.
+
+    Its time is that of asking the questions, which the requirements of a subject share.
+    """
     if one.passed is None:
         reason = one.reason or "it could not be judged"
         trouble = [
             subject_error(subject).text for subject in report.subjects if subject.label == one.subject and subject.error
         ]
         return Case(one.text, one.subject, Outcome.ERROR, reason, "\n".join([reason, *trouble]))
-    if one.passed:
-        return Case(one.text, one.subject)
-    said = verdict_in_words(one)
     subject = next(subject for subject in report.subjects if subject.label == one.subject)
+    if one.passed:
+        return Case(one.text, one.subject, seconds=_seconds(subject))
+    said = verdict_in_words(one)
     lines = [f"{one.text} failed on {one.subject}: {said}", *missed_lines(subject, one, _SHOWN)]
-    return Case(one.text, one.subject, Outcome.FAILURE, said, "\n".join(lines))
+    return Case(one.text, one.subject, Outcome.FAILURE, said, "\n".join(lines), _seconds(subject))
 
 
 def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
@@ -88,6 +93,12 @@ def _subject_cases(report: CheckReport, subject: CheckSubject, *, per_question: 
 def _preflight_case(problem: PreflightProblem) -> Case:
     classname = problem.subject or problem.corpus or "golden set"
     return Case(problem.check, classname, Outcome.ERROR, problem.message, preflight_text(problem))
+
+
+def _seconds(subject: CheckSubject) -> float:
+    """Return how long the questions took, all passes together; 0 where no times were taken."""
+    times = subject.milliseconds
+    return times.n * times.mean / 1000 if times is not None else 0.0
 
 
 def _log(subject: CheckSubject) -> list[str]:

@@ -30,7 +30,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test case. ``message`` is one line, ``text`` all there is to say; both are for outcomes but ``PASSED``."""
+    """One test case. ``message`` is one line, ``text`` all there is to say; both are for outcomes but ``PASSED``.
+
+    ``seconds`` is 0 where nothing was measured.
+    """
 
     name: str
     classname: str
@@ -42,12 +45,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Cases that belong together, with facts about all of them. ``timestamp`` is ISO 8601; an offset is left out."""
+    """Cases that belong together, with facts about all of them. ``timestamp`` is ISO 8601; an offset is left out.
+
+    ``shared`` are the seconds that all cases took together, where they are about one measurement; else they are added.
+    """
 
     name: str
     cases: Sequence[Case]
     timestamp: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    shared: float | None = None
 
     def count(self, outcome: Outcome) -> int:
         """The cases that ended so."""
@@ -56,7 +63,7 @@ class Suite:
     @property
     def seconds(self) -> float:
         """The time of all cases."""
-        return sum(case.seconds for case in self.cases)
+        return sum(case.seconds for case in self.cases) if self.shared is None else self.shared
 
 
 def junit_xml(name: str, suites: Sequence[Suite]) -> str:
@@ -95,12 +102,17 @@ def _counts(suites: Iterable[Suite]) -> dict[str, str]:
         "tests": str(sum(len(suite.cases) for suite in listed)),
         "failures": str(sum(suite.count(Outcome.FAILURE) for suite in listed)),
         "errors": str(sum(suite.count(Outcome.ERROR) for suite in listed)),
-        "time": f"{sum(suite.seconds for suite in listed):.3f}",
+        "time": _time(sum(suite.seconds for suite in listed)),
     }
 
 
+def _time(seconds: float) -> str:
+    """Seconds with the three digits that readers take; 0.000 is left to what was not measured."""
+    return f"{max(seconds, 0.001) if seconds else 0.0:.3f}"
+
+
 def _add_case(suite: ET.Element, case: Case) -> None:
-    facts = {"name": xml_text(case.name), "classname": xml_text(case.classname), "time": f"{case.seconds:.3f}"}
+    facts = {"name": xml_text(case.name), "classname": xml_text(case.classname), "time": _time(case.seconds)}
     element = ET.SubElement(suite, "testcase", facts)
     if case.outcome is Outcome.PASSED:
         return

@@ -42,6 +42,14 @@ def test_every_outcome_is_counted_and_validates() -> None:
     assert [one.attrib for one in first.iter("property")] == [{"name": "k", "value": "5"}]
 
 
+def test_a_time_that_was_measured_is_never_zero_and_a_shared_one_is_counted_once() -> None:
+    cases = [Case("quick", "csr", seconds=0.0002), Case("slow", "csr", seconds=1.5), Case("untimed", "csr")]
+    root = read_junit(junit_xml("check", [Suite("csr", cases, TIME), Suite("both", cases, TIME, shared=1.5)]))
+    assert [one.get("time") for one in root.iter("testcase")] == ["0.001", "1.500", "0.000"] * 2
+    assert [one.get("time") for one in root.iter("testsuite")] == ["1.500", "1.500"]
+    assert root.get("time") == "3.000"
+
+
 def test_no_suites_validate() -> None:
     assert len(read_junit(junit_xml("check", []))) == 0
 
