@@ -11,7 +11,7 @@ from harness.results.check_schema import (
     QuestionResult,
     RequirementResult,
 )
-from harness.wording import counted
+from harness.wording import counted, few_for_interval
 
 __all__ = [
     "check_header",
@@ -86,6 +86,8 @@ def remarks(report: CheckReport) -> list[str]:
         for note in subject.notes:
             shared.setdefault(note, []).append(subject.label)
     lines += [f"{', '.join(labels)}: {note}" for note, labels in shared.items()]
+    if any(value.ci_low is not None for subject in report.subjects for value in subject.metrics.values()):
+        lines += few_for_interval([report.golden.expecting])
     return [*lines, *report.golden.notes, *report.notes]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from harness.regression.costs import TOLERANCE
 from harness.regression.schema import BackendChange, CostChange, MetricJudgement, RegressionReport, SettingChange, Value
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, size
-from harness.wording import counted
+from harness.wording import counted, few_for_interval
 
 __all__ = [
     "both_values",
@@ -105,6 +105,7 @@ def remarks(report: RegressionReport) -> list[str]:
             f"{tested if report.tests else ''}effect: Cohen's d; W/T/L: queries"
         )
         lines.append("shows from: the smallest difference that so many queries show with power 0.8")
+    lines += few_for_interval(metric.queries for _, metric in _judged(report) if metric.wins + metric.losses > 0)
     if any(metric.gate is not None for _, metric in _judged(report)):
         lines.append("gate: p of a loss of at most the allowed drop, one-sided, after Holm over what is gated")
     if any(metric.noise_floor is not None for _, metric in _judged(report)):

@@ -12,7 +12,7 @@ from harness.reporting.load_tables import closed_loop, cold, legend_of_load, ope
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
 from harness.results.schema import BackendResult, FilterInfo, IdenticalIdsInfo, MetricValue, Report
-from harness.wording import counted
+from harness.wording import counted, few_for_interval
 
 __all__ = ["header", "legend", "notes", "tables"]
 
@@ -99,6 +99,11 @@ def notes(report: Report) -> list[str]:
             shared.setdefault(note, []).append(backend.label)
     lines.extend(f"{', '.join(labels)}: {note}" for note, labels in shared.items())
     lines += frontier_notes(report)
+    lines += few_for_interval(
+        backend.queries.evaluated
+        for backend in report.backends
+        if backend.queries is not None and any(value.ci_low is not None for value in backend.metrics.values())
+    )
     lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
     return lines
 

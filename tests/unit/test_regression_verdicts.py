@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from regression_sides import BEFORE, backend, many, run_of, side
+from regression_sides import AFTER, BEFORE, backend, many, run_of, side
 from sample_report import sample_report
 
 from harness.errors import UnknownNameError
@@ -350,3 +350,12 @@ def test_where_nothing_is_tested_nothing_is_said_of_tests() -> None:
     assert "difference: after − before" in said
     assert "Holm over 0" not in said
     assert "p:" not in said
+
+
+def test_intervals_over_few_queries_come_with_a_caution() -> None:
+    before, after = side({"csr": BEFORE}), side({"csr": AFTER})
+    said = [
+        line for line in remarks(compare_sides("regress", before, after, CompareRules()).report) if "caution" in line
+    ]
+    assert len(said) == 1
+    assert "over 3 queries" in said[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_report import sample_report
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -17,6 +18,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 import harness.statistics
 from harness.errors import DataError, UnknownNameError, UsageError
+from harness.reporting.tables import notes
 from harness.statistics import (
     NoiseFloor,
     bootstrap_interval,
@@ -30,6 +32,7 @@ from harness.statistics import (
 from harness.statistics.family import holm_of_asked
 from harness.statistics.power import queries_for_equivalence
 from harness.types import Float64Array
+from harness.wording import few_for_interval
 
 
 def test_randomisation_test_is_exact_for_few_queries() -> None:
@@ -281,3 +284,33 @@ def test_the_reference_page_has_every_public_name(repository: Path) -> None:
     page = (repository / "docs/reference/python-reference.md").read_text(encoding="utf-8")
     told = set(re.findall(r"\w+", page))
     assert set(harness.statistics.__all__) - told == {"TestName", "Verdict"}  # names for annotations
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(2, 0.45, 0.65), (3, 0.65, 0.82), (5, 0.8, 0.9), (10, 0.89, 0.97)])
+def test_intervals_over_few_queries_hold_the_mean_too_rarely_and_a_note_cautions(
+    n: int, low: float, high: float
+) -> None:
+    rng = np.random.default_rng(0)
+    found = [bootstrap_interval(rng.random(n), seed) for seed in range(400)]
+    held = np.mean([one.low <= 0.5 <= one.high for one in found if one is not None])
+    assert low < held < high
+    assert bool(few_for_interval([n, 50])) is (n < 10)
+
+
+def test_one_caution_names_the_smallest_number_of_queries() -> None:
+    (said,) = few_for_interval([40, 7, 2, 1])
+    assert said.startswith("caution: bootstrap intervals over 2 queries are too narrow")
+    assert few_for_interval([1, 40]) == []
+
+
+def test_tables_and_pages_caution_once_where_a_mean_is_over_few_queries() -> None:
+    report = sample_report()
+    assert not any("caution" in note for note in notes(report))
+    backends = [
+        one.model_copy(update={"queries": one.queries.model_copy(update={"evaluated": 3})}) if one.queries else one
+        for one in report.backends
+    ]
+    assert (
+        sum("over 3 queries are too narrow" in note for note in notes(report.model_copy(update={"backends": backends})))
+        == 1
+    )
