@@ -154,7 +154,7 @@ class _Ties:
         )
         whole = before.depth is after.depth is None and before.deepest == after.deepest
         self._comparable = whole and same_judgments
-        self._read = lambda: (before.hits(pair.before), after.hits(pair.after))
+        self._before, self._after, self._pair = before, after, pair
         self._runs: tuple[Run | None, Run | None] | None = None
 
     def explain(self, changed: Sequence[str]) -> bool:
@@ -162,7 +162,7 @@ class _Ties:
         if not changed or not self._comparable:
             return False
         if self._runs is None:
-            self._runs = self._read()
+            self._runs = self._before.hits(self._pair.before), self._after.hits(self._pair.after)
         one, other = self._runs
         return one is not None and other is not None and differ_in_ties_only(one, other, changed, self._k)
 
