@@ -25,7 +25,7 @@ from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dat
 from harness.planning.plan import Plan, Trial, make_plan
 from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
-from harness.ranking import without_identical_ids
+from harness.ranking import cut, without_identical_ids
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
@@ -42,7 +42,7 @@ from harness.storage.cache import Cache
 from harness.storage.cache_entries import COMPARISON, WORK
 from harness.storage.result_folder import check_target
 from harness.storage.scratch import scratch_folder
-from harness.types import Corpus
+from harness.types import Corpus, Run
 from harness.wording import counted
 
 __all__ = [
@@ -77,6 +77,11 @@ def compare(
     ``Comparison.failed`` and leaves the others alone. Raises UsageError for wrong arguments and DataError for malformed
     collections, before any engine starts.
     """
+    if not isinstance(dataset, str | Path | Dataset):
+        raise UsageError(
+            f"the dataset is a {type(dataset).__name__}",
+            fix="give a name, a path, or harness.Dataset.of(corpus, queries, qrels)",
+        )
     if isinstance(dataset, Dataset):
         request = CompareRequest(backends=backends, dataset=dataset.name, **options)
         plan = _plan_for_object(request)
@@ -123,12 +128,15 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
     A dataset without documents is for indexes that were there before: nothing is known of what they should hold.
     In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
     """
+    drop = dataset.identical_ids == "drop" and bool((dataset.corpus.ids.rows_of(dataset.queries.ids) >= 0).any())
+    # a hit that is dropped takes no other hit's place
+    deep = replace(plan, request=replace(plan.request, k=plan.request.k + 1)) if drop else plan
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         if len(dataset.corpus):  # else nothing is held against it
             _compile_reference(plan, display)
-        outcomes = run_plan(plan, dataset, cache, work, display)
-    oracles = Oracles(outcomes, plan, dataset, display)
-    return [_assess(outcome, plan, oracles, judge, drop=dataset.identical_ids == "drop") for outcome in outcomes]
+        outcomes = run_plan(deep, dataset, cache, work, display)
+    oracles = Oracles(outcomes, deep, dataset, display)
+    return [_assess(outcome, plan, oracles, judge, drop=drop) for outcome in outcomes]
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
@@ -302,13 +310,20 @@ def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, *, dro
     try:
         held = oracles.hold(outcome)
         if drop and outcome.run is not None:
-            rebuilds = tuple(map(without_identical_ids, outcome.rebuilds))
-            outcome = replace(outcome, run=without_identical_ids(outcome.run), rebuilds=rebuilds)
+            stored = outcome.trial.spec.run_path is not None  # a run that was there before is as deep as it is
+            k = None if stored else plan.request.k
+            rebuilds = tuple(_dropped(run, k) for run in outcome.rebuilds)
+            outcome = replace(outcome, run=_dropped(outcome.run, k), rebuilds=rebuilds)
             if held is not None and held.exact is not None:
-                held = held._replace(exact=without_identical_ids(held.exact))
+                held = held._replace(exact=_dropped(held.exact, k))
         return assess(outcome, held, plan, judge)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
+
+
+def _dropped(run: Run, k: int | None) -> Run:
+    kept = without_identical_ids(run)
+    return kept if k is None else cut(kept, k)
 
 
 def _report(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import orjson
 
 from harness.data.frames import DOCUMENT, GRADE, QUERY
@@ -109,6 +110,8 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, st
             if not (role and equals and field):
                 raise UsageError(f"--columns '{item}' names no field", fix="write role=field, as id=doc_id,text=body")
             pairs.append((role.strip(), field.strip()))
+    if not all(isinstance(word, str) for pair in pairs for word in pair):
+        raise UsageError(f"columns are {dict(pairs)!r}", fix="give names: {'id': 'doc_id', 'text': 'body'}")
     named: dict[str, str] = {}
     for role, field in pairs:
         if role not in _ALL_ROLES:
@@ -180,7 +183,10 @@ def _missing(roles: Sequence[str], names: Sequence[str]) -> str:
 
 def shown(value: object) -> str:
     """Return a value as a message quotes it, at most 40 characters."""
-    text = orjson.dumps(value, default=repr).decode()
+    try:
+        text = orjson.dumps(value, default=repr).decode()
+    except TypeError:  # no JSON: keys that are numbers, integers beyond 64 bits, lone surrogates
+        text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}…"
 
 
@@ -241,7 +247,7 @@ def _id(record: Mapping[str, Any], field: str, line: int, problems: Problems) ->
     value = record[field]
     if isinstance(value, str):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
     problems.add(line, f"'{field}' is {shown(value)}, expected a string or an integer")
     return ""

@@ -78,6 +78,8 @@ class Dataset:
         """
         if identical_ids not in ("keep", "drop", None):
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
         named = parse_columns(columns or {})
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
         asked = texts_of(queries, "queries", QUERY_ROLES, named)

@@ -27,6 +27,8 @@ BEIR_COLUMNS = ("query-id", "corpus-id", "score")
 """The header of judgments in BEIR's layout."""
 _GRADE = re.compile(r"[+-]?[0-9]+")
 _LIMIT = 2**31
+_DIGITS = 32
+"""More characters than any grade has; Python refuses to read numbers of thousands of digits."""
 
 
 class Judgments(NamedTuple):
@@ -61,6 +63,8 @@ def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
 
 def grade_problem(text: str) -> str | None:
     """Return what is wrong with a grade, None for a whole number within 32 bits."""
+    if len(text) > _DIGITS:
+        return f"the grade '{text[:_DIGITS]}…' does not fit into 32 bits"
     if not _GRADE.fullmatch(text):
         if not any(character.isdigit() for character in text):
             return f"the grade '{text}' is not an integer (a header must be: {' '.join(BEIR_COLUMNS)})"

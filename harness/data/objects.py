@@ -79,10 +79,14 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> list[dict[st
         raise _unfit(value, subject)
     table = as_table(value)
     if table is not None:
+        columns = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
         return _rows(table)
     items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
     if items is not None and all(isinstance(one, Mapping) for one in items):
-        return [dict(one) for one in items]
+        return [{str(name): one[name] for name in one} for one in items]
     fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}
     if items is not None and all(isinstance(one, tuple | list) for one in items):
         lengths = {len(one) for one in items}
@@ -104,7 +108,8 @@ def _rows(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a table of any 
             if not pa.types.is_nested(field.type)
         }
     else:
-        frame = table.reset_index() if table.index.name is not None else table
+        named = table.index.name is not None and table.index.name not in table.columns
+        frame = table.reset_index() if named else table
         columns = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

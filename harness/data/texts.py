@@ -34,11 +34,15 @@ class JoinRule(NamedTuple):
 
 def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Problems) -> pa.RecordBatch:
     """Return a batch as columns ``id`` and ``text``; bad ids are noted by their ``lines``."""
-    ids = strings(batch.ids)
+    values = {"text": batch.texts, **({"title": batch.titles} if batch.titles is not None else {})}
+    try:
+        ids, parts = strings(batch.ids), [strings(values[field]) for field in rule.fields if field in values]
+    except (TypeError, UnicodeEncodeError) as error:
+        first, last = (int(lines[0]), int(lines[-1])) if len(lines) else (0, 0)
+        problems.add(first, f"from here to {last} something is no text: {error}")
+        return pa.RecordBatch.from_pylist([], schema=TEXT_SCHEMA)
     for row in _true_rows(pc.match_substring_regex(ids, BAD_ID)):
         problems.add(int(lines[row]), f"the id {batch.ids[row]!r} {BAD_ID_IS}")
-    values = {"text": batch.texts, **({"title": batch.titles} if batch.titles is not None else {})}
-    parts = [strings(values[field]) for field in rule.fields if field in values]
     text = parts[0] if parts else strings([""] * len(ids))
     if len(parts) > 1:
         first, second = parts

@@ -79,7 +79,10 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         if not problems:
             queries = _queries(plan.golden)
             for name, corpus in corpora.items():
-                subjects += _subjects(plan, Dataset(name, corpus, queries, None), expected[name], cache, shown)
+                place = plan.places[name]
+                rule = place.identical_ids if isinstance(place, Dataset) else None
+                dataset = Dataset(name, corpus, queries, None, identical_ids=rule)
+                subjects += _subjects(plan, dataset, expected[name], cache, shown)
             subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
     report = _report(plan, corpora, subjects, problems, [*plan.command(), *(output or Output()).arguments()])

@@ -203,7 +203,13 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
     if isinstance(request.golden, GoldenSet):
         return request.golden, None
     if not isinstance(request.golden, str | Path):
-        return golden_of_records(request.golden), None
+        records = request.golden if isinstance(request.golden, list | tuple) else None
+        if records is None or not all(isinstance(one, Mapping) for one in records):
+            raise UsageError(
+                f"the golden set is a {type(request.golden).__name__}",
+                fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
+            )
+        return golden_of_records(records), None
     _refuse_url(str(request.golden), "the golden set")
     golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
     return golden, request.golden if of_dataset else None
@@ -211,7 +217,7 @@ def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | No
 
 def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
     """Name -> place of every corpus; names are those given, else the last part of the place."""
-    given = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else list(request.corpus)
+    given = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
     if not given and own is None:
         raise UsageError(
             "no corpus was given",
@@ -219,6 +225,8 @@ def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str
         )
     places: dict[str, str | Path | Dataset] = {}
     for one in given or [own or ""]:
+        if not isinstance(one, str | Path | Dataset):
+            raise UsageError(f"the corpus is a {type(one).__name__}", fix="give a path, or harness.Dataset.of(…)")
         if isinstance(one, Dataset):
             places[one.name] = one
             continue

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
-from harness.loaders.base import DatasetSpec, LoadedDataset
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset
 from harness.loaders.parts import Files, Questions, documents_in, judgments_in, missing_queries, questions_in
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
@@ -47,7 +48,13 @@ class BeirLoader:
         source = open_source(spec.path)
         corpus = corpus_member(source) or source.require("corpus.jsonl", fix=LAYOUT)
         splits = _splits(source)
-        chosen = "" if spec.qrels is not None else _choose_split(source, splits, split)
+        chosen, undecided = "", None
+        try:
+            chosen = "" if spec.qrels is not None else _choose_split(source, splits, split)
+        except UsageError as error:
+            if split is not None:
+                raise
+            undecided = _refused(error)  # whoever reads the documents alone needs no split
         asked = _member(source, "queries") or _member(source, "golden")
         questions = Questions(missing_queries(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
         if asked is not None and spec.queries is None:
@@ -55,11 +62,18 @@ class BeirLoader:
         return LoadedDataset(
             documents_in(Files(source, (corpus,)), spec),
             questions.queries,
-            judgments_in(Files(source, (splits[chosen],)), spec) if chosen else questions.judgments,
+            judgments_in(Files(source, (splits[chosen],)), spec) if chosen else undecided or questions.judgments,
             chosen,
             tuple(splits),
             _judged_elsewhere(source, splits, chosen, spec) if chosen else frozenset(),
         )
+
+
+def _refused(error: UsageError) -> JudgmentSource:
+    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing is read
+        raise error
+
+    return JudgmentSource("judgments", read)
 
 
 def corpus_member(source: Source) -> str | None:

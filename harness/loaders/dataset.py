@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from harness.arrow import numbers, strings
 from harness.cards import DatasetCard
+from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
@@ -229,11 +230,17 @@ class _Place(NamedTuple):
             )
         if spec.queries is not None:
             questions = questions_in(Files.at(spec.queries), spec)
-            loaded = replace(loaded, queries=questions.queries, judgments=loaded.judgments or questions.judgments)
+            loaded = replace(loaded, queries=questions.queries)
+            if questions.judgments is not None:
+                loaded = _judged_by(loaded, questions.judgments)
         if spec.qrels is not None:
-            judgments = judgments_in(Files.at(spec.qrels), spec)
-            loaded = replace(loaded, judgments=judgments, split="", splits=(), queries_of_other_splits=frozenset())
+            loaded = _judged_by(loaded, judgments_in(Files.at(spec.qrels), spec))
         return loaded
+
+
+def _judged_by(loaded: LoadedDataset, judgments: JudgmentSource) -> LoadedDataset:
+    """Return the dataset with judgments that take the place of its own, and so of its splits."""
+    return replace(loaded, judgments=judgments, split="", splits=(), queries_of_other_splits=frozenset())
 
 
 def _unreadable(spec: DatasetSpec) -> DataError:
@@ -254,22 +261,22 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
         raise UsageError(f"the {what} is an empty name", fix="give a card's name, or a folder (. for this one)")
     path = Path(text).expanduser()
     spec = DatasetSpec(text, files.queries, files.qrels, files.columns)
+    loader = None
     if not isinstance(name_or_path, Path) and os.sep not in text and text not in (".", "..", "~"):
         known = find_cards("datasets", cards)
         card = known.get(text)
         if card is not None:
             return _of_card(card, files)
         loader = loader_for(spec)
-        if loader is not None:
-            return _Place(_name_of(path), spec, None, loader)
-        if not path.exists() and path.suffix.lower() not in _FILES and not _near_file(path):
+        if loader is None and not path.exists() and path.suffix.lower() not in _FILES and not _near_file(path):
             others = ("a folder", "a .zip file", "a file")
             raise UnknownNameError(what, text, (*known, *others))
-    if not path.exists() and (path.suffix.lower() in _FILES or _near_file(path)):
+    loader = loader or loader_for(spec)
+    if loader is None and not path.exists() and (path.suffix.lower() in _FILES or _near_file(path)):
         raise UsageError(
             f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
         )
-    return _Place(_name_of(path), spec, None, loader_for(spec))
+    return _Place(_name_of(path), spec, None, loader)
 
 
 def _of_card(card: DatasetCard, files: DatasetFiles) -> _Place:
@@ -280,7 +287,7 @@ def _of_card(card: DatasetCard, files: DatasetFiles) -> _Place:
         str(card.location),
         files.queries or card.queries_file,
         files.qrels or card.qrels_file,
-        {**card.columns, **files.columns},
+        {**parse_columns(card.columns), **files.columns},
     )
     return _Place(card.name, spec, card, known[card.format])
 

@@ -91,19 +91,25 @@ def _files_of(path: Path) -> Files | None:
         return Files.at(path)
     if not path.is_dir():
         return None
-    names = sorted(one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file() and one.name[0] != ".")
+    names = sorted(_visible(path))
     return Files(Source(path), tuple(names)) if names else None
 
 
 def _text_files(path: Path) -> Iterator[str]:
+    yield from (name for name in _visible(path) if PurePosixPath(name).suffix.lower() in _TEXT_ENDINGS)
+
+
+def _visible(path: Path) -> Iterator[str]:
+    """Yield the files below a folder, without those whose name, or whose folder's name, begins with a dot."""
     for one in path.rglob("*"):
-        if one.suffix.lower() in _TEXT_ENDINGS and one.is_file():
-            yield one.relative_to(path).as_posix()
+        relative = one.relative_to(path)
+        if one.is_file() and not any(part.startswith(".") for part in relative.parts):
+            yield relative.as_posix()
 
 
 def _other_kinds(path: Path) -> Counter[str]:
     """Return how many files of a folder have another ending."""
-    endings = (one.suffix.lower() or "no ending" for one in path.rglob("*") if one.is_file() and one.name[0] != ".")
+    endings = (PurePosixPath(name).suffix.lower() or "no ending" for name in _visible(path))
     return Counter(ending for ending in endings if ending not in _TEXT_ENDINGS)
 
 

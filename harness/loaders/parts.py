@@ -18,7 +18,7 @@ from harness.data.columns import (
 )
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
@@ -113,7 +113,9 @@ def _table(files: Files, columns: ColumnMap) -> TextSource:
         read_records,
         ending=format_of(name) or ".jsonl",
         is_header=columns.is_header,
-        without_header=tuple(role.sure for role in columns.roles if role.required),
+        without_header=tuple(role.sure for role in columns.roles if role.required)
+        if format_of(name) in (".tsv", ".tab")
+        else (),
     )
     return text_source(files, files.records(read), columns, unit_of(name))
 
@@ -150,6 +152,10 @@ def questions_in(files: Files, spec: DatasetSpec) -> Questions:
             files.label, ["is neither a table nor TREC topics"], fix=f"queries are read from {', '.join(ENDINGS)} files"
         )
     if is_golden(first_fields(files.source, name)):
+        named = sorted(role.name for role in QUERY_ROLES if role.name in spec.columns)
+        if named:
+            what = f"--columns names the {' and the '.join(named)}, and {files.label} is a golden set"
+            raise UsageError(what, fix="its fields are id, question and expected_relevant_doc_ids: leave it out")
         return _golden(files)
     return Questions(_table(files, columns), None)
 

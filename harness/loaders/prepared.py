@@ -94,7 +94,7 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
             digest.ids.update(columns.column("id"))
             digest.texts.update(columns.column("text"))
             writer.write_batch(columns)
-            lines.append(numbers)
+            lines.append(numbers[: columns.num_rows])
             ids.append(columns.column("id"))
             if progress is not None:
                 progress.advance(len(batch.ids))

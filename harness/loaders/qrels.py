@@ -84,14 +84,19 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
 
 def _is_trec(line: str) -> bool:
     """Return whether a line has TREC's four columns; an id of BEIR's three may hold a space."""
-    columns = line.split()
+    columns = _words(line)
     tabs = line.count("\t") == len(BEIR_COLUMNS) - 1
     return len(columns) == _TREC_COLUMNS and (not tabs or columns[1] in ("0", "Q0"))
 
 
+def _words(line: str) -> list[str]:
+    """Return the columns between ASCII white space: an id may hold other white space."""
+    return [word for word in re.split(r"[ \t\r\v\f]+", line) if word]
+
+
 def _trec_columns(line: str) -> list[str]:
     """Return query, document and grade; a line of another number of columns as it is."""
-    columns = line.split()
+    columns = _words(line)
     return [columns[0], *columns[2:]] if len(columns) == _TREC_COLUMNS else columns
 
 

@@ -187,7 +187,7 @@ def explain_malformed(content: bytes, error: orjson.JSONDecodeError) -> str:
 
 
 def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
-    """Yield the objects of a list, or the values of an object with their keys as ``id``; or JSON Lines."""
+    """Yield the objects of a list, or the values of an object with their keys as ``_id``; or JSON Lines."""
     lines = [line for block in read_blocks(stream, problems, notes) for line in block.lines]
     content = b"".join(lines)
     try:
@@ -204,7 +204,9 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         problems.add(None, f"the key '{twice}' is there twice in one object")
         return
     if isinstance(found, dict):
-        found = [{"id": key, **(value if isinstance(value, dict) else {"text": value})} for key, value in found.items()]
+        found = [
+            {**(value if isinstance(value, dict) else {"text": value}), "_id": key} for key, value in found.items()
+        ]
     if not isinstance(found, list):
         problems.add(None, f"a list of objects is expected, not {shown(found)}")
         return

@@ -48,10 +48,10 @@ def loader_for(spec: DatasetSpec) -> Loader | None:
 def _loaded(entry: EntryPoint) -> Loader | None:
     try:
         target = entry.load()
-    except (ImportError, AttributeError) as error:
+        loader: Loader = target() if isinstance(target, type) else target
+    except Exception as error:  # noqa: BLE001 - whatever the code of another package raises: the other loaders go on
         _log.warning("loader '%s' of '%s' is not available: %s", entry.name, _owner(entry), error)
         return None
-    loader: Loader = target() if isinstance(target, type) else target
     lacking = [name for name in ("name", "matches", "load") if not hasattr(loader, name)]
     if lacking:
         raise CardError(

@@ -19,6 +19,7 @@ __all__ = ["parse_qrels_lines", "parse_run_lines"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LIMIT = 2**31
+_DIGITS = 32
 _RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
 
@@ -97,7 +98,11 @@ def _score_problem(text: str) -> str | None:
 def _grade_problem(text: str) -> str | None:
     if not _INTEGER.fullmatch(text):
         return f"the grade '{text}' is not a whole number"
-    return None if -_LIMIT <= int(text) < _LIMIT else f"the grade '{text}' does not fit into 32 bits"
+    return (
+        None
+        if len(text) <= _DIGITS and -_LIMIT <= int(text) < _LIMIT
+        else f"the grade '{text}' does not fit into 32 bits"
+    )
 
 
 def _column(values: list[str]) -> pa.ChunkedArray:

@@ -17,11 +17,15 @@ _BATCH = 1024
 _DOCUMENT = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>(.*?)</DOCNO>", re.DOTALL | re.IGNORECASE)
 _TITLE = re.compile(r"<(HEADLINE|TITLE|HEAD|HL|TTL|TI)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_TEXT = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
+_TEXT = re.compile(r"<(TEXT|LP|LEADPARA)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
 _TOPIC = re.compile(r"<top>(.*?)(?=</top>|<top>|\Z)|<topic\b([^>]*)>(.*?)</topic>", re.DOTALL | re.IGNORECASE)
 _TOPIC_NUMBER = re.compile(r"""\b(?:number|num|id)\s*=\s*["']([^"']*)["']""", re.IGNORECASE)
-_FIELD = re.compile(r"<([A-Za-z][\w-]*)[^>]*>([^<]*)")
+_FIELD = re.compile(
+    r"<([A-Za-z][\w-]*)[^>]*>(.*?)(?:</\1>|(?=<(?:num|title|desc|narr|dom|smry|con|fac|def)\b)|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A field up to its closing tag, or where it has none to the next field of TREC's."""
 _CAPTION = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 
 
@@ -38,8 +42,9 @@ def is_topics(start: bytes) -> bool:
 def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
     """Yield documents as records of ``docno``, ``title`` and ``text``; ``lines`` number the documents.
 
-    The title is that of ``<TITLE>``, ``<HEADLINE>`` or their short forms, the text that of all ``<TEXT>`` elements, of
-    everything else where there is none. Tags are replaced by spaces, and character references by their characters.
+    The title is that of ``<TITLE>``, ``<HEADLINE>`` or their short forms, the text that of all ``<TEXT>``, ``<LP>`` and
+    ``<LEADPARA>`` elements, of everything else where there is none. Tags are replaced by spaces, and character
+    references by their characters.
     """
     batch, number, rest = RecordBatch([], []), 0, ""
     for text in _decoded(stream, problems, notes):
@@ -59,6 +64,8 @@ def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Ite
             batch = RecordBatch([], [])
     if rest.strip() and "<doc>" in rest.lower():
         problems.add(number + 1, "no </DOC>: the file ends inside it")
+    if not number:
+        notes.append("a file without <DOC> was not read")
     if batch.lines:
         yield batch
 
@@ -67,7 +74,7 @@ def _document(content: str) -> dict[str, str] | None:
     docno = _DOCNO.search(content)
     if docno is None:
         return None
-    texts = _TEXT.findall(content)
+    texts = [found[1] for found in _TEXT.findall(content)]
     body = " ".join(texts) if texts else _TITLE.sub(" ", _DOCNO.sub(" ", content))
     outside = _TEXT.sub(" ", content)
     title = " ".join(found[1] for found in _TITLE.findall(outside if texts else content))

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.packaging
 PRINTERS = {"cli", "reporting"}
 # Where `except Exception` may stand, and why.
 BOUNDARIES = {
+    "loaders/registry.py": "a loader of another package that cannot be imported or made: the others go on",
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
     "execution/carry_out.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",

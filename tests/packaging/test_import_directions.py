@@ -27,6 +27,7 @@ LAYERS = (
         "jit",
         "optional",
         "planning.execution_options",
+        "planning.numbers",
         "remote.credentials",
         "storage.cache",
         "storage.scratch",

@@ -483,3 +483,95 @@ def test_a_dataset_is_a_golden_set_and_a_corpus():
         harness.check(without, backends="csr")
     with pytest.raises(UsageError, match="has no judgments"):
         harness.evaluate({"q": {"a": 1.0}}, without)
+
+
+def test_a_golden_set_beside_a_folder_brings_its_own_judgments(tmp_path):
+    folder = tmp_path / "beir"
+    write(folder, "corpus.jsonl", lines([("d1", "", "one"), ("d2", "", "two")], ("_id", "title", "text")))
+    write(folder, "queries.jsonl", lines([("q1", "one")], ("_id", "text")))
+    write(folder, "qrels/test.tsv", "q1\td1\t1\n")
+    golden = write(tmp_path, "golden.jsonl", json.dumps({"id": "q1", "question": "two", "expected": ["d2"]}))
+    dataset = load_dataset(folder, files=DatasetFiles(queries=golden))
+    assert dataset.qrels.doc_ids.to_list() == ["d2"]
+    with pytest.raises(UsageError, match=r"names the query, and .* is a golden set"):
+        load_dataset(folder, files=DatasetFiles(queries=golden, columns={"query": "asked"}))
+
+
+def test_a_dropped_hit_takes_no_place():
+    dataset = Dataset.of(
+        {"7": "two years", "x": "years", "y": "b"}, {"7": "two years"}, {"7": {"x": 1}}, identical_ids="drop"
+    )
+    for k in (1, 2):
+        compared = harness.compare("csr", dataset, **{**COMPARED, "k": k, "metrics": "RR@1,R@1"})
+        assert figures(compared) == {"RR@1": 1.0, "R@1": 1.0}
+        assert compared.runs["csr"].hits == 1
+        assert compared.report.plan.resolved["k"] == k
+        checked = harness.check(dataset, backends="csr", k=k, timing=False, isolation="none", metrics="MRR@1")
+        assert checked.report.subjects[0].metrics["MRR@1"].mean == 1.0
+
+
+def test_documents_of_a_folder_with_several_splits_are_read_without_one(tmp_path):
+    folder = tmp_path / "splits"
+    write(
+        folder, "corpus.jsonl", '{"_id": "a", "text": "one", "lang": "en"}\n{"_id": "b", "text": "two", "lang": "de"}\n'
+    )
+    write(folder, "queries.jsonl", '{"_id": "q", "text": "one"}\n')
+    for split in ("dev", "train"):
+        write(folder, f"qrels/{split}.tsv", "q\ta\t1\n")
+    assert len(load_corpus(folder)) == 2
+    with pytest.raises(UsageError, match="several splits and no 'test'"):
+        load_dataset(folder)
+    compared = harness.compare("csr", folder, split="dev", filter="lang=en", **COMPARED)
+    assert compared.report.dataset.filter.matching == 1
+
+
+def test_a_csv_needs_a_header(tmp_path):
+    d = write(tmp_path, "d.csv", 'nr,inhalt\n1,"a, b"\n')
+    with pytest.raises(DataError, match="no field for the id and the text"):
+        load_corpus(d)
+
+
+def test_markup_inside_topics_and_documents(tmp_path):
+    q = write(tmp_path, "t.xml", '<topics><topic number="1"><query>of <i>E. coli</i> today</query></topic></topics>')
+    d = write(tmp_path, "d.trec", "<DOC><DOCNO>a\u00a0b</DOCNO><LP>lead</LP><TEXT>body <b>bold</b></TEXT></DOC>")
+    r = write(tmp_path, "r.txt", "1 0 a\u00a0b 1\n")
+    dataset = load_dataset(d, files=DatasetFiles(q, r))
+    assert dataset.queries.texts.to_pylist() == ["of  E. coli  today"]
+    assert dataset.corpus.texts.to_pylist() == ["lead body  bold"]
+    assert dataset.qrels.doc_ids.to_list() == dataset.corpus.ids.to_list() == ["a\u00a0b"]
+
+
+def test_hidden_files_are_no_documents(tmp_path):
+    for name in ("a.txt", ".hid/b.txt", ".c.txt"):
+        write(tmp_path / "texts", name, "x")
+    assert load_corpus(tmp_path / "texts").ids.to_list() == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: harness.compare("csr", {"a": "x"}),
+        lambda: harness.compare("csr", pd.DataFrame({"id": ["a"]})),
+        lambda: harness.check(pd.DataFrame({"id": ["a"]})),
+        lambda: harness.check(["a"]),
+        lambda: harness.check([{"question": "a", "expected": ["b"]}], corpus={"a": "x"}),
+        lambda: Dataset.of({"a": "x"}, {"q": "a"}, columns={"id": 5}),
+        lambda: Dataset.of({"a": "x"}, {"q": "a"}, name=5),
+        lambda: Dataset.of(pd.DataFrame([["a", "b", "c"]], columns=["id", "text", "text"]), {"q": "a"}),
+    ],
+)
+def test_objects_in_a_wrong_place_are_refused(call):
+    with pytest.raises(UsageError):
+        call()
+
+
+def test_odd_objects(tmp_path):
+    assert Dataset.of({np.int64(1): "x"}, {"q": "a"}).corpus.ids.to_list() == ["1"]
+    assert Dataset.of(
+        pd.DataFrame({"id": ["a"], "text": ["x"]}).set_index("id", drop=False), {"q": "a"}
+    ).corpus.ids.to_list() == ["a"]
+    with pytest.raises(DataError, match="is no text"):
+        Dataset.of({"a": "\ud800"}, {"q": "a"})
+    r = write(tmp_path, "r.txt", f"q 0 a {'9' * 5000}\n")
+    with pytest.raises(DataError, match="does not fit into 32 bits"):
+        harness.evaluate({"q": {"a": 1.0}}, r)
