@@ -188,6 +188,11 @@ def ask_retriever(
     """A callable's or an endpoint's answers, unscored; of one that failed as a whole, why."""
     options = plan.execution
     asked, subject = None, Subject(one.label, one.shown, None)
+    hidden = (
+        f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that in "
+        "again before you repeat it; a key can come from the environment, key_env="
+    )
+    notes = [hidden] if HIDDEN in one.shown else []
     try:
         if one.kind == "python" and one.label not in plan.functions:
             asked = _in_worker(one, queries, k, options, cache, display)
@@ -200,19 +205,17 @@ def ask_retriever(
             one.shown,
             None,
             error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
+            notes=tuple(notes),
         )
     if asked is None:
         display.done(one.label, "failed")
         return subject, []
     display.done(one.label, f"{len(asked.answers):,} questions asked")
-    notes = ["its documents are known by its answers alone: there is no exact reference, and nothing was indexed"]
+    notes.insert(
+        0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
+    )
     if asked.repeated:
         notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
-    if HIDDEN in one.shown:
-        notes.append(
-            f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that "
-            "in again before you repeat it; a key can come from the environment, key_env="
-        )
     subject = Subject(
         one.label,
         one.shown,
