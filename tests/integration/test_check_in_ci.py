@@ -69,8 +69,6 @@ def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> N
     done = command(folder, *places, "--require", "Hit@5>=0.9", "--junit", str(file), "--junit-per-query")
     assert done.code == 1
     root = read_junit(file)
-    times = {case.get("name"): float(case.get("time") or 0) for case in root.iter("testcase")}
-    assert times["Hit@5>=0.9"] > times["f"] == 0.0, "questions are asked once for all that is required of them"
     cases = {case.get("name"): [child.tag for child in case] for case in root.iter("testcase")}
     assert cases == {"Hit@5>=0.9": ["failure"], "f": [], "s": [], "x": ["failure"], "none": ["skipped"], "t": []}
     said = root.findtext(".//testcase[@name='x']/failure") or ""
