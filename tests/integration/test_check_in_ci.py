@@ -78,6 +78,16 @@ def test_junit_holds_a_case_for_each_requirement_and_question(folder: Path) -> N
     assert properties["harness"] == harness.__version__
 
 
+def test_requirements_share_the_time_of_asking(folder: Path) -> None:
+    timed = {**QUICK, "timing": True}
+    report = harness.check(folder / "golden.jsonl", corpus=folder / "chunks.jsonl", require=REQUIRE, **timed).report
+    (suite,) = check_suites(report, per_question=True)
+    required = [case.seconds for case in suite.cases if case.name in {one.text for one in report.requirements}]
+    assert required
+    assert {*required} == {suite.seconds}
+    assert suite.seconds > 0.0
+
+
 def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path) -> None:
     golden, corpus = write_golden_world(tmp_path, [{"id": "q", "question": "trees", "expected": ["wood"]}])
     done = command(tmp_path, str(golden), "--corpus", str(corpus), "--junit", str(tmp_path / "j.xml"))
