@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
 from harness.data.dataset import Dataset
+from harness.data.memory import are_hits
 from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
@@ -98,6 +99,8 @@ def evaluate(
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
     if identical_ids not in ("auto", "keep", "drop"):
         raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
+    if isinstance(qrels, Dataset) and are_hits(run):
+        run = _by_query(run, qrels)
     hits, judgments = as_run(run), as_qrels(qrels)
     judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
@@ -120,6 +123,14 @@ def as_run(run: RunLike) -> Run:
 def as_qrels(qrels: QrelsLike) -> Qrels:
     """Return the columnar judgments in any of the shapes that :func:`evaluate` takes."""
     return read_shape(qrels, _QRELS)
+
+
+def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 - lists of hits
+    """Return sentence-transformers' lists, one a query, by the ids of the dataset's queries, whose order they have."""
+    if len(run) != len(dataset.queries):
+        what = f"the run has {len(run):,} lists, and the dataset '{dataset.name}' {len(dataset.queries):,} queries"
+        raise UsageError(what, fix="give one list for each query, in the dataset's order")
+    return dict(zip(dataset.queries.ids, run, strict=True))
 
 
 def _require_content(run: Run, qrels: Qrels) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -23,12 +24,14 @@ __all__ = [
     "RecordBatch",
     "Role",
     "TextBatch",
+    "columns_text",
     "judgments_of",
     "parse_columns",
     "shown",
     "text_batches",
 ]
 
+_ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
 _SHOWN = 40
 
@@ -96,17 +99,19 @@ Fields: TypeAlias = dict[str, str]
 
 
 def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return role -> field of ``id=doc_id,text=body``, of a list of such items, or of a mapping.
+    """Return role -> field of ``id=doc_id,text="a,b"``, of a list of such items, or of a mapping.
 
     Raises UnknownNameError for an unknown role, UsageError for an item without ``=`` and a role that is named twice.
     """
     if isinstance(text, Mapping):
         pairs = list(text.items())
     else:
-        items = text.split(",") if isinstance(text, str) else [part for item in text for part in item.split(",")]
+        items = [text] if isinstance(text, str) else list(text)
         pairs = []
-        for item in filter(None, map(str.strip, items)):
+        for item in (part.strip() for one in items for part in _ITEM.findall(one)):
             role, equals, field = item.partition("=")
+            if len(field) > 1 and field[0] == field[-1] == '"':
+                field = field[1:-1].replace('""', '"')
             if not (role and equals and field):
                 raise UsageError(f"--columns '{item}' names no field", fix="write role=field, as id=doc_id,text=body")
             pairs.append((role.strip(), field.strip()))
@@ -119,6 +124,15 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, st
         if named.setdefault(role, field) != field:
             raise UsageError(f"--columns names two fields for '{role}': '{named[role]}' and '{field}'", fix="keep one")
     return named
+
+
+def columns_text(columns: Mapping[str, str]) -> str:
+    """Return role -> field as :func:`parse_columns` reads it; a field with a comma or a quotation mark in quotes."""
+
+    def quoted(field: str) -> str:
+        return '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
+
+    return ",".join(f"{role}={quoted(field)}" for role, field in columns.items())
 
 
 class ColumnMap:
@@ -264,7 +278,7 @@ def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems) 
 def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems, notes: list[str]) -> Judgments:
     """Return the judgments of records; faulty ones are noted and left out.
 
-    Without a field for the grade every pair is relevant with grade 1, which is noted. A grade may be a whole float, as
+    Pairs alone, without another field, are relevant with grade 1, which is noted. A grade may be a whole float, as
     tables with missing values have them.
     """
     found, ungraded = Judgments([], [], [], []), 0
@@ -279,6 +293,9 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
             grade = 1
             if "grade" in fields:
                 grade = _grade(record[fields["grade"]], line, problems)
+            elif others := [name for name in record if name not in fields.values()]:
+                named = ", ".join(f"'{name}'" for name in others)
+                problems.add_once(line, f"no field for the grade; if {named} holds it, as --columns grade={others[0]}")
             else:
                 ungraded += 1
             if problems.count == wrong:

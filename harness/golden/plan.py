@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import api
-from harness.data.columns import parse_columns
+from harness.data.columns import DOCUMENT_ROLES, columns_text, parse_columns
 from harness.data.dataset import Dataset
 from harness.errors import UsageError
 from harness.golden.against import AgainstPlan, Function, plan_against
@@ -92,7 +92,7 @@ class CheckPlan:
         request = self.request
         return {
             "corpora": [f"{name}={_shown(place)}" for name, place in self.places.items()],
-            "columns": ",".join(f"{role}={field}" for role, field in self.columns.items()) or None,
+            "columns": columns_text(self.columns) or None,
             "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
             "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
             "k": request.k,
@@ -153,7 +153,7 @@ def plan_check(request: CheckRequest) -> CheckPlan:
         seed=request.seed,
         keep_text=request.keep_text,
     )
-    return CheckPlan(request, golden, match, rules, places, plans, against, parse_columns(request.columns))
+    return CheckPlan(request, golden, match, rules, places, plans, against, _columns(request))
 
 
 def _shown(place: str | Path | Dataset) -> str:
@@ -245,6 +245,16 @@ def _stem(path: Path) -> str:
     plain = path.name.removesuffix(".gz")
     ending = Path(plain).suffix
     return plain.removesuffix(ending) if ending in (".zip", *ENDINGS) else plain
+
+
+def _columns(request: CheckRequest) -> dict[str, str]:
+    """Return role -> field of the documents; a golden set's fields have names of their own."""
+    columns, known = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
+    for role in columns:
+        if role not in known:
+            what = f"--columns {role}={columns[role]}: a check reads documents, and has its queries of the golden set"
+            raise UsageError(what, fix=f"roles are: {', '.join(known)}")
+    return columns
 
 
 def _refuse_url(place: str, what: str) -> None:

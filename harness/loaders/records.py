@@ -89,7 +89,7 @@ def first_fields(source: Source, member: str) -> list[str]:
     """Return the names of the fields of a file's first record, in their order; none where it cannot be read."""
     with source.open(member) as stream:
         batches = read_records(stream, Problems(member), [], ending=format_of(member) or ".jsonl", nested=True)
-        return next((list(batch.records[0]) for batch in batches), [])
+        return next((list(batch.records[0]) for batch in batches if batch.records), [])
 
 
 def _json_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:

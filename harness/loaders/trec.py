@@ -138,7 +138,9 @@ def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.
     try:
         return csv.read_csv(
             pa.py_buffer(content),
-            read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+            read_options=csv.ReadOptions(
+                use_threads=len(content) > _BLOCK_BYTES, column_names=names, block_size=_BLOCK_BYTES
+            ),
             parse_options=csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False),
             convert_options=csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.analysis import analyzer_names
+from harness.data.columns import columns_text
 from harness.data.dataset import DatasetFiles, IdenticalIds
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, UnknownNameError, UsageError
@@ -133,7 +134,7 @@ class Plan:
             "dataset": request.dataset,
             "split": request.split,
             "qrels": str(request.qrels) if request.qrels is not None else None,
-            "columns": ",".join(f"{role}={name}" for role, name in self.files.columns.items()) or None,
+            "columns": columns_text(self.files.columns) or None,
             "identical_ids": request.identical_ids,
             "max_docs": request.max_docs,
             "k": request.k,

@@ -61,6 +61,11 @@ class Again:
                 f"'{before.source}' is the result of a check, and a check has a command of its own to run it again",
                 fix="run `harness check` again, and hold both results against each other: harness diff BEFORE AFTER",
             )
+        if self.dataset is None and before.report.dataset.provenance.get("format") == "objects":
+            raise UsageError(
+                f"the dataset '{before.report.dataset.name}' of '{before.source}' was an object in Python",
+                fix="name where it is now, as dataset=…; or run it again in Python, then: harness diff BEFORE AFTER",
+            )
         request = _request(before.report.plan, self.options)
         if self.dataset is not None:
             request = replace(request, dataset=str(self.dataset))

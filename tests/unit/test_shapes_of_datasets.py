@@ -16,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 import harness
+from harness.data.columns import columns_text, parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset
@@ -575,3 +576,43 @@ def test_odd_objects(tmp_path):
     r = write(tmp_path, "r.txt", f"q 0 a {'9' * 5000}\n")
     with pytest.raises(DataError, match="does not fit into 32 bits"):
         harness.evaluate({"q": {"a": 1.0}}, r)
+
+
+def test_a_grade_of_another_name_is_asked_for(tmp_path):
+    d, q = write(tmp_path, "d.csv", table(CORPUS, D)), write(tmp_path, "q.csv", table(QUERIES, Q))
+    r = write(tmp_path, "r.csv", table(JUDGED, ("qid", "docid", "points")))
+    with pytest.raises(DataError, match="no field for the grade; if 'points' holds it, as --columns grade=points"):
+        load_dataset(d, files=DatasetFiles(q, r))
+    assert load_dataset(d, files=DatasetFiles(q, r, {"grade": "points"})).qrels.grades.max() == 2
+
+
+def test_fields_with_commas_are_quoted_and_come_back():
+    columns = {"title": "head,line", "text": 'a "b"', "id": "k"}
+    assert parse_columns(columns_text(columns)) == columns
+    assert parse_columns('title="head,line",text=body') == {"title": "head,line", "text": "body"}
+
+
+def test_a_list_of_no_objects_is_named(tmp_path):
+    d, q = write(tmp_path, "d.csv", table(CORPUS, D)), write(tmp_path, "q.json", '["a"]')
+    with pytest.raises(DataError, match="record 1: an object is expected"):
+        load_dataset(d, files=DatasetFiles(queries=q))
+
+
+def test_lists_of_hits_follow_the_queries_of_a_dataset():
+    dataset = Dataset.of({"a": "x", "b": "y"}, {"1": "x", "2": "y"}, {"1": ["a"], "2": ["b"]})
+    hits = [[{"corpus_id": "a", "score": 1.0}], [{"corpus_id": "b", "score": 1.0}]]
+    assert harness.evaluate(hits, dataset, "RR").means()[0].value == 1.0
+    with pytest.raises(UsageError, match="the run has 1 lists"):
+        harness.evaluate(hits[:1], dataset, "RR")
+
+
+def test_a_dataset_of_objects_is_not_looked_up_by_its_name(tmp_path):
+    dataset = Dataset.of({"1": "x"}, {"1": "x"}, {"1": ["1"]}, name="cacm")
+    harness.compare("csr", dataset, out=tmp_path / "out", **COMPARED)
+    with pytest.raises(UsageError, match=r"the dataset 'cacm' of .* was an object in Python"):
+        harness.regress(tmp_path / "out")
+
+
+def test_a_check_refuses_roles_of_queries(tmp_path):
+    with pytest.raises(UsageError, match="a check reads documents"):
+        harness.check([{"question": "a", "expected": ["b"]}], corpus=str(tmp_path), columns="query=ask")
