@@ -1,9 +1,10 @@
-"""Documents in one table, in a TREC collection, or in a folder of text files; queries and judgments in files beside."""
+"""Documents in one table, in a TREC collection, or in a folder of text files, perhaps with a golden set beside them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -11,14 +12,14 @@ from typing import BinaryIO
 from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
 from harness.errors import DataError
-from harness.loaders.base import DatasetSpec, LoadedDataset
-from harness.loaders.parts import Files, documents_in, text_source
-from harness.loaders.records import format_of
+from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
+from harness.loaders.parts import Files, documents_in, questions_in, text_source
+from harness.loaders.records import ENDINGS, format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext
 from harness.protocols import Progress
 
-__all__ = ["TableLoader", "TextFolderLoader", "TrecLoader"]
+__all__ = ["GoldenLoader", "TableLoader", "TextFolderLoader", "TrecLoader"]
 
 _TEXT_ENDINGS = (".txt", ".md", ".markdown", ".rst")
 _PATH_ROLES = (Role("id", "path"), Role("text", "text"))
@@ -61,6 +62,40 @@ class TrecLoader:
         return LoadedDataset(documents)
 
 
+class GoldenLoader:
+    """Reads a folder that holds a golden set, ``golden.jsonl`` or another table, beside its chunks or text files.
+
+    The documents are those of the only other table, or where there is none the folder's text files.
+    """
+
+    name = "golden"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location is a folder with a table called ``golden`` and at most one other."""
+        found = _golden_and_others(spec.path)
+        return found is not None and len(found[1]) <= 1
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+        """Find the parts; the golden set brings queries and judgments."""
+        found = _golden_and_others(spec.path)
+        if found is None:
+            raise DataError(spec.location, ["holds no table called 'golden'"])
+        golden, others = found
+        source = Source(spec.path)
+        documents = documents_in(Files(source, (others[0],)), spec) if others else _texts_below(spec)
+        questions = questions_in(Files(source, (golden,)), replace(spec, columns={}))
+        return LoadedDataset(documents, questions.queries, questions.judgments)
+
+
+def _golden_and_others(path: Path) -> tuple[str, list[str]] | None:
+    """Return the table called ``golden`` at the top of a folder, and the other tables there; None without one."""
+    if not path.is_dir():
+        return None
+    tables = sorted(one.name for one in path.iterdir() if one.is_file() and format_of(one.name) is not None)
+    golden = [name for name in tables if PurePosixPath(name.removesuffix(".gz")).stem == "golden"]
+    return (golden[0], [name for name in tables if name != golden[0]]) if len(golden) == 1 else None
+
+
 class TextFolderLoader:
     """Reads a folder of text files: each is a document, and its path below the folder is the id.
 
@@ -78,11 +113,17 @@ class TextFolderLoader:
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts; documents are in the order of their paths."""
-        path = spec.path
-        files = Files(Source(path), tuple(sorted(_text_files(path))))
-        named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
-        read = partial(_read_texts, files=files, others=_other_kinds(path))
-        return LoadedDataset(text_source(files, read, ColumnMap(_PATH_ROLES, named), "file"))
+        return LoadedDataset(_texts_below(spec))
+
+
+def _texts_below(spec: DatasetSpec) -> TextSource:
+    path = spec.path
+    files = Files(Source(path), tuple(sorted(_text_files(path))))
+    if not files.names:
+        raise DataError(spec.location, ["holds no documents"], fix=f"text files end in {', '.join(_TEXT_ENDINGS)}")
+    named = {role: field for role, field in spec.columns.items() if role in ("id", "text")}
+    read = partial(_read_texts, files=files, others=_other_kinds(path))
+    return text_source(files, read, ColumnMap(_PATH_ROLES, named), "file")
 
 
 def _files_of(path: Path) -> Files | None:
@@ -110,7 +151,7 @@ def _visible(path: Path) -> Iterator[str]:
 def _other_kinds(path: Path) -> Counter[str]:
     """Return how many files of a folder have another ending."""
     endings = (PurePosixPath(name).suffix.lower() or "no ending" for name in _visible(path))
-    return Counter(ending for ending in endings if ending not in _TEXT_ENDINGS)
+    return Counter(ending for ending in endings if ending not in (*_TEXT_ENDINGS, *ENDINGS))
 
 
 def _read_texts(problems: Problems, notes: list[str], *, files: Files, others: Counter[str]) -> Iterator[RecordBatch]:

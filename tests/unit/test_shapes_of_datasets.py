@@ -616,3 +616,20 @@ def test_a_dataset_of_objects_is_not_looked_up_by_its_name(tmp_path):
 def test_a_check_refuses_roles_of_queries(tmp_path):
     with pytest.raises(UsageError, match="a check reads documents"):
         harness.check([{"question": "a", "expected": ["b"]}], corpus=str(tmp_path), columns="query=ask")
+
+
+@pytest.mark.parametrize("chunks", [None, "chunks.csv"])
+def test_a_folder_with_a_golden_set_is_a_dataset(chunks, tmp_path):
+    folder = tmp_path / "faq"
+    write(folder, "golden.jsonl", json.dumps({"question": "which?", "expected": ["a"]}))
+    if chunks is None:
+        write(folder, "sub/a.txt", "one")
+        columns = {"id": "stem"}
+    else:
+        write(folder, chunks, "doc_id,body\na,one\n")
+        columns = {"text": "body"}
+    dataset = load_dataset(folder, files=DatasetFiles(columns=columns))
+    assert dataset.provenance["format"] == "golden"
+    assert (dataset.corpus.ids.to_list(), dataset.corpus.texts.to_pylist()) == (["a"], ["one"])
+    assert dataset.qrels.doc_ids.to_list() == ["a"]
+    assert "notes" not in dataset.provenance
