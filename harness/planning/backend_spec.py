@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -263,7 +264,9 @@ def _given(
             problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
         else:
             try:
-                given[key] = parameters[key].parse(unquoted(text))
+                given[key] = parameters[key].parse(
+                    _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
+                )
             except ValueError as error:
                 problems.append(UsageError(f"backend '{name}', parameter '{key}': {error}"))
     return given
@@ -301,6 +304,16 @@ def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterV
     elif where == ["path"] and not Path(str(given["path"])).expanduser().is_dir():
         problems.append(UsageError(f"there is no folder '{given['path']}' (backend '{name}')", fix="name the index's"))
     return problems
+
+
+def _prompt_spelling(text: str) -> str:
+    """Return the value of a prompt: a JSON string with escapes or an empty one keeps the quotes that encoders read."""
+    plain = unquoted(text)
+    try:
+        decoded = json.loads(text)
+    except ValueError:
+        return plain
+    return plain if plain and decoded == plain else text.strip()
 
 
 def _spelt(given: Mapping[str, ParameterValue]) -> str:

@@ -235,3 +235,11 @@ def test_engine_that_cannot_be_loaded(cards, tmp_path, monkeypatch, engine, erro
     add_card(cards, "broken", engine=engine, extra='extra = "toy"\n')
     with pytest.raises(error, match=expected):
         load_engine(find_cards("backends", cards)["broken"])
+
+
+@pytest.mark.parametrize("spelt", ['""', r'"Instruct: x\nQuery: "', '"query: "', "plain:"])
+def test_prompts_with_escapes_keep_their_quotes_and_come_back(spelt):
+    (spec,) = parse_backends([f"flat:query_prompt={spelt}"])
+    value = spec.parameters["query_prompt"]
+    assert value == ("query: " if spelt == '"query: "' else spelt)
+    assert parse_backends([spec.label])[0].parameters["query_prompt"] == value
