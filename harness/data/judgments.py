@@ -66,8 +66,6 @@ def grade_problem(text: str) -> str | None:
     if len(text) > _DIGITS:
         return f"the grade '{text[:_DIGITS]}…' does not fit into 32 bits"
     if not _GRADE.fullmatch(text):
-        if not any(character.isdigit() for character in text):
-            return f"the grade '{text}' is not an integer (a header must be: {' '.join(BEIR_COLUMNS)})"
         return f"the grade '{text}' is not an integer"
     if not -_LIMIT <= int(text) < _LIMIT:
         return f"the grade '{text}' does not fit into 32 bits"

@@ -110,4 +110,7 @@ def _problem(columns: Sequence[str]) -> str | None:
         )
     if not columns[0] or not columns[1]:
         return "the query's or the document's id is empty"
-    return grade_problem(columns[2])
+    problem = grade_problem(columns[2])
+    if problem is not None and not any(character.isdigit() for character in columns[2]):
+        return f"{problem} (a header must be: {' '.join(BEIR_COLUMNS)})"
+    return problem

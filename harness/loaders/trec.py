@@ -77,8 +77,7 @@ def read_qrels(path: Path | str) -> Qrels:
     judged twice under one query; and for a file without judgments.
     """
     file = Path(path)
-    ending = format_of(file.name)
-    qrels = _lines_of_qrels(file) if ending is None or ending == ".tsv" else None
+    qrels = _lines_of_qrels(file) if format_of(file.name) is None else None
     if qrels is None:
         problems = Problems(str(file), unit_of(file.name))
         qrels = group_judgments(read_judgments(Source(file.parent), file.name, {}, problems, []), problems)

@@ -633,3 +633,18 @@ def test_a_folder_with_a_golden_set_is_a_dataset(chunks, tmp_path):
     assert (dataset.corpus.ids.to_list(), dataset.corpus.texts.to_pylist()) == (["a"], ["one"])
     assert dataset.qrels.doc_ids.to_list() == ["a"]
     assert "notes" not in dataset.provenance
+
+
+def test_judgments_of_four_named_columns_are_a_table_for_evaluate_too(tmp_path):
+    r = write(tmp_path, "r.tsv", table([("q1", 0, "a", 2)], ("qid", "iteration", "docno", "label"), "\t"))
+    assert harness.evaluate({"q1": {"a": 1.0}}, r, "nDCG@10").means()[0].value == 1.0
+    d, q = write(tmp_path, "d.csv", "doc_id,text\na,x\n"), write(tmp_path, "q.csv", "qid,query\nq1,x\n")
+    assert load_dataset(d, files=DatasetFiles(q, r)).qrels.grades.tolist() == [2]
+
+
+def test_a_bad_grade_in_a_table_is_not_blamed_on_the_header(tmp_path):
+    r = write(tmp_path, "r.csv", "query_id,doc_id,rel\nq1,a,yes\n")
+    with pytest.raises(DataError) as caught:
+        harness.evaluate({"q1": {"a": 1.0}}, r)
+    assert "line 2: the grade 'yes' is not an integer" in str(caught.value)
+    assert "header" not in str(caught.value)
