@@ -9,8 +9,9 @@ larger key comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,17 +25,18 @@ from harness.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32
 
 __all__ = [
     "IdBytes",
+    "RankingDigest",
     "TieRule",
     "best",
     "check",
     "cut",
-    "differ_in_ties_only",
     "first_duplicate",
     "id_bytes",
     "is_larger_id",
     "order",
     "pack_key",
     "pack_keys",
+    "ranking_digests",
     "same_rankings",
     "sortable_bits",
     "unpack_keys",
@@ -177,31 +179,40 @@ def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
     return same
 
 
-def differ_in_ties_only(one: Run, other: Run, queries: Iterable[str], k: int) -> bool:
-    """Return whether the two rankings of each query differ, and only in the order of documents with equal scores.
+class RankingDigest(NamedTuple):
+    """What tells two rankings of one query apart: 16 hexadecimal digits each."""
 
-    Of the last group of equal scores in a ranking of ``k`` hits, other documents may have been returned: the cut may
-    have gone through it. That is not so where the group is one document: runs without scores are stored with some that
-    fall by rank. A query that a run lacks has no hits.
+    order: str
+    """Of the document ids, best first."""
+    scores: str
+    """Of which document has which score: equal where rankings differ at most in the order of equal scores."""
+
+
+def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
+    """Return the digests of every ranking of at most ``k`` hits, by query id; of an empty ranking as well.
+
+    Of the last group of equal scores in a ranking of ``k`` hits, only the score counts in ``scores``: the cut may have
+    gone through it, and other documents of the group may be returned next time. That is not so where the group is one
+    document: runs without scores are stored with some that fall by rank.
     """
-    return all(_equal_but_for_ties(_scored(one, query), _scored(other, query), k) for query in queries)
+    rows, places = np.unique(run.rows, return_inverse=True)
+    named = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]
+    documents = np.frombuffer(b"".join(named), dtype=np.uint64)[places]
+    scores = run.scores + np.float32(0.0)  # -0.0 is 0.0
+    found = {}
+    for row, query in enumerate(run.query_ids):
+        hits = run.of_query(row)
+        of_query, scored = documents[hits], scores[hits]
+        last = scored == scored.min(initial=np.inf)
+        is_cut = len(scored) >= k and np.count_nonzero(last) > 1
+        kept = np.where(last, np.uint64(0), of_query) if is_cut else of_query
+        by_score = np.lexsort((kept, scored))
+        found[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], kept[by_score]))
+    return found
 
 
-def _scored(run: Run, query: str) -> dict[str, float]:
-    """Score of every hit of a query, by the document's id."""
-    row = int(run.query_ids.rows_of(Ids.of([query]))[0])
-    if row < 0:
-        return {}
-    hits = run.of_query(row)
-    return dict(zip(run.doc_ids.take(run.rows[hits]), run.scores[hits].tolist(), strict=True))
-
-
-def _equal_but_for_ties(one: Mapping[str, float], other: Mapping[str, float], k: int) -> bool:
-    if list(one) == list(other) or sorted(one.values()) != sorted(other.values()):
-        return False
-    lowest = min(one.values())
-    is_cut = len(one) >= k and sum(score == lowest for score in one.values()) > 1
-    return all(other.get(document) == score for document, score in one.items() if score > lowest or not is_cut)
+def _digest(*arrays: npt.NDArray[Any]) -> str:
+    return blake2b(b"".join(array.tobytes() for array in arrays), digest_size=8).hexdigest()
 
 
 def best(

@@ -17,6 +17,7 @@ import orjson
 from pydantic import ConfigDict, Field
 
 from harness.errors import ResultError, UsageError
+from harness.ranking import RankingDigest
 from harness.regression.side import OVERLAP, Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
@@ -49,6 +50,12 @@ class QueryLine(Record):
     query: str
     values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
     first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
+    order_digest: str | None = Field(
+        default=None, description="of the ids of the whole ranking; null in files of earlier versions"
+    )
+    scores_digest: str | None = Field(
+        default=None, description="of which document has which score, whatever the order of equal scores"
+    )
 
 
 class Baseline(Record):
@@ -119,12 +126,15 @@ def read_baseline(path: Path) -> Side:
     baseline = validated(_content(path), Baseline)
     figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.backends}
     first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.backends}
+    ranking_digests: dict[str, dict[str, RankingDigest]] = {label: {} for label in figures}
     for line in baseline.rankings:
         if line.backend not in figures:
             raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}'")
         for name, value in line.values.items():
             figures[line.backend].setdefault(name, {})[line.query] = value
         first_documents[line.backend][line.query] = line.first
+        if line.order_digest is not None and line.scores_digest is not None:
+            ranking_digests[line.backend][line.query] = RankingDigest(line.order_digest, line.scores_digest)
     for label, found in figures.items():
         _refuse_holes(path, label, found)
     return Side(
@@ -135,6 +145,7 @@ def read_baseline(path: Path) -> Side:
         depth=baseline.depth,
         latencies=baseline.latencies,
         digests=baseline.queries,
+        kept_digests=ranking_digests,
     )
 
 
@@ -174,10 +185,13 @@ def _members(content: Mapping[str, bytes]) -> bytes:
 def _rankings(side: Side, depth: int) -> Iterator[bytes]:
     for label in side.labels:
         figures = side.figures[label]
-        first = side.first(label, depth)
+        first, digests = side.first(label, depth), side.ranking_digests(label)
         for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
             values = {name: found[query] for name, found in figures.items() if query in found}
-            yield orjson.dumps({"backend": label, "query": query, "values": values, "first": first.get(query, [])})
+            line = {"backend": label, "query": query, "values": values, "first": first.get(query, [])}
+            if query in digests:
+                line |= {"order_digest": digests[query].order, "scores_digest": digests[query].scores}
+            yield orjson.dumps(line)
 
 
 def _run(first: Mapping[str, Sequence[str]]) -> Run:

@@ -93,6 +93,7 @@ def compare_sides(kind: Literal["regress", "diff"], before: Side, after: Side, h
                 metrics=judged[pair] if ok else [],
                 costs=cost_changes(before, after, pair, common.queries, how.rules.seed) if ok else [],
                 dossier=_dossier(before, after, pair, ordered, qrels, judged[pair], how) if ok else None,
+                search_seconds=_search_seconds(after, pair.after),
             )
         )
     report = RegressionReport(
@@ -195,6 +196,11 @@ def _error(before: Side, after: Side, pair: Pair) -> str | None:
         if backend.status == "failed":
             return f"failed {when}: {backend.error.message if backend.error is not None else 'no reason is stored'}"
     return None
+
+
+def _search_seconds(side: Side, label: str) -> float | None:
+    passes = side.latencies.get(label)
+    return sum(map(sum, passes.values())) / 1e9 if passes else None
 
 
 def _gate(backends: Sequence[BackendChange], *, gated: bool) -> Literal["passed", "failed", "invalid"] | None:

@@ -215,6 +215,9 @@ class BackendChange(Record):
     metrics: list[MetricJudgement]
     costs: list[CostChange]
     dossier: Dossier | None
+    search_seconds: float | None = Field(
+        default=None, description="of `after`: all timed queries, transfer included; null where no times were taken"
+    )
 
 
 class RegressionReport(Record):

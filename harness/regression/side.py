@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from harness import ranking
 from harness.arrow import as_numpy, text_scalar
 from harness.metrics import Measure, parse_measure
-from harness.ranking import TieRule
+from harness.ranking import RankingDigest, TieRule
 from harness.results.schema import BackendResult, Report
 from harness.storage.store import (
     read_agreement,
@@ -48,6 +48,7 @@ class Side:
     there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
     pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text. ``kind`` is the
     verb that made the result. Without ``rescorable`` its hits cannot be scored again by its ``qrels``.
+    ``kept_digests`` are those of whole rankings of which ``hits`` gives only the beginning, None where all are there.
     """
 
     source: str
@@ -61,12 +62,24 @@ class Side:
     qrels: Qrels | None = None
     kind: Literal["compare", "check"] = "compare"
     rescorable: bool = True
+    kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
+
+    @property
+    def k(self) -> int:
+        """How many documents of a ranking were asked for."""
+        return int(str(self.report.plan.resolved["k"]))
 
     @property
     def deepest(self) -> int:
         """How many documents of a ranking there can be: those that were asked for, and that are kept."""
-        asked = int(str(self.report.plan.resolved["k"]))
-        return asked if self.depth is None else min(asked, self.depth)
+        return self.k if self.depth is None else min(self.k, self.depth)
+
+    def ranking_digests(self, label: str) -> Mapping[str, RankingDigest]:
+        """Return the digests of a backend's whole rankings, in the engine's order; empty where they are not known."""
+        if self.kept_digests is not None:
+            return self.kept_digests.get(label, {})
+        run = self.hits(label)
+        return {} if run is None else ranking.ranking_digests(run, self.k)
 
     @property
     def ties(self) -> TieRule:

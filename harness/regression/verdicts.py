@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_measures
-from harness.ranking import differ_in_ties_only
+from harness.ranking import RankingDigest
 from harness.regression.pairing import Pair
 from harness.regression.schema import MetricJudgement
 from harness.regression.side import OVERLAP, Side
 from harness.results.schema import BackendResult, SpreadValue
 from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.statistics.noise import combined
-from harness.types import Float64Array, Run
+from harness.types import Float64Array
 
 __all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
 
@@ -144,27 +145,32 @@ def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], ru
 
 
 class _Ties:
-    """The hits of one pair, read where a value differs: whether they differ in the order of equal scores alone."""
+    """The rankings of one pair, looked at where a value differs: whether they differ in the order of ties alone."""
 
     def __init__(self, before: Side, after: Side, pair: Pair) -> None:
-        self._k = before.deepest
         contents = before.report.dataset.content, after.report.dataset.content
         same_judgments = (
             contents[0] is not None and contents[1] is not None and (contents[0].judgments == contents[1].judgments)
         )
-        whole = before.depth is after.depth is None and before.deepest == after.deepest
-        self._comparable = whole and same_judgments
+        self._comparable = same_judgments and before.k == after.k
         self._before, self._after, self._pair = before, after, pair
-        self._runs: tuple[Run | None, Run | None] | None = None
+
+    @cached_property
+    def _digests(self) -> tuple[Mapping[str, RankingDigest], Mapping[str, RankingDigest]]:
+        return self._before.ranking_digests(self._pair.before), self._after.ranking_digests(self._pair.after)
 
     def explain(self, changed: Sequence[str]) -> bool:
         """Return whether ties account for all that changed; unknown of other judgments, or without scores."""
         if not changed or not self._comparable:
             return False
-        if self._runs is None:
-            self._runs = self._before.hits(self._pair.before), self._after.hits(self._pair.after)
-        one, other = self._runs
-        return one is not None and other is not None and differ_in_ties_only(one, other, changed, self._k)
+        before, after = self._digests
+        return all(
+            query in before
+            and query in after
+            and before[query].order != after[query].order
+            and before[query].scores == after[query].scores
+            for query in changed
+        )
 
 
 def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:

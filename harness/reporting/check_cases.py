@@ -58,15 +58,17 @@ def requirement_case(report: CheckReport, one: RequirementResult) -> Case:
 def question_case(report: CheckReport, subject: CheckSubject, question: QuestionResult) -> Case:
     """A question: it passes when something that it expects is among the hits; one that expects nothing is skipped."""
     wanted = [one for one in question.expected if one.grade >= report.golden.relevance]
+    seconds = (question.milliseconds or 0.0) / 1000
     if question.failed:
         message = "the retriever failed: it gave no answer"
-        return Case(question.id, subject.label, Outcome.ERROR, message, message)
+        return Case(question.id, subject.label, Outcome.ERROR, message, message, seconds)
     if not wanted:
-        return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing")
+        return Case(question.id, subject.label, Outcome.SKIPPED, "it expects nothing", seconds=seconds)
     if any(one.rank is not None for one in wanted):
-        return Case(question.id, subject.label)
+        return Case(question.id, subject.label, seconds=seconds)
     message = f"nothing that is expected is among the first {report.settings['k']} hits"
-    return Case(question.id, subject.label, Outcome.FAILURE, message, f"{message}\n{expected_and_found(question)}")
+    told = f"{message}\n{expected_and_found(question)}"
+    return Case(question.id, subject.label, Outcome.FAILURE, message, told, seconds)
 
 
 def subject_error(subject: CheckSubject) -> Case:

@@ -14,7 +14,10 @@ _SHOWN = 10
 
 
 def regression_suites(report: RegressionReport) -> list[Suite]:
-    """One suite for each backend. A metric without a gate passes: nothing was required of it."""
+    """One suite for each backend. A metric without a gate passes: nothing was required of it.
+
+    The time of a case is that of the timed searches of ``after``, which the metrics of a backend share.
+    """
     facts = {
         "harness": report.after.harness.version,
         "before": report.before.source,
@@ -24,7 +27,10 @@ def regression_suites(report: RegressionReport) -> list[Suite]:
         **{f"warning {number}": said for number, said in enumerate(report.warnings, 1)},
     }
     gated = report.gate is not None
-    return [Suite(one.after, list(_cases(one, gated=gated)), report.created, facts) for one in report.backends]
+    return [
+        Suite(one.after, list(_cases(one, gated=gated)), report.created, facts, one.search_seconds)
+        for one in report.backends
+    ]
 
 
 def verdict_line(metric: MetricJudgement) -> str:
@@ -55,16 +61,16 @@ def unjudged(backend: BackendChange, *, gated: bool) -> str | None:
 
 
 def _cases(backend: BackendChange, *, gated: bool) -> Iterator[Case]:
-    reason = unjudged(backend, gated=gated)
+    reason, seconds = unjudged(backend, gated=gated), backend.search_seconds or 0.0
     if reason is not None:
         yield Case("is compared", backend.after, Outcome.ERROR, reason, reason)
     for metric in backend.metrics:
         if metric.gate == "failed":
             said = verdict_line(metric)
             text = "\n".join([said, *losers(backend, metric.metric)])
-            yield Case(metric.metric, backend.after, Outcome.FAILURE, said, text)
+            yield Case(metric.metric, backend.after, Outcome.FAILURE, said, text, seconds)
         else:
-            yield Case(metric.metric, backend.after)
+            yield Case(metric.metric, backend.after, seconds=seconds)
 
 
 def _text(query: QueryChange) -> str:

@@ -97,6 +97,9 @@ class QuestionResult(Record):
     values: dict[str, float] = Field(description="each metric of this question; empty where it expects nothing")
     top: list[str] = Field(description="ids of the hits, best first, as the retriever ordered them")
     failed: bool = Field(default=False, description="true where the retriever gave no answer: an error")
+    milliseconds: float | None = Field(
+        default=None, description="mean of the timed passes; null where no times were taken"
+    )
 
 
 class CheckSubject(Record):

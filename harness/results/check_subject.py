@@ -155,8 +155,17 @@ def _questions(subject: Subject, golden: GoldenSet, expected: Expected, rules: R
         top = run.doc_ids.take(run.rows[run.of_query(place)]) if place is not None else []
         values = {} if scores is None or row is None else {n: float(scores.values[row, c]) for n, c in columns.items()}
         told = _question(question, top, values, expected, keep_text=rules.keep_text)
-        made.append(told.model_copy(update={"failed": question.id in subject.unanswered}))
+        update = {"failed": question.id in subject.unanswered, "milliseconds": _milliseconds(subject, place)}
+        made.append(told.model_copy(update=update))
     return made
+
+
+def _milliseconds(subject: Subject, place: int | None) -> float | None:
+    if subject.search_ns is None or place is None:
+        return None
+    samples = subject.search_ns[:, place]
+    timed = samples[samples >= 0]
+    return float(timed.mean()) / _NS_PER_MS if len(timed) else None
 
 
 def _question(

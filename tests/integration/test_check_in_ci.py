@@ -86,6 +86,10 @@ def test_requirements_share_the_time_of_asking(folder: Path) -> None:
     assert required
     assert {*required} == {suite.seconds}
     assert suite.seconds > 0.0
+    asked = [case.seconds for case in suite.cases if case.name in {one.id for one in report.subjects[0].questions}]
+    passes = round(suite.seconds / sum(asked))
+    assert sum(asked) * passes == pytest.approx(suite.seconds)
+    assert sum(seconds > 0.0 for seconds in asked) == len(asked) - 1  # one has no term of the corpus
 
 
 def test_a_missing_id_is_an_error_of_the_golden_set(folder: Path, tmp_path: Path) -> None:

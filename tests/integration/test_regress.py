@@ -17,6 +17,8 @@ from harness.errors import DataError, ResultError, UsageError
 from harness.regression.baseline import read_baseline
 from harness.regression.judging import Judging
 from harness.regression.result import Regression
+from harness.regression.side import stored_side
+from harness.reporting.regression_cases import regression_suites
 from harness.results.comparison import Comparison
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
@@ -56,6 +58,8 @@ def test_a_baseline_is_small_and_reads_back_as_the_result(baseline: Path, folder
     for row in values.itertuples():
         assert side.figures["csr"][row.metric][row.query_id] == row.value
     assert len(side.first("csr", 10)) == 64
+    assert len(side.ranking_digests("csr")) == 64
+    assert side.ranking_digests("csr") == stored_side(folder / "before", stored.report).ranking_digests("csr")
 
 
 def test_an_identical_run_is_the_same(baseline: Path, folder: Path) -> None:
@@ -284,6 +288,9 @@ def test_every_latency_sample_is_kept(small: dict[str, Path]) -> None:
     costs = {cost.cost: cost for cost in again.report.backends[0].costs}
     assert (costs["p50_ms"].samples_before, costs["p50_ms"].samples_after) == (6, 6)
     assert costs["p50_ms"].ci_low is not None
+    (suite,) = regression_suites(again.report)
+    assert {case.seconds for case in suite.cases} == {suite.seconds}
+    assert suite.seconds > 0.0
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from regression_sides import AFTER, BEFORE, backend, many, run_of, side
 from sample_report import sample_report
 
 from harness.errors import UnknownNameError
+from harness.ranking import ranking_digests
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.costs import cost_changes
 from harness.regression.pairing import Pair
@@ -326,8 +327,11 @@ def test_a_difference_that_ties_account_for_is_none(hits: list[tuple[str, float]
     (found,) = judge_pairs(*sides, [CSR], ["q1", "q2"], Rules())[CSR]
     assert (found.verdict == "same") is only_ties
     assert (found.reason == "the rankings differ only in the order of documents with equal scores") is only_ties
-    (without_scores,) = judge_pairs(replace(sides[0], depth=3), sides[1], [CSR], ["q1", "q2"], Rules())[CSR]
-    assert without_scores.verdict == "undecided"
+    kept = {"csr": ranking_digests(runs[0], 3)}
+    for digests, verdict in ((kept, found.verdict), ({"csr": {}}, "undecided")):
+        baseline = replace(sides[0], depth=1, kept_digests=digests)
+        (told,) = judge_pairs(baseline, sides[1], [CSR], ["q1", "q2"], Rules())[CSR]
+        assert told.verdict == verdict
 
 
 def test_ties_excuse_the_gate_and_no_ranking_that_is_not_cut_may_lack_a_document() -> None:
