@@ -6,10 +6,10 @@ without constructor arguments, or an object, that has ``name``, ``matches`` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
@@ -17,7 +17,15 @@ from harness.data.problems import Problems
 from harness.protocols import Progress
 from harness.storage.cache import JSON
 
-__all__ = ["DatasetSpec", "JudgmentSource", "LoadedDataset", "Loader", "TextSource"]
+__all__ = [
+    "DatasetSpec",
+    "Downloader",
+    "JudgmentSource",
+    "LoadedDataset",
+    "Loader",
+    "LocalFiles",
+    "TextSource",
+]
 
 Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
 """Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
@@ -97,7 +105,9 @@ class LoadedDataset:
     ``queries`` and ``judgments`` are None where there are none; files that the user names take their place. ``split``
     is the one chosen, "" where there are none; ``splits`` lists all; ``queries_of_other_splits`` are judged by other
     splits only, and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring;
-    None where the loader does not know.
+    None where the loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not
+    known or there are several. ``candidates`` gives the documents that each query is to be ranked among, by query id:
+    of reranking tasks, None otherwise.
     """
 
     documents: TextSource
@@ -108,6 +118,32 @@ class LoadedDataset:
     queries_of_other_splits: frozenset[str] = frozenset()
     identical_ids: Literal["keep", "drop"] | None = None
     provenance: Mapping[str, str] = field(default_factory=dict)
+    language: str | None = None
+    candidates: Callable[[], Mapping[str, Sequence[str]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """What this machine has of a dataset that is downloaded.
+
+    ``paths`` are files and folders of the library that downloads, ``size`` is in bytes. ``complete`` says whether
+    loading needs no network any more; None where only loading would tell.
+    """
+
+    paths: tuple[Path, ...]
+    size: int
+    complete: bool | None
+
+
+@runtime_checkable
+class Downloader(Protocol):
+    """A loader whose datasets are downloaded, by a library that keeps them where it keeps all of its files."""
+
+    def local_files(self, spec: DatasetSpec) -> LocalFiles:
+        """Return what this machine has of a dataset, without asking the network."""
+
+    def remove(self, spec: DatasetSpec) -> int:
+        """Delete what this machine has of a dataset and no other dataset shares; return how many bytes were freed."""
 
 
 class Loader(Protocol):
