@@ -7,6 +7,7 @@ of the harness does.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -33,6 +34,8 @@ _LATER = (
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""
+_CLIENTS = "chromadb.api.rust", "chromadb.config", "portalocker", "qdrant_client", "qdrant_edge"
+"""What the workers of these engines import, if the extra is installed; it starts no thread."""
 _REQUEST_BYTES = 1 << 20
 
 
@@ -57,6 +60,9 @@ def import_everything() -> None:
         load_verb(verb)
     for module in _LATER:
         importlib.import_module(module)
+    for module in _CLIENTS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     compile_kernels()
     compile_dense_kernels()
     _hold_one_run_against_itself()
