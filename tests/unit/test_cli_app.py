@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_harness import harness_command
 
 # Runs main() with the table of verbs replaced by one verb that this file defines.
 PROLOGUE = """
@@ -34,7 +35,7 @@ def run_verb(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [*harness_command(), *arguments],
         capture_output=True,
         text=True,
         check=False,
