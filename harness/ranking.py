@@ -156,18 +156,30 @@ def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
 
     ``wide`` compares scores as float64, as they were read. The result's own order is the ranking; it is not checked.
     """
-    scores: npt.NDArray[Any] = run.scores
-    if wide:
-        scores = run.scores.astype(np.float64) if run.wide_scores is None else run.wide_scores
+    wide_scores = run.wide_scores if wide else None
+    rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
     if tie_break is TieBreak.QUICKSORT:
+        exact = run.scores.astype(np.float64) if wide_scores is None else wide_scores
         places = np.arange(run.hits, dtype=np.int64)
-        _quicksort_queries(run.indptr, -scores.astype(np.float64), places)
-    else:
+        _quicksort_queries(run.indptr, -exact, places)
+        rows, scores = run.rows[places], run.scores[places]
+    elif wide_scores is not None:
         query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
-        rank = run.doc_ids.tie_rank[run.rows].astype(np.int64)
-        second = {TieBreak.ID_DESCENDING: (-rank,), TieBreak.ID_ASCENDING: (rank,), TieBreak.LISTED: ()}[tie_break]
-        places = np.lexsort((*second, -scores, query))
-    return Run(run.query_ids, run.doc_ids, run.indptr, run.rows[places], run.scores[places])
+        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, query))
+        rows, scores = run.rows[places], run.scores[places]
+    else:
+        keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
+        _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
+    return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
+    """Return a number for each hit, different within a query, the larger first among equal scores."""
+    if tie_break is TieBreak.LISTED:
+        before = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
+        return ~before.astype(np.uint32)
+    ranks = run.doc_ids.tie_rank[run.rows]
+    return ~ranks if tie_break is TieBreak.ID_ASCENDING else ranks
 
 
 def cut(run: Run, k: int | Int64Array) -> Run:

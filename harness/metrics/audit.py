@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ from harness.metrics.parse import parse_measure
 from harness.metrics.scores import QuerySet, is_mean
 from harness.metrics.scoring import score
 from harness.ranking import TieRule
-from harness.types import Float64Array, Qrels, Run
+from harness.types import Float64Array, Ids, Qrels, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,37 +224,53 @@ class _Outcome(NamedTuple):
         return bool((np.abs(ours - theirs) <= _ROUNDING * np.maximum(np.abs(ours), 1.0)).all())
 
 
-_Ranking = tuple[ranking.TieBreak, Precision, IdenticalIds, int | None]
-
-
 class _Scorer:
     """Scores one run under any settings; rankings and values are computed once each."""
 
     def __init__(self, run: Run, qrels: Qrels) -> None:
         self._run = run
         filled = np.flatnonzero(np.diff(qrels.indptr) > 0)
-        self.qrels = qrels.of_queries(type(qrels.query_ids).of(qrels.query_ids.take(filled)))
+        self.qrels = qrels.of_queries(Ids.of(qrels.query_ids.take(filled)))
         self._query = np.repeat(np.arange(len(self.qrels.query_ids)), np.diff(self.qrels.indptr))
-        self._rankings: dict[_Ranking, Run] = {}
+        self._longest = int(np.diff(run.indptr).max(initial=0))
+        self._has_identical_ids = ranking.without_identical_ids(run).hits < run.hits
+        self._rankings: dict[Settings, Run] = {}
+        self._values: dict[tuple[Measure, Settings], Float64Array] = {}
         self._outcomes: dict[tuple[Measure, Settings], _Outcome] = {}
 
     def outcome(self, measure: Measure, settings: Settings) -> _Outcome:
         """Return the measure under the settings."""
         key = (measure, settings)
         if key not in self._outcomes:
-            values, counted = self._values(measure, settings), self._counted(settings)
+            counted, scored = self._counted(settings), self._deciding(settings)
+            if (measure, scored) not in self._values:
+                self._values[measure, scored] = self._score(measure, scored)
+            values = self._values[measure, scored]
             mean = float(values[counted].mean()) if counted.any() else float("nan")
             self._outcomes[key] = _Outcome(values, counted, mean)
         return self._outcomes[key]
 
+    def _deciding(self, settings: Settings) -> Settings:
+        """Return the settings with what cannot change any query's value on this run as in this package's convention."""
+        own = HARNESS.settings
+        idle: dict[str, Any] = {"queries": own.queries}
+        if self._run.wide_scores is None:
+            idle["precision"] = own.precision
+        if settings.depth is not None and settings.depth >= self._longest and settings.ap_total is not Total.REACHABLE:
+            idle["depth"] = None
+        if not self._has_identical_ids:
+            idle["identical_ids"] = IdenticalIds.KEEP
+        return replace(settings, **idle)
+
     def first_relevant(self, settings: Settings) -> npt.NDArray[np.int64]:
         """Return the rank of the first relevant document of every judged query, 0 where none is returned."""
-        reciprocal = self._measured(parse_measure("RR"), self._ranked(settings), self.qrels, settings.relevance)
+        reciprocal = self.outcome(Measure("RR"), _of_ranking(settings)).values
         with np.errstate(divide="ignore"):
             return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
 
     def _ranked(self, settings: Settings) -> Run:
-        key = (settings.ties, settings.precision, settings.identical_ids, settings.depth)
+        """Return the ranking that is measured, with scores that fall by one a rank."""
+        key = replace(_of_ranking(settings), relevance=HARNESS.settings.relevance)
         if key not in self._rankings:
             run = self._run
             if settings.identical_ids is IdenticalIds.BEFORE_CUT:
@@ -263,7 +279,8 @@ class _Scorer:
             run = run if settings.depth is None else ranking.cut(run, settings.depth)
             if settings.identical_ids is IdenticalIds.AFTER_CUT:
                 run = ranking.without_identical_ids(run)
-            self._rankings[key] = run
+            left = np.repeat(run.indptr[1:], np.diff(run.indptr)) - np.arange(run.hits)
+            self._rankings[key] = replace(run, scores=left.astype(np.float32))
         return self._rankings[key]
 
     def _counted(self, settings: Settings) -> npt.NDArray[np.bool_]:
@@ -272,7 +289,7 @@ class _Scorer:
             return np.ones(len(judged), dtype=np.bool_)
         if settings.queries is Countable.RELEVANT:
             return self._relevant(settings.relevance) > 0
-        run = self._ranked(settings)
+        run = self._ranked(self._deciding(settings))
         at = run.query_ids.rows_of(judged)
         if settings.queries is Countable.OF_RUN:
             return at >= 0
@@ -283,7 +300,7 @@ class _Scorer:
         """Return R of every judged query."""
         return np.bincount(self._query[self.qrels.grades >= level], minlength=len(self.qrels.query_ids))
 
-    def _values(self, measure: Measure, settings: Settings) -> Float64Array:
+    def _score(self, measure: Measure, settings: Settings) -> Float64Array:
         run, qrels, level = self._ranked(settings), self.qrels, settings.relevance
         deciding = {aspect.name for aspect in aspects_of(measure)}
         if "ideal" in deciding and settings.ideal is Ideal.RETRIEVED:
@@ -333,6 +350,12 @@ class _Scorer:
             returned = Measure("R", measure.cutoff) if measure.cutoff is not None else Measure("SetR")
             total = np.rint(self._measured(returned, run, self.qrels, level) * relevant)
         return np.divide(relevant, total, out=np.zeros_like(relevant), where=total > 0)
+
+
+def _of_ranking(settings: Settings) -> Settings:
+    """Return the settings with those only that decide the ranking and what is relevant in it."""
+    names = ("ties", "precision", "identical_ids", "depth", "relevance")
+    return replace(HARNESS.settings, **{name: getattr(settings, name) for name in names})
 
 
 def _change(aspect: Aspect, here: Settings, there: Settings) -> Change:
