@@ -178,6 +178,25 @@ def test_ranx(seed: int, documents: int):
     assert column(case, "ranx", list(metrics)) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["keep", "drop"])
+def test_the_first_column_is_eval_without_options(rule: str):
+    for case in map(make_case, SEEDS):
+        means = harness.evaluate(case.run, case.qrels, AT_K, identical_ids=rule).means()
+        expected = {str(one.measure): one.value for one in means}
+        assert column(case, "harness", AT_K, identical_ids=rule) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["keep", "drop"])
+def test_every_difference_has_a_cause_of_no_more_changes_than_differ(rule: str):
+    for case in map(make_case, SEEDS):
+        for one in harness.audit(case.run, case.qrels, AT_K, identical_ids=rule).differences:
+            changes = {change for cause in one.causes for change in cause}
+            assert not changes & set(one.without_effect)
+            assert bool(one.causes) == bool(one.examples)
+            assert one.causes or one.here == pytest.approx(one.there, abs=1e-12)
+            assert len({len(cause) for cause in one.causes}) <= 1
+
+
 def test_cases_tell_the_conventions_apart():
     """A convention that copied another would go unnoticed if the cases were too tame."""
     frames = [harness.audit(*make_case(seed), ["nDCG@10", "AP@5", "RR@10"]).to_frame() for seed in SEEDS]
