@@ -3,8 +3,8 @@
 ``harness.compare`` runs backends on a dataset, ``harness.Comparison`` is its result; ``harness.regress`` runs a
 baseline's plan again and ``harness.diff`` compares two stored results, ``harness.Regression`` is what both return and
 ``harness.Judging`` how they judge;
-``harness.evaluate`` scores a run; ``harness.check`` holds a golden set against retrievers; ``harness.Dataset.of`` makes
-a dataset of objects for all of them.
+``harness.evaluate`` scores a run, ``harness.audit`` does so as other tools do; ``harness.check`` holds a golden set
+against retrievers; ``harness.Dataset.of`` makes a dataset of objects for all of them.
 Nothing heavy is imported before one of them is used.
 """
 
@@ -18,7 +18,7 @@ from harness._version import __version__
 if TYPE_CHECKING:
     from harness.api import compare
     from harness.data.dataset import Dataset
-    from harness.evaluation import evaluate
+    from harness.evaluation import audit, evaluate
     from harness.golden.check import check
     from harness.golden.checked import Checked
     from harness.regression.diff import diff
@@ -34,6 +34,7 @@ __all__ = [
     "Judging",
     "Regression",
     "__version__",
+    "audit",
     "check",
     "compare",
     "diff",
@@ -47,6 +48,7 @@ _HOMES = {
     "Dataset": "harness.data.dataset",
     "Judging": "harness.regression.judging",
     "Regression": "harness.regression.result",
+    "audit": "harness.evaluation",
     "check": "harness.golden.check",
     "compare": "harness.api",
     "diff": "harness.regression.diff",

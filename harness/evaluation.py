@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
+from harness.metrics.audit import Audit, audit_run
 from harness.ranking import without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
-__all__ = ["DEFAULT_METRICS", "QrelsLike", "RunLike", "as_qrels", "as_run", "evaluate"]
+__all__ = ["AUDITED_METRICS", "DEFAULT_METRICS", "QrelsLike", "RunLike", "as_qrels", "as_run", "audit", "evaluate"]
 
 DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
+AUDITED_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
+"""What an audit takes by default: metrics with cutoffs, which all tools compute."""
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 """A run as one of the shapes of ``harness.data.shapes.RUNS``, its path, or its columns."""
@@ -100,21 +104,63 @@ def evaluate(
     ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")
     if not isinstance(relevance, SupportsIndex):
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
+    hits, judgments, drops = _read(run, qrels, identical_ids)
+    judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
+    _require_content(hits, judgments)
+    if drops:
+        hits = without_identical_ids(hits)
+    with _naming(run):
+        return score(hits, judgments, measures, ties=ties, queries=queries, relevance=relevance)
+
+
+def audit(
+    run: RunLike,
+    qrels: QrelsLike,
+    metrics: str | Iterable[str | Measure] = AUDITED_METRICS,
+    *,
+    identical_ids: str = "auto",
+    published: str | None = None,
+) -> Audit:
+    """Score a run under the conventions of other tools and explain how they differ; ``harness eval --audit``.
+
+    The tools are trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx
+    (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are those of :func:`evaluate`. Anserini
+    and MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
+    package's here. ``published`` is a number from a paper as printed, ``"0.397"`` or ``"nDCG@10=39.7"``; the audit
+    names the conventions, and single changes of them, that give it.
+
+    Raises:
+        UsageError: as :func:`evaluate`; a metric that is a sum or a geometric mean; a published value that is none.
+        DataError: as :func:`evaluate`.
+        RankingError: as :func:`evaluate`.
+    """
+    measures = _measures(metrics)
+    hits, judgments, drops = _read(run, qrels, identical_ids)
+    _require_content(hits, judgments)
+    with _naming(run):
+        return audit_run(hits, judgments, measures, drop_identical=drops, published=published)
+
+
+def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrels, bool]:
+    """Return the run, the judgments, and whether hits that have their query's id are to be dropped."""
     if identical_ids not in ("auto", "keep", "drop"):
         raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
+    of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
+    drops = identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop")
     unnumbered = are_hits(run)
     if unnumbered and isinstance(qrels, Dataset):
         run, unnumbered = _by_query(run, qrels), False
     hits, judgments = as_run(run), as_qrels(qrels)
-    judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
-    _require_content(hits, judgments)
-    if unnumbered:
+    if unnumbered and hits.hits:
         _refuse_unnumbered(hits, judgments)
-    of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
-    if identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop"):
-        hits = without_identical_ids(hits)
+    return hits, judgments, drops
+
+
+@contextmanager
+def _naming(run: RunLike) -> Iterator[None]:
+    """Name the file of a run that cannot be scored."""
     try:
-        return score(hits, judgments, measures, ties=ties, queries=queries, relevance=relevance)
+        yield
     except DataError as error:
         if error.source == "run" and isinstance(run, str | PathLike):
             raise DataError(str(run), error.problems, fix=error.fix) from error

@@ -26,6 +26,7 @@ from harness.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32
 __all__ = [
     "IdBytes",
     "RankingDigest",
+    "TieBreak",
     "TieRule",
     "best",
     "check",
@@ -34,6 +35,7 @@ __all__ = [
     "id_bytes",
     "is_larger_id",
     "order",
+    "order_as",
     "pack_key",
     "pack_keys",
     "ranking_digests",
@@ -54,6 +56,16 @@ class TieRule(StrEnum):
     """The order in which the engine returned its hits."""
     AVERAGE = "average"
     """The expected value over all orders of each tie group (McSherry and Najork, ECIR 2008)."""
+
+
+class TieBreak(StrEnum):
+    """How other tools place equal scores, for :func:`order_as`."""
+
+    ID_DESCENDING = "document id descending"
+    ID_ASCENDING = "document id ascending"
+    LISTED = "the run's own order"
+    QUICKSORT = "quicksort, not stable"
+    """Numba's ``argsort``, twice, as in ranx: the run's own order in short rankings, any in long ones."""
 
 
 @inline_kernel
@@ -139,13 +151,45 @@ def order(run: Run) -> Run:
     return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
 
 
+def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
+    """Return the run by score descending, equal scores as another tool places them.
+
+    ``wide`` compares scores as float64, as they were read. The result's own order is the ranking; it is not checked.
+    """
+    wide_scores = run.wide_scores if wide else None
+    rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
+    if tie_break is TieBreak.QUICKSORT:
+        exact = run.scores.astype(np.float64) if wide_scores is None else wide_scores
+        places = np.arange(run.hits, dtype=np.int64)
+        _quicksort_queries(run.indptr, -exact, places)
+        rows, scores = run.rows[places], run.scores[places]
+    elif wide_scores is not None:
+        query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
+        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, query))
+        rows, scores = run.rows[places], run.scores[places]
+    else:
+        keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
+        _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
+    return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
+    """Return a number for each hit, different within a query, the larger first among equal scores."""
+    if tie_break is TieBreak.LISTED:
+        before = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
+        return ~before.astype(np.uint32)
+    ranks = run.doc_ids.tie_rank[run.rows]
+    return ~ranks if tie_break is TieBreak.ID_ASCENDING else ranks
+
+
 def cut(run: Run, k: int | Int64Array) -> Run:
     """The first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
     lengths = np.minimum(np.diff(run.indptr), k)
     indptr = np.zeros(len(run.indptr), dtype=np.int64)
     np.cumsum(lengths, out=indptr[1:])
     kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+    wide = None if run.wide_scores is None else run.wide_scores[kept]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
 
 
 def without_identical_ids(run: Run) -> Run:
@@ -157,7 +201,8 @@ def without_identical_ids(run: Run) -> Run:
     itself = np.repeat(run.doc_ids.rows_of(run.query_ids), lengths)
     kept = np.flatnonzero(run.rows != itself)
     indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+    wide = None if run.wide_scores is None else run.wide_scores[kept]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
@@ -276,6 +321,17 @@ def _sort_queries(
         for place in range(stop - start):
             out_rows[start + place] = rows[start + best_first[place]]
             out_scores[start + place] = scores[start + best_first[place]]
+
+
+@kernel
+def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], places: Int64Array) -> None:
+    """Permute the ``places`` of each query by ascending key, twice: the second time moves equal keys again."""
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        for _ in range(2):
+            by_key = np.argsort(keys[start:stop])
+            keys[start:stop] = keys[start:stop][by_key]
+            places[start:stop] = places[start:stop][by_key]
 
 
 @kernel

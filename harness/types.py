@@ -183,6 +183,10 @@ class Run:
 
     ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits has an
     empty slice: it was asked and found nothing.
+
+    ``wide_scores`` float64 (H,) are the scores as they were read, kept only where float32 makes two hits of a query
+    equal that were not: tools that compare in double precision order them otherwise. A run that is put in another order
+    does not keep them.
     """
 
     query_ids: Ids
@@ -190,12 +194,14 @@ class Run:
     indptr: Int64Array
     rows: Int32Array
     scores: Float32Array
+    wide_scores: Float64Array | None = None
 
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
         """The run of some queries, given by number, in that order."""
         indptr, places = _gather(self.indptr, queries)
         query_ids = Ids(self.query_ids.values.take(numbers(queries)))
-        return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places])
+        wide = None if self.wide_scores is None else self.wide_scores[places]
+        return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places], wide)
 
     @property
     def hits(self) -> int:

@@ -12,7 +12,7 @@ import typer
 from harness.cli.compare_options import LabelsOption
 from harness.data.predictions import part_of_file
 from harness.errors import DataError, UsageError
-from harness.evaluation import DEFAULT_METRICS
+from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures, score
 from harness.ranking import without_identical_ids
@@ -80,12 +80,37 @@ def evaluate(
     trec_eval: Annotated[
         bool, typer.Option("--trec-eval", help="trec_eval's own choice: --queries answered --ties trec_eval.")
     ] = False,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit",
+            help="Score one run as trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx do, and say why the "
+            f"values differ. Default measures: {AUDITED_METRICS}.",
+        ),
+    ] = False,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="With --audit: a number from a paper, as printed (0.397, or nDCG@10=39.7). Names what gives it.",
+        ),
+    ] = None,
 ) -> None:
     """Score runs against relevance judgments.
 
     A run that cannot be scored (malformed, empty, or of another collection) stops none of the others: their scores are
     printed, its errors follow on stderr, and the exit code is 3. Faulty judgments stop everything.
     """
+    if audit:
+        settled = {
+            "--ties": ties, "--queries": queries, "--trec-eval": trec_eval, "--per-query": per_query,
+            "--relevance": relevance != 1, "--labels": labels,
+        }  # fmt: skip
+        _refuse_with_audit([name for name, value in settled.items() if value], run, output)
+        _print_audit(qrels, run[0], metrics, output, identical_ids, published)
+        return
+    if published is not None:
+        raise UsageError("--published is part of --audit", fix="add --audit")
     if trec_eval and (ties is not None or queries is not None):
         raise UsageError("--trec-eval settles --queries and --ties", fix="leave out one or the other")
     rule = ties or TieRule.TREC_EVAL
@@ -113,6 +138,28 @@ def evaluate(
             typer.echo(counts_line(named), err=True)
     if faults:
         raise DataError.of_files(faults)
+
+
+def _refuse_with_audit(given: list[str], runs: list[Path], output: ScoreFormat) -> None:
+    """Raise UsageError for what an audit settles itself, for several runs, and for a format that it has not."""
+    if given:
+        raise UsageError(
+            f"--audit does not take {', '.join(given)}", fix="leave them out: each convention has its own choice"
+        )
+    if len(runs) > 1:
+        raise UsageError(f"--audit takes one run, not {len(runs)}", fix="audit them one by one")
+    if output is ScoreFormat.TREC_EVAL:
+        raise UsageError("--audit has no format 'trec_eval'", fix="use table, markdown, csv or json")
+
+
+def _print_audit(
+    qrels: Path, run: Path, metrics: str | None, output: ScoreFormat, rule: IdenticalIdsRule, published: str | None
+) -> None:
+    from harness.evaluation import audit
+    from harness.reporting.audit import render_audit
+
+    found = audit(str(run), qrels, metrics or AUDITED_METRICS, identical_ids=rule.value, published=published)
+    typer.echo(render_audit(_names([run])[0], found, output))
 
 
 def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:

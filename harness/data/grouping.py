@@ -30,9 +30,11 @@ def build_run(
     doc_ids, rows = _encode(documents)
     order = _grouping(codes, places)
     values = to_float32(scores)
+    wide = scores if _loses_order(codes, scores, values) else None
     if order is not None:
         rows, values = rows[order], values[order]
-    return Run(query_ids, doc_ids, _indptr(codes, len(query_ids)), rows, values)
+        wide = None if wide is None else wide[order]
+    return Run(query_ids, doc_ids, _indptr(codes, len(query_ids)), rows, values, wide)
 
 
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
@@ -67,6 +69,17 @@ def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
     """Scores as trec_eval keeps them; beyond the range of float32 they are infinite, and refused as such."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32)
+
+
+def _loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:
+    """Whether float32 makes two scores of a query equal that are not."""
+    if wide.dtype != np.float64 or bool((wide == narrow).all()):
+        return False
+    sorted_already = (codes[1:] != codes[:-1]) | (wide[1:] <= wide[:-1])
+    if not bool(sorted_already.all()):
+        order = np.lexsort((wide, codes))
+        codes, wide, narrow = codes[order], wide[order], narrow[order]
+    return bool(((codes[1:] == codes[:-1]) & (narrow[1:] == narrow[:-1]) & (wide[1:] != wide[:-1])).any())
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:

@@ -1,0 +1,489 @@
+"""One run under several conventions, and which aspects account for the differences.
+
+A cause is proven: starting from this package's own convention one aspect at a time is changed to the other tool's
+choice, and it is the cause when that change alone gives every query the other tool's value. Where no single change
+does, the smallest set of changes that does is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import ranking
+from harness.errors import UsageError
+from harness.metrics.conventions import (
+    CONVENTIONS,
+    HARNESS,
+    Aspect,
+    Convention,
+    Countable,
+    Gain,
+    Ideal,
+    IdenticalIds,
+    Precision,
+    Settings,
+    Total,
+    aspects_of,
+)
+from harness.metrics.measure import Measure
+from harness.metrics.parse import parse_measure
+from harness.metrics.scores import QuerySet, is_mean
+from harness.metrics.scoring import score
+from harness.ranking import TieRule
+from harness.types import Float64Array, Ids, Qrels, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Audit", "Change", "Difference", "Example", "Match", "Published", "audit_run", "parse_published"]
+
+_ROUNDING = 1e-12
+_EXAMPLES = 3
+_PUBLISHED = re.compile(r"(?:(?P<measure>.+)=)?\s*(?P<number>\d*\.?\d+)\s*(?P<percent>%?)\s*")
+_UNIT = ("nDCG", "AP", "RR", "P", "R", "R_cap", "Success", "Rprec")
+"""Metrics from 0 to 1, which papers also print times 100."""
+
+
+class Change(NamedTuple):
+    """One aspect that a tool decides otherwise: its title, this package's choice and the tool's, in words."""
+
+    aspect: str
+    here: str
+    there: str
+
+
+class Example(NamedTuple):
+    """A query whose value differs; None where the query is not counted. Ranks are of the first relevant document."""
+
+    query: str
+    here: float | None
+    there: float | None
+    rank_here: int | None
+    rank_there: int | None
+
+
+class Difference(NamedTuple):
+    """How a convention's decisions about one measure differ from this package's, and what comes of it.
+
+    ``causes`` are the smallest sets of changes each of which alone gives the convention's value for every query; empty
+    when no value differs. ``alone`` says for a cause of several changes what each gives by itself. ``without_effect``
+    are the changes that are in no cause.
+    """
+
+    measure: Measure
+    convention: str
+    here: float
+    there: float
+    causes: tuple[tuple[Change, ...], ...]
+    alone: tuple[tuple[Change, float], ...]
+    without_effect: tuple[Change, ...]
+    examples: tuple[Example, ...]
+
+
+class Match(NamedTuple):
+    """A convention, or one with a single aspect changed, that gives a published number; ``value`` is not rounded."""
+
+    measure: Measure
+    convention: str
+    change: Change | None
+    value: float
+
+
+class Published(NamedTuple):
+    """A number from a paper: its text, the measure it is of (None: any), what gives it, and the nearest that does not.
+
+    ``nearest`` is None when something matches.
+    """
+
+    text: str
+    measure: Measure | None
+    matches: tuple[Match, ...]
+    nearest: Match | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One run under this package's convention and those of other tools.
+
+    ``values`` has for each measure the means by convention, the name ``harness`` first; None where the tool does not
+    compute the measure, NaN where it counts no query.
+    """
+
+    measures: tuple[Measure, ...]
+    values: Mapping[Measure, Mapping[str, float | None]]
+    differences: tuple[Difference, ...]
+    published: Published | None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a measure, one column a convention (pandas, float64); NaN where there is no value."""
+        import pandas as pd
+
+        index = pd.Index([str(measure) for measure in self.measures], name="measure")
+        return pd.DataFrame([dict(self.values[measure]) for measure in self.measures], index=index, dtype=np.float64)
+
+    def difference(self, measure: str, convention: str) -> Difference | None:
+        """Return how a convention differs in one measure; None where it does not, or does not compute it."""
+        wanted = parse_measure(measure)
+        found = (one for one in self.differences if (one.measure, one.convention) == (wanted, convention))
+        return next(found, None)
+
+
+def audit_run(
+    run: Run, qrels: Qrels, measures: Sequence[Measure], *, drop_identical: bool = False, published: str | None = None
+) -> Audit:
+    """Score a run under every convention and explain each difference from this package's own.
+
+    ``drop_identical`` is the data set's rule for hits that have their query's id: this package and the tools whose rule
+    depends on the data set follow it. ``published`` is a number from a paper, as :func:`parse_published` reads it.
+
+    Raises:
+        UsageError: a measure is a sum or a geometric mean, or the published number cannot be read.
+        DataError: the run shares no query or no document with the judgments.
+        RankingError: scores that are not finite and duplicate documents.
+    """
+    number = None if published is None else parse_published(published)
+    if number is not None and number.measure is not None:
+        measures = list(dict.fromkeys([*measures, number.measure]))
+    others = [str(measure) for measure in measures if not is_mean(measure)]
+    if others:
+        raise UsageError(f"{', '.join(others)} is no mean over queries", fix="leave it out of the audit")
+    ranking.check(run)
+    score(run, qrels, measures, queries=QuerySet.JUDGED)  # refuses what cannot be scored at all
+    scorer = _Scorer(run, qrels)
+    values: dict[Measure, dict[str, float | None]] = {}
+    differences: list[Difference] = []
+    for measure in measures:
+        here = _own_settings(drop_identical)
+        row: dict[str, float | None] = {HARNESS.name: scorer.outcome(measure, here).mean}
+        for convention in CONVENTIONS:
+            row[convention.name] = None
+            if convention.offers(measure):
+                there = convention.settings_for(measure, drop_identical=drop_identical)
+                row[convention.name] = scorer.outcome(measure, there).mean
+                difference = _difference(scorer, measure, convention.name, here, there)
+                differences += [] if difference is None else [difference]
+        values[measure] = row
+    match = None if number is None else _published(scorer, measures, number, drop_identical)
+    return Audit(tuple(measures), values, tuple(differences), match)
+
+
+class _Number(NamedTuple):
+    text: str
+    measure: Measure | None
+    value: float
+    half: float
+    """Half of the last printed digit."""
+    is_percent: bool
+
+
+def parse_published(text: str) -> _Number:
+    """Read a number as printed, ``0.397``, ``39.7%``, or ``nDCG@10=39.7``; above 1 it is taken as times 100.
+
+    Raises UsageError for anything else, and for a number above 100.
+    """
+    found = _PUBLISHED.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"the published value '{text}' is no number", fix="write it as printed: 0.397 or nDCG@10=0.397"
+        )
+    measure = None if found["measure"] is None else parse_measure(found["measure"])
+    digits = found["number"]
+    value, half = float(digits), 0.5 * 10.0 ** -len(digits.partition(".")[2])
+    is_percent = bool(found["percent"]) or (value > 1.0 and (measure is None or measure.name in _UNIT))
+    if is_percent:
+        value, half = value / 100.0, half / 100.0
+        if value > 1.0:
+            raise UsageError(f"the published value '{text}' is above 100", fix="write it as printed: 0.397 or 39.7")
+    return _Number(text, measure, value, half, is_percent)
+
+
+def _own_settings(drop_identical: bool) -> Settings:
+    rule = IdenticalIds.BEFORE_CUT if drop_identical else IdenticalIds.KEEP
+    return replace(HARNESS.settings, identical_ids=rule)
+
+
+class _Outcome(NamedTuple):
+    """The value of every judged query, and which of them count (both (Q,)); ``mean`` is over those."""
+
+    values: Float64Array
+    counted: npt.NDArray[np.bool_]
+    mean: float
+
+    def same(self, other: _Outcome) -> bool:
+        """Whether the same queries count, with the same values up to rounding."""
+        if not bool((self.counted == other.counted).all()):
+            return False
+        ours, theirs = self.values[self.counted], other.values[self.counted]
+        return bool((np.abs(ours - theirs) <= _ROUNDING * np.maximum(np.abs(ours), 1.0)).all())
+
+
+class _Scorer:
+    """Scores one run under any settings; rankings and values are computed once each."""
+
+    def __init__(self, run: Run, qrels: Qrels) -> None:
+        self._run = run
+        filled = np.flatnonzero(np.diff(qrels.indptr) > 0)
+        self.qrels = qrels.of_queries(Ids.of(qrels.query_ids.take(filled)))
+        self._query = np.repeat(np.arange(len(self.qrels.query_ids)), np.diff(self.qrels.indptr))
+        self._longest = int(np.diff(run.indptr).max(initial=0))
+        self._has_identical_ids = ranking.without_identical_ids(run).hits < run.hits
+        self._rankings: dict[Settings, Run] = {}
+        self._values: dict[tuple[Measure, Settings], Float64Array] = {}
+        self._outcomes: dict[tuple[Measure, Settings], _Outcome] = {}
+
+    def outcome(self, measure: Measure, settings: Settings) -> _Outcome:
+        """Return the measure under the settings."""
+        key = (measure, settings)
+        if key not in self._outcomes:
+            counted, scored = self._counted(settings), self._deciding(settings)
+            if (measure, scored) not in self._values:
+                self._values[measure, scored] = self._score(measure, scored)
+            values = self._values[measure, scored]
+            mean = float(values[counted].mean()) if counted.any() else float("nan")
+            self._outcomes[key] = _Outcome(values, counted, mean)
+        return self._outcomes[key]
+
+    def _deciding(self, settings: Settings) -> Settings:
+        """Return the settings with what cannot change any query's value on this run as in this package's convention."""
+        own = HARNESS.settings
+        idle: dict[str, Any] = {"queries": own.queries}
+        if self._run.wide_scores is None:
+            idle["precision"] = own.precision
+        if settings.depth is not None and settings.depth >= self._longest and settings.ap_total is not Total.REACHABLE:
+            idle["depth"] = None
+        if not self._has_identical_ids:
+            idle["identical_ids"] = IdenticalIds.KEEP
+        return replace(settings, **idle)
+
+    def first_relevant(self, settings: Settings) -> npt.NDArray[np.int64]:
+        """Return the rank of the first relevant document of every judged query, 0 where none is returned."""
+        reciprocal = self.outcome(Measure("RR"), _of_ranking(settings)).values
+        with np.errstate(divide="ignore"):
+            return np.where(reciprocal > 0.0, np.rint(1.0 / reciprocal), 0.0).astype(np.int64)
+
+    def _ranked(self, settings: Settings) -> Run:
+        """Return the ranking that is measured, with scores that fall by one a rank."""
+        key = replace(_of_ranking(settings), relevance=HARNESS.settings.relevance)
+        if key not in self._rankings:
+            run = self._run
+            if settings.identical_ids is IdenticalIds.BEFORE_CUT:
+                run = ranking.without_identical_ids(run)
+            run = ranking.order_as(run, settings.ties, wide=settings.precision is Precision.DOUBLE)
+            run = run if settings.depth is None else ranking.cut(run, settings.depth)
+            if settings.identical_ids is IdenticalIds.AFTER_CUT:
+                run = ranking.without_identical_ids(run)
+            left = np.repeat(run.indptr[1:], np.diff(run.indptr)) - np.arange(run.hits)
+            self._rankings[key] = replace(run, scores=left.astype(np.float32))
+        return self._rankings[key]
+
+    def _counted(self, settings: Settings) -> npt.NDArray[np.bool_]:
+        judged = self.qrels.query_ids
+        if settings.queries is Countable.JUDGED:
+            return np.ones(len(judged), dtype=np.bool_)
+        if settings.queries is Countable.RELEVANT:
+            return self._relevant(settings.relevance) > 0
+        run = self._ranked(self._deciding(settings))
+        at = run.query_ids.rows_of(judged)
+        if settings.queries is Countable.OF_RUN:
+            return at >= 0
+        hits = np.diff(run.indptr)
+        return (at >= 0) & (np.append(hits, 0)[at] > 0)
+
+    def _relevant(self, level: int) -> npt.NDArray[np.int64]:
+        """Return R of every judged query."""
+        return np.bincount(self._query[self.qrels.grades >= level], minlength=len(self.qrels.query_ids))
+
+    def _score(self, measure: Measure, settings: Settings) -> Float64Array:
+        run, qrels, level = self._ranked(settings), self.qrels, settings.relevance
+        deciding = {aspect.name for aspect in aspects_of(measure)}
+        if "ideal" in deciding and settings.ideal is Ideal.RETRIEVED:
+            qrels = self._returned(run, measure)
+        if "gain" in deciding and settings.gain is Gain.BINARY:
+            qrels = replace(qrels, grades=np.minimum(qrels.grades, 1))
+        if "gain" in deciding and settings.gain is Gain.EXPONENTIAL:
+            measure = measure.with_parameter("dcg", "exp-log2")
+        if "recall_total" in deciding and settings.recall_total is Total.REACHABLE:
+            measure = Measure("R_cap", measure.cutoff, measure.parameters)
+        values = self._measured(measure, run, qrels, level)
+        if "ap_total" in deciding and settings.ap_total is not Total.ALL:
+            values = values * self._ap_factor(measure, settings, run)
+        return values
+
+    def _measured(self, measure: Measure, run: Run, qrels: Qrels, level: int) -> Float64Array:
+        """Return the values of all judged queries, for hits in the order of ``run``."""
+        values = np.zeros(len(self.qrels.query_ids), dtype=np.float64)
+        kept = np.diff(qrels.indptr) > 0
+        if kept.any() and run.hits:
+            found = score(
+                run, qrels, [measure], ties=TieRule.ENGINE, queries=QuerySet.JUDGED, relevance=level, unjudged=True
+            )
+            values[kept] = found.values[:, 0]
+        return values
+
+    def _returned(self, run: Run, measure: Measure) -> Qrels:
+        """Return the judgments of documents in the top k only."""
+        top = ranking.cut(run, measure.cutoff) if isinstance(measure.cutoff, int) else run
+        documents = len(top.doc_ids)
+        hits = np.repeat(np.arange(len(top.query_ids)), np.diff(top.indptr)) * documents + top.rows
+        query = top.query_ids.rows_of(self.qrels.query_ids)[self._query].astype(np.int64)
+        document = top.doc_ids.rows_of(self.qrels.doc_ids)[self.qrels.rows]
+        kept = (query >= 0) & (document >= 0) & np.isin(query * documents + document, hits)
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.qrels.indptr]
+        return replace(self.qrels, indptr=indptr, rows=self.qrels.rows[kept], grades=self.qrels.grades[kept])
+
+    def _ap_factor(self, measure: Measure, settings: Settings, run: Run) -> Float64Array:
+        """Return R divided by what AP is divided by instead; 0 where that is 0."""
+        stated = measure.parameter("rel")
+        level = settings.relevance if stated is None else int(stated)
+        relevant = self._relevant(level).astype(np.float64)
+        if settings.ap_total is Total.REACHABLE:
+            deepest = [at for at in (measure.cutoff, settings.depth) if at is not None]
+            total = np.minimum(relevant, min(deepest, default=np.inf))
+        else:
+            returned = Measure("R", measure.cutoff) if measure.cutoff is not None else Measure("SetR")
+            total = np.rint(self._measured(returned, run, self.qrels, level) * relevant)
+        return np.divide(relevant, total, out=np.zeros_like(relevant), where=total > 0)
+
+
+def _of_ranking(settings: Settings) -> Settings:
+    """Return the settings with those only that decide the ranking and what is relevant in it."""
+    names = ("ties", "precision", "identical_ids", "depth", "relevance")
+    return replace(HARNESS.settings, **{name: getattr(settings, name) for name in names})
+
+
+def _change(aspect: Aspect, here: Settings, there: Settings) -> Change:
+    ours, theirs = getattr(here, aspect.name), getattr(there, aspect.name)
+    return Change(aspect.title, aspect.describe(ours), aspect.describe(theirs))
+
+
+def _with(here: Settings, aspects: Sequence[Aspect], there: Settings) -> Settings:
+    return replace(here, **{aspect.name: getattr(there, aspect.name) for aspect in aspects})
+
+
+def _difference(
+    scorer: _Scorer, measure: Measure, convention: str, here: Settings, there: Settings
+) -> Difference | None:
+    """Return how the settings differ for a measure, None where they do not."""
+    differing = [aspect for aspect in aspects_of(measure) if getattr(here, aspect.name) != getattr(there, aspect.name)]
+    if not differing:
+        return None
+    ours, theirs = scorer.outcome(measure, here), scorer.outcome(measure, there)
+    causes: list[tuple[Aspect, ...]] = []
+    for size in range(1, len(differing) + 1) if not ours.same(theirs) else ():
+        causes = [
+            chosen
+            for chosen in combinations(differing, size)
+            if scorer.outcome(measure, _with(here, chosen, there)).same(theirs)
+        ]
+        if causes:
+            break
+    together = [aspect for aspect in differing if any(aspect in cause for cause in causes if len(cause) > 1)]
+    used = {aspect.name for cause in causes for aspect in cause}
+    return Difference(
+        measure,
+        convention,
+        ours.mean,
+        theirs.mean,
+        tuple(tuple(_change(aspect, here, there) for aspect in cause) for cause in causes),
+        tuple(
+            (_change(aspect, here, there), scorer.outcome(measure, _with(here, [aspect], there)).mean)
+            for aspect in together
+        ),
+        tuple(_change(aspect, here, there) for aspect in differing if aspect.name not in used),
+        _examples(scorer, here, there, ours, theirs) if causes else (),
+    )
+
+
+def _examples(
+    scorer: _Scorer, here: Settings, there: Settings, ours: _Outcome, theirs: _Outcome
+) -> tuple[Example, ...]:
+    """Return the queries whose values differ most; first those that both count."""
+    gap = np.where(ours.counted & theirs.counted, np.abs(ours.values - theirs.values), 0.0)
+    moved = np.argsort(-gap, kind="stable")[: np.count_nonzero(gap > _ROUNDING)][:_EXAMPLES]
+    only_one = np.flatnonzero(ours.counted != theirs.counted)[: _EXAMPLES - len(moved)]
+    ranks_here, ranks_there = scorer.first_relevant(here), scorer.first_relevant(there)
+
+    def value(outcome: _Outcome, at: int) -> float | None:
+        return float(outcome.values[at]) if outcome.counted[at] else None
+
+    return tuple(
+        Example(
+            scorer.qrels.query_ids[at], value(ours, at), value(theirs, at),
+            int(ranks_here[at]) or None, int(ranks_there[at]) or None,
+        )
+        for at in (int(place) for place in (*moved, *only_one))
+    )  # fmt: skip
+
+
+class _Candidate(NamedTuple):
+    match: Match
+    settings: Settings
+    gap: float
+    is_match: bool
+
+
+def _published(scorer: _Scorer, measures: Sequence[Measure], number: _Number, drop_identical: bool) -> Published:
+    """Return the conventions and the single changes of them that give the number.
+
+    A single change is listed only where its convention does not give the number itself, and once for equal settings.
+    """
+    wanted = list(measures) if number.measure is None else [number.measure]
+    matches: list[Match] = []
+    candidates: list[_Candidate] = []
+    for measure in wanted:
+        as_published = list(_conventions(scorer, measure, number, drop_identical))
+        matches += [one.match for one in as_published if one.is_match]
+        seen = {one.settings for one in as_published}
+        candidates += as_published
+        for base in (one for one in as_published if not one.is_match):
+            for changed in _single_changes(scorer, base, number):
+                if changed.settings not in seen:
+                    seen.add(changed.settings)
+                    candidates.append(changed)
+                    matches += [changed.match] if changed.is_match else []
+    valid = [one for one in candidates if not np.isnan(one.gap)]
+    nearest = min(valid, key=lambda one: one.gap).match if valid and not matches else None
+    return Published(number.text, number.measure, tuple(matches), nearest)
+
+
+def _conventions(scorer: _Scorer, measure: Measure, number: _Number, drop_identical: bool) -> Iterator[_Candidate]:
+    yield _candidate(scorer, measure, HARNESS, None, _own_settings(drop_identical), number)
+    for convention in CONVENTIONS:
+        if convention.offers(measure):
+            settings = convention.settings_for(measure, drop_identical=drop_identical)
+            yield _candidate(scorer, measure, convention, None, settings, number)
+
+
+def _single_changes(scorer: _Scorer, base: _Candidate, number: _Number) -> Iterator[_Candidate]:
+    measure = base.match.measure
+    convention = next(one for one in (HARNESS, *CONVENTIONS) if one.name == base.match.convention)
+    unchanged = scorer.outcome(measure, base.settings)
+    for aspect in aspects_of(measure):
+        for value in aspect.alternatives:
+            if value != getattr(base.settings, aspect.name):
+                settings = replace(base.settings, **{aspect.name: value})
+                if not scorer.outcome(measure, settings).same(unchanged):
+                    change = _change(aspect, base.settings, settings)
+                    yield _candidate(scorer, measure, convention, change, settings, number)
+
+
+def _candidate(
+    scorer: _Scorer,
+    measure: Measure,
+    convention: Convention,
+    change: Change | None,
+    settings: Settings,
+    number: _Number,
+) -> _Candidate:
+    value = scorer.outcome(measure, settings).mean
+    printed = value if convention.decimals is None else round(value, convention.decimals)
+    gaps = [abs(shown - number.value) for shown in (value, printed)]
+    match = Match(measure, convention.name, change, value)
+    return _Candidate(match, settings, min(gaps), min(gaps) <= number.half + _ROUNDING)

@@ -1,0 +1,263 @@
+"""The conventions of the tools that compute retrieval metrics: what each takes the same metric name to mean.
+
+Two tools that report ``nDCG@10`` of one run can differ in a handful of aspects: how equal scores are ordered, what a
+grade is worth, which queries the mean is taken over. :class:`Settings` has a field for each aspect, and a
+:class:`Convention` is a tool's settings with the version whose code they were read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from harness.metrics.measure import Measure
+from harness.metrics.registry import kind_of
+from harness.metrics.table import KINDS
+from harness.ranking import TieBreak
+
+__all__ = [
+    "ASPECTS",
+    "CONVENTIONS",
+    "HARNESS",
+    "Aspect",
+    "Convention",
+    "Countable",
+    "Gain",
+    "Ideal",
+    "IdenticalIds",
+    "Precision",
+    "Settings",
+    "Total",
+    "aspects_of",
+]
+
+
+class Precision(StrEnum):
+    """The type of number in which scores are compared."""
+
+    SINGLE = "float32"
+    DOUBLE = "float64"
+
+
+class Gain(StrEnum):
+    """What a relevant document adds to DCG."""
+
+    LINEAR = "the grade"
+    EXPONENTIAL = "2^grade - 1"
+    BINARY = "1"
+
+
+class Ideal(StrEnum):
+    """Whose best order the ideal of nDCG is."""
+
+    JUDGED = "all judged documents"
+    RETRIEVED = "the returned documents"
+
+
+class Total(StrEnum):
+    """By what AP and recall are divided; R is the number of relevant documents, k the cutoff."""
+
+    ALL = "R"
+    REACHABLE = "min(R, k)"
+    RETRIEVED = "relevant documents returned"
+
+
+class Countable(StrEnum):
+    """Which queries the mean is taken over. Queries without judgments never count."""
+
+    RELEVANT = "with a relevant document"
+    JUDGED = "judged"
+    ANSWERED = "judged and answered"
+    OF_RUN = "judged and in the run"
+    """Also a query with no hit, or none left after identical ids were dropped."""
+
+
+class IdenticalIds(StrEnum):
+    """What happens to a hit whose id is its query's."""
+
+    KEEP = "kept"
+    BEFORE_CUT = "dropped before the ranking is cut"
+    AFTER_CUT = "dropped after the ranking is cut"
+    OF_DATASET = "kept or dropped after the cut, by data set"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One choice for every aspect. The defaults are this package's own convention.
+
+    ``depth`` is the number of hits to which every ranking is cut before it is measured, None for no cut; ``relevance``
+    the lowest relevant grade.
+    """
+
+    ties: TieBreak = TieBreak.ID_DESCENDING
+    precision: Precision = Precision.SINGLE
+    queries: Countable = Countable.RELEVANT
+    identical_ids: IdenticalIds = IdenticalIds.KEEP
+    depth: int | None = None
+    relevance: int = 1
+    gain: Gain = Gain.LINEAR
+    ideal: Ideal = Ideal.JUDGED
+    ap_total: Total = Total.ALL
+    recall_total: Total = Total.ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One field of :class:`Settings`: its title, the metrics it can change, and values to try besides a tool's own."""
+
+    name: str
+    title: str
+    matters: Callable[[Measure], bool]
+    alternatives: tuple[Any, ...]
+
+    def describe(self, value: object) -> str:
+        """Return the value in words."""
+        return "all hits" if value is None else str(value)
+
+
+def _is_binary(measure: Measure) -> bool:
+    return any(parameter.name == "rel" for parameter in kind_of(measure.name).parameters)
+
+
+def _always(_: Measure) -> bool:
+    return True
+
+
+ASPECTS: tuple[Aspect, ...] = (
+    Aspect("ties", "order of equal scores", _always, tuple(TieBreak)),
+    Aspect("precision", "scores compared as", _always, tuple(Precision)),
+    Aspect("queries", "queries averaged over", _always, tuple(Countable)),
+    Aspect("identical_ids", "hits with their query's id", _always, (IdenticalIds.KEEP, IdenticalIds.BEFORE_CUT)),
+    Aspect("depth", "hits measured", _always, (None, 1000, 100, 10)),
+    Aspect("relevance", "lowest relevant grade", lambda m: _is_binary(m) and m.parameter("rel") is None, (1, 2, 3)),
+    Aspect("gain", "gain", lambda m: m.name == "nDCG" and m.parameter("dcg") is None, tuple(Gain)),
+    Aspect("ideal", "ideal ranking", lambda m: m.name == "nDCG", tuple(Ideal)),
+    Aspect("ap_total", "AP divided by", lambda m: m.name == "AP", tuple(Total)),
+    Aspect("recall_total", "recall divided by", lambda m: m.name == "R", (Total.ALL, Total.REACHABLE)),
+)
+"""Every aspect, in the order of the fields of :class:`Settings`."""
+
+
+def aspects_of(measure: Measure) -> list[Aspect]:
+    """Return the aspects that can change the measure."""
+    return [aspect for aspect in ASPECTS if aspect.matters(measure)]
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A tool's settings.
+
+    ``version`` is that of the library whose code they were read from and held against. ``exceptions`` has settings
+    that differ for single metrics, by their canonical name. ``decimals`` is to how many digits the library rounds means
+    (None: not at all). ``metrics`` are the canonical names of what it computes at a cutoff, ``uncut`` of what it
+    computes without, ``parameters`` the names of parameters that it has. ``source`` is where its code decides.
+    """
+
+    name: str
+    library: str
+    version: str
+    settings: Settings
+    exceptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    decimals: int | None = None
+    metrics: frozenset[str] = frozenset()
+    uncut: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
+    note: str = ""
+    source: str = ""
+
+    def offers(self, measure: Measure) -> bool:
+        """Whether the tool computes the measure."""
+        if not self.parameters.issuperset(key for key, _ in measure.parameters):
+            return False
+        return measure.name in (self.uncut if measure.cutoff is None else self.metrics)
+
+    def settings_for(self, measure: Measure, *, drop_identical: bool = False) -> Settings:
+        """Return the settings of one measure; ``drop_identical`` is what a rule of the data set says."""
+        settings = replace(self.settings, **self.exceptions.get(measure.name, {}))
+        if settings.identical_ids is IdenticalIds.OF_DATASET:
+            rule = IdenticalIds.AFTER_CUT if drop_identical else IdenticalIds.KEEP
+            return replace(settings, identical_ids=rule)
+        return settings
+
+
+class _Offered(NamedTuple):
+    metrics: frozenset[str]
+    uncut: frozenset[str]
+
+
+def _of_trec_eval() -> _Offered:
+    """What trec_eval computes; ``RR@k`` through ``-M k``, as Anserini does for MS MARCO."""
+    means = [kind for kind in KINDS.values() if kind.aggregate == "mean"]
+    cut = {kind.name for kind in means if kind.trec_cut is not None} | {"RR"}
+    return _Offered(frozenset(cut), frozenset(kind.name for kind in means if kind.trec is not None))
+
+
+_AT_K = frozenset(("nDCG", "AP", "P", "R", "RR", "Success"))
+_TREC_EVAL = _of_trec_eval()
+_PYTHON_SORT = MappingProxyType({
+    "ties": TieBreak.LISTED, "precision": Precision.DOUBLE, "queries": Countable.JUDGED
+})  # fmt: skip
+
+HARNESS = Convention("harness", "this package", "", Settings(), note="`harness eval` without options.")
+"""This package's own convention, from which the others are explained. It has every metric."""
+
+CONVENTIONS: tuple[Convention, ...] = (
+    Convention(
+        "trec_eval", "trec_eval 9, through pytrec_eval-terrier", "0.5.11",
+        Settings(queries=Countable.ANSWERED),
+        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        note="Without -c. RR@k is recip_rank with -M k. The command prints four digits.",
+        source="trec_eval.c and form_res_rels.c",
+    ),
+    Convention(
+        "Anserini", "Anserini's regressions, which call trec_eval -c", "1.7.1",
+        Settings(
+            ties=TieBreak.LISTED, queries=Countable.JUDGED, identical_ids=IdenticalIds.OF_DATASET, depth=1000
+        ),
+        metrics=_TREC_EVAL.metrics, uncut=_TREC_EVAL.uncut, parameters=frozenset(("rel",)),
+        note="Its runs have no equal scores: they are moved apart in the order of the ranking. -removeQuery is given "
+        "for BEIR and BRIGHT, not for MIRACL, Mr. TyDi and MS MARCO. MIRACL is searched with 100 hits.",
+        source="ScoreTiesAdjusterReranker.java, SearchCollection.java and the YAML files of the regressions",
+    ),
+    Convention(
+        "BEIR", "beir", "2.2.0",
+        Settings(queries=Countable.OF_RUN, identical_ids=IdenticalIds.BEFORE_CUT, depth=1000),
+        exceptions={"RR": _PYTHON_SORT, "R_cap": _PYTHON_SORT, "Success": _PYTHON_SORT},
+        decimals=5, metrics=_AT_K | {"R_cap"},
+        note="RR, R_cap and Success are sorted by score alone and divided by all judged queries; the others are "
+        "pytrec_eval's.",
+        source="beir/retrieval/evaluation.py and custom_metrics.py",
+    ),
+    Convention(
+        "MTEB", "mteb", "2.26.24",
+        Settings(queries=Countable.OF_RUN, identical_ids=IdenticalIds.OF_DATASET, depth=1000),
+        exceptions={"RR": {"precision": Precision.DOUBLE}},
+        decimals=5, metrics=_AT_K,
+        note="Identical ids are dropped for ArguAna, QuoraRetrieval, FEVER, FiQA2018, MSMARCO, TRECDL2019 and "
+        "TRECDL2020 and their variants only. RR is not rounded.",
+        source="mteb/_evaluators/retrieval_evaluator.py and retrieval_metrics.py, and the tasks",
+    ),
+    Convention(
+        "sentence-transformers", "sentence-transformers, InformationRetrievalEvaluator", "6.2.0",
+        Settings(
+            ties=TieBreak.ID_ASCENDING, precision=Precision.DOUBLE, gain=Gain.BINARY, ap_total=Total.REACHABLE
+        ),
+        metrics=_AT_K,
+        note="Judgments are sets: every document of grade 1 or more is in them here. Scores that torch computed are "
+        "float32 already.",
+        source="sentence_transformers/sentence_transformer/evaluation/information_retrieval.py",
+    ),
+    Convention(
+        "ranx", "ranx, evaluate with make_comparable=True", "0.3.21",
+        Settings(ties=TieBreak.QUICKSORT, precision=Precision.DOUBLE, queries=Countable.JUDGED),
+        metrics=_AT_K | {"DCG"}, uncut=frozenset(("nDCG", "DCG", "AP", "RR", "Rprec")),
+        parameters=frozenset(("rel", "dcg")),
+        note="Without make_comparable other queries than the judged ones are an error. Of a Run; plain dictionaries "
+        "are sorted another way.",
+        source="ranx/meta/evaluate.py, data_structures/run.py and metrics",
+    ),
+)  # fmt: skip
+"""The tools whose numbers are published most, in the order of the columns."""
