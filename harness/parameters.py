@@ -73,6 +73,14 @@ class Parameter:
                 raise ValueError(f"'{text}' is not {'an integer' if self.type == 'int' else 'a number'}") from error
             raise
 
+    def takes(self, value: object) -> bool:
+        """Return whether :meth:`check` accepts ``value``."""
+        try:
+            self.check(value)
+        except ValueError:
+            return False
+        return True
+
     def check(self, value: object) -> ParameterValue:
         """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""
         of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)

@@ -24,6 +24,7 @@ _CODES = {
     "finnish": "fi",
     "french": "fr",
     "german": "de",
+    "hausa": "ha",
     "hindi": "hi",
     "hungarian": "hu",
     "indonesian": "id",
@@ -35,18 +36,23 @@ _CODES = {
     "polish": "pl",
     "portuguese": "pt",
     "russian": "ru",
+    "somali": "so",
     "spanish": "es",
+    "swahili": "sw",
     "swedish": "sv",
     "telugu": "te",
     "thai": "th",
     "turkish": "tr",
     "ukrainian": "uk",
+    "yoruba": "yo",
 }
+_AT_WHITE_SPACE = ("ha", "so", "sw", "yo")
+"""Languages that Anserini's indexer cuts at white space alone, because Lucene has no analyzer for them."""
 _ANALYZE = "(Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Ljava/util/List;"
 
 
 def languages() -> tuple[str, ...]:
-    """English names of the languages that Anserini has a Lucene analyzer for, sorted. Starts no JVM."""
+    """English names of the languages that Anserini indexes by an analyzer of their own, sorted. Starts no JVM."""
     return tuple(sorted(_CODES))
 
 
@@ -111,6 +117,8 @@ def versions(bridge: JavaBridge) -> dict[str, str]:
 def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java object has no Python type
     if code == "en":
         analyzer = bridge.load("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
+    elif code in _AT_WHITE_SPACE:
+        analyzer = bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     else:
         analyzer = bridge.load("io.anserini.analysis.AnalyzerMap").getLanguageSpecificAnalyzer(code)
     return bridge.cast("org.apache.lucene.analysis.Analyzer", analyzer)
