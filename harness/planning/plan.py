@@ -285,10 +285,11 @@ def _analyzer_for(spec: BackendSpec, language: str, *, lucene_available: bool) -
     names = preferred_analyzers(language, analyzer_names())
     taken = [name for name in names if spec.card.parameters["analyzer"].takes(name)]
     if not taken:
-        has = f"takes none of {', '.join(names)}" if names else "finds no analyzer of it here"
+        others = f" but {', '.join(names)}, which it does not take" if names else ""
         raise UsageError(
-            f"the dataset's language is {in_words(language)}, and backend '{spec.label}' {has}",
-            fix="name an analyzer that suits the text: analyzer=, see docs/reference/analyzers.md",
+            f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
+            fix="name one: analyzer=lucene-english or analyzer=snowball-english to take the text for English, "
+            "analyzer=whitespace to cut it at white space",
         )
     here = taken if lucene_available else [name for name in taken if not name.startswith("lucene-")]
     of_lucene_alone = not spec.card.parameters["analyzer"].takes("whitespace")
