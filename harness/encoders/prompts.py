@@ -33,8 +33,9 @@ class Prompt(NamedTuple):
 
 
 class KnownPrompts(NamedTuple):
-    """The prompts that a model is known to need, "" for none, and the source of that knowledge."""
+    """The prompts that a model (by its name on the hub) is known to need, "" for none, and who states them."""
 
+    model: str
     query: str
     document: str
     source: str
@@ -75,12 +76,10 @@ def known_prompts() -> Mapping[str, KnownPrompts]:
     table = Table(read_document(_TABLE).values)
     found: dict[str, KnownPrompts] = {}
     for family in table.tables().values():
-        prompts = KnownPrompts(
-            family.optional("query", str) or "",
-            family.optional("document", str) or "",
-            family.required("source", str),
-        )
-        found |= {name.casefold(): prompts for name in family.strings("models") or ()}
+        query, document = family.optional("query", str) or "", family.optional("document", str) or ""
+        source = family.required("source", str)
+        for model in family.strings("models") or ():
+            found[model.casefold()] = KnownPrompts(model, query, document, source)
         family.close()
     table.raise_problems(_TABLE)
     return found
