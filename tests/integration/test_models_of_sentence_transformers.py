@@ -29,6 +29,7 @@ from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
 from harness.parameters import encoder_parameters
 from harness.protocols import Inputs, ParameterValue
+from harness.reporting.tables import header
 from harness.results import schema
 from harness.types import Float32Array, Ids, SparseVectors
 
@@ -126,6 +127,24 @@ def test_the_report_says_which_prompts_were_applied_and_who_asked_for_them(model
     assert wrong.error is not None
     assert "declares no prompt 'passage'" in wrong.error.message
     assert "it declares: query, document" in wrong.error.message
+
+
+def test_a_folder_that_says_which_model_it_is_gets_what_that_model_needs(
+    models: Path, world: Path, tmp_path: Path
+) -> None:
+    e5 = tmp_path / "mine"
+    shutil.copytree(models / "plain", e5)
+    config = json.loads((e5 / "config.json").read_text())
+    (e5 / "config.json").write_text(json.dumps({**config, "_name_or_path": "intfloat/e5-small-v2"}))
+    assert np.allclose(dense(e5, "queries", "cat"), dense(models / "plain", "queries", "query: cat"), atol=1e-5)
+    comparison = harness.compare(
+        [f"dense:model={e5};device=cpu"], world / "small", timing=False, isolation="none", k=3, cards=world
+    )
+    (found,) = comparison.report.backends
+    assert (found.encoder["query_prompt"], found.encoder["document_prompt"]) == ("query: ", "passage: ")
+    assert found.encoder["query_prompt_from"] == "what intfloat/e5-small-v2 needs"
+    assert "(query prompt 'query: ', document prompt 'passage: ')" in header(comparison.report)
+    assert any("'passage: ' before documents (what intfloat/e5-small-v2 needs)" in one for one in found.notes)
 
 
 def test_truncation_normalisation_and_length_limit_change_vectors_and_batch_size_does_not(
