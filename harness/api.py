@@ -22,7 +22,7 @@ from harness.execution.remote_calls import remote_calls
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
-from harness.planning.plan import Plan, Trial, make_plan
+from harness.planning.plan import Plan, Trial, in_language, make_plan
 from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
 from harness.ranking import cut, without_identical_ids
@@ -47,9 +47,11 @@ from harness.wording import counted
 
 __all__ = [
     "Documents",
+    "Preview",
     "compare",
     "documents_at",
     "documents_of",
+    "in_language_of",
     "plan_for",
     "plan_of_backends",
     "preview",
@@ -105,6 +107,7 @@ def run(
     cache = Cache()
     with cache.intact():
         whole = _load(plan, cache, shown, dataset)
+        plan = in_language_of(plan, whole)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
         shown.done("load", f"{whole.name}, {held}")
         sample = _sampled(whole, plan.request)
@@ -201,7 +204,14 @@ def _compile_reference(plan: Plan, display: Display) -> None:
     display.done("reference", "kernels are compiled")
 
 
-def preview(plan: Plan, display: Display | None = None) -> list[LookUp]:
+class Preview(NamedTuple):
+    """A plan as it would run on its dataset, and what is known of each of its trials, in its order."""
+
+    plan: Plan
+    known: list[LookUp]
+
+
+def preview(plan: Plan, display: Display | None = None) -> Preview:
     """What is known of each trial before it runs: its key, and whether a stored outcome would be used instead.
 
     The dataset is read, because keys hold its content; nothing is analysed, encoded or fetched and no engine starts,
@@ -210,10 +220,11 @@ def preview(plan: Plan, display: Display | None = None) -> list[LookUp]:
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
     dataset = _sampled(_load(plan, cache, shown), plan.request)
+    plan = in_language_of(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
         stored = StoredTrials(cache, plan, dataset, identities)
-        return [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials]
+        return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
 
 
 def _look_up(stored: StoredTrials, trial: Trial, plan: Plan, dataset: Dataset, cache: Cache) -> LookUp:
@@ -275,7 +286,7 @@ def _plan_for_object(request: CompareRequest) -> Plan:
             f"{', '.join(named)} beside a Dataset, which is read already", fix="give them to Dataset.of, or a path"
         )
     note = f"the dataset '{request.dataset}' is an object in Python: no command loads it again"
-    return replace(plan, notes=(*plan.notes, note))
+    return replace(plan, remarks=(*plan.remarks, note))
 
 
 def plan_of_backends(request: CompareRequest) -> Plan:
@@ -283,6 +294,11 @@ def plan_of_backends(request: CompareRequest) -> Plan:
     plan = make_plan(request, lucene_available=_lucene_available())
     refuse_impossible(plan)
     return plan
+
+
+def in_language_of(plan: Plan, dataset: Dataset) -> Plan:
+    """The plan with the analyzers of the dataset's language; raises as :func:`harness.planning.plan.in_language`."""
+    return in_language(plan, dataset.language, lucene_available=_lucene_available())
 
 
 def _lucene_available() -> bool:

@@ -16,12 +16,14 @@ from harness.strict_toml import Table, read_document
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.protocols import ParameterValue
 
-__all__ = ["Parameter", "Scope", "check_values", "declared", "encoder_parameters", "read_parameter"]
+__all__ = ["NO_PROMPT", "Parameter", "Scope", "check_values", "declared", "encoder_parameters", "read_parameter"]
 
 ParameterType = Literal["float", "int", "str", "bool"]
 Scope = Literal["encoder", "engine", "search"]
 Affects = Literal["hits", "times", "nothing"]
 
+NO_PROMPT = "none"
+"""The value of a prompt's parameter that puts nothing before texts, whatever the model declares or needs."""
 _TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _OF_A_VARIABLE = "_env"
@@ -72,6 +74,14 @@ class Parameter:
             if str(error).startswith(("could not convert", "invalid literal")):
                 raise ValueError(f"'{text}' is not {'an integer' if self.type == 'int' else 'a number'}") from error
             raise
+
+    def takes(self, value: object) -> bool:
+        """Return whether :meth:`check` accepts ``value``."""
+        try:
+            self.check(value)
+        except ValueError:
+            return False
+        return True
 
     def check(self, value: object) -> ParameterValue:
         """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.adapters.existing import source_folder
+from harness.analysis.languages import ENGLISH
 from harness.analysis.lucene import languages
 from harness.errors import UnknownNameError, UsageError
 from harness.protocols import ParameterValue
@@ -104,6 +105,9 @@ class LuceneSettings:
 
 
 def _language(analyzer: str) -> str:
+    """The language of an analyzer; English for ``auto``, which stands only where no dataset's language decided."""
+    if analyzer == "auto":
+        return ENGLISH
     language = analyzer.removeprefix(_PREFIX)
     if not analyzer.startswith(_PREFIX):
         raise UsageError(

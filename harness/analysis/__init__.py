@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from harness.analysis.counting import count_terms, load_counts, save_counts
+from harness.analysis.languages import ENGLISH, in_words, known_language, preferred_analyzers
 from harness.analysis.registry import Analyzer, analyzer_identity, analyzer_names, create_analyzer
 from harness.analysis.terms import TermCounts
 
 __all__ = [
+    "ENGLISH",
     "Analyzer",
     "TermCounts",
     "analyzer_identity",
     "analyzer_names",
     "count_terms",
     "create_analyzer",
+    "in_words",
+    "known_language",
     "load_counts",
+    "preferred_analyzers",
     "save_counts",
 ]

@@ -37,8 +37,9 @@ def count_terms(
     """Analyse and count ``documents`` (batches of texts, in corpus order) and ``queries``.
 
     The vocabulary is the documents' terms in ascending byte order, so the result depends on the texts alone, not on
-    the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. Documents or
-    queries without terms become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is only
+    the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no
+    characters makes a document longer and is no term of a query, as in Anserini. Documents or queries without terms
+    become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is only
     for ``progress``.
     """
     if progress is not None:
@@ -95,7 +96,7 @@ def _with_queries(
     analyzer: Analyzer, queries: Sequence[str], documents: SparseVectors, vocabulary: list[str]
 ) -> TermCounts:
     column_of = {term: column for column, term in enumerate(vocabulary)}
-    known = [[column_of.get(term, -1) for term in terms] for terms in analyzer.analyze(queries)]
+    known = [[column_of.get(term, -1) for term in terms if term] for terms in analyzer.analyze(queries)]
     lengths = np.fromiter(map(len, known), dtype=np.int64, count=len(known))
     rows = np.repeat(np.arange(len(known), dtype=np.int64), lengths)
     columns = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=lengths.sum())

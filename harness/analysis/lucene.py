@@ -24,6 +24,7 @@ _CODES = {
     "finnish": "fi",
     "french": "fr",
     "german": "de",
+    "hausa": "ha",
     "hindi": "hi",
     "hungarian": "hu",
     "indonesian": "id",
@@ -35,18 +36,26 @@ _CODES = {
     "polish": "pl",
     "portuguese": "pt",
     "russian": "ru",
+    "somali": "so",
     "spanish": "es",
+    "swahili": "sw",
     "swedish": "sv",
     "telugu": "te",
     "thai": "th",
     "turkish": "tr",
     "ukrainian": "uk",
+    "yoruba": "yo",
 }
-_ANALYZE = "(Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Ljava/util/List;"
+_AT_WHITE_SPACE = ("ha", "so", "sw", "yo")
+"""Languages that Anserini's indexer cuts at white space alone, because Lucene has no analyzer for them."""
+_STREAM = "org.apache.lucene.analysis.TokenStream"
+_TERM = "org.apache.lucene.analysis.tokenattributes.CharTermAttribute"
+_OPEN = "(Ljava/lang/String;Ljava/lang/String;)Lorg/apache/lucene/analysis/TokenStream;"
+_FIELD = "contents"
 
 
 def languages() -> tuple[str, ...]:
-    """English names of the languages that Anserini has a Lucene analyzer for, sorted. Starts no JVM."""
+    """English names of the languages that Anserini indexes by an analyzer of their own, sorted. Starts no JVM."""
     return tuple(sorted(_CODES))
 
 
@@ -61,15 +70,17 @@ def language_code(language: str) -> str:
 def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
     """The jar that a :class:`LuceneAnalyzer` would run, by name and SHA-256: it decides all terms. Starts no JVM."""
     found = find_jar(jar)
-    return {"language": language_code(language), "jar": found.name, "sha256": jar_digest(found)}
+    # the first version left terms of no characters out, which English does not have
+    empty = {} if language == "english" else {"empty_terms": "counted"}
+    return {"language": language_code(language), "jar": found.name, "sha256": jar_digest(found), **empty}
 
 
 class LuceneAnalyzer:
     """One Lucene analyzer: ``english`` is Anserini's DefaultEnglishAnalyzer (Porter stemmer, Lucene's stop words).
 
     Construction starts the JVM of this process if none runs (``heap`` and ``jar`` as in :func:`harness.java.jvm.start`,
-    which says what is raised). Texts become terms exactly as Anserini's indexer makes them, except that terms of no
-    characters are left out.
+    which says what is raised). Texts become terms exactly as Lucene's indexer makes them, terms of no characters among
+    them: Arabic normalisation leaves one of a word that is nothing but vowel signs, and documents are longer by it.
     """
 
     def __init__(self, language: str = "english", *, heap: str | None = None, jar: str | None = None) -> None:
@@ -78,8 +89,7 @@ class LuceneAnalyzer:
         self.bridge = JavaBridge(start(heap=heap, jar=jar))
         with java_errors(f"loading the analyzer '{self.name}'"):
             self.java = _create(self.bridge, code)
-            analyze = self.bridge.static_method("io.anserini.analysis.AnalyzerUtils", "analyze", _ANALYZE)
-            self._analyze = self.bridge.function(analyze.bindTo(self.java))
+            self._analyze = _terms_of(self.bridge, self.java)
             self._analyze.apply("")  # a cut-down Java lacks Thai's word breaks, and says so on the first text only
 
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
@@ -111,6 +121,47 @@ def versions(bridge: JavaBridge) -> dict[str, str]:
 def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java object has no Python type
     if code == "en":
         analyzer = bridge.load("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
+    elif code in _AT_WHITE_SPACE:
+        analyzer = bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     else:
         analyzer = bridge.load("io.anserini.analysis.AnalyzerMap").getLanguageSpecificAnalyzer(code)
     return bridge.cast("org.apache.lucene.analysis.Analyzer", analyzer)
+
+
+def _terms_of(bridge: JavaBridge, analyzer: Any) -> Any:  # noqa: ANN401 - Java objects have no Python type
+    """A ``java.util.function.Function`` from a text to the list of its terms, for one thread.
+
+    Anserini's own ``AnalyzerUtils.analyze`` leaves terms of no characters out, which its indexer counts. An analyzer
+    opens the same stream for every text of a thread, so the stream and its attribute are bound once.
+    """
+    handles = bridge.load("java.lang.invoke.MethodHandles")
+    stream = bridge.cast(_STREAM, analyzer.tokenStream(_FIELD, ""))
+    stream.reset()
+    stream.end()
+    stream.close()
+    term = bridge.cast(_TERM, stream.addAttribute(bridge.type(_TERM)))
+    text = bridge.method("java.lang.Object", "toString", "()Ljava/lang/String;").bindTo(term)
+    as_object = text.type().changeReturnType(bridge.type("java.lang.Object"))
+    text = text.asType(bridge.cast("java.lang.invoke.MethodType", as_object))
+    same = handles.identity(bridge.type("java.util.ArrayList"))
+
+    def doing(action: Any) -> Any:  # noqa: ANN401 - Java objects
+        """A handle that gives back the list that it gets, after an action that may use it."""
+        return handles.foldArguments(same, handles.dropReturn(action))
+
+    def of_stream(name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
+        return bridge.method(_STREAM, name, descriptor).bindTo(stream)
+
+    opened = bridge.bind(
+        bridge.method("org.apache.lucene.analysis.Analyzer", "tokenStream", _OPEN).bindTo(analyzer),
+        0,
+        bridge.string(_FIELD),
+    )
+    added = handles.collectArguments(bridge.method("java.util.ArrayList", "add", "(Ljava/lang/Object;)Z"), 1, text)
+    collected = handles.whileLoop(
+        bridge.constructor("java.util.ArrayList", "()V"), of_stream("incrementToken", "()Z"), doing(added)
+    )
+    whole = bridge.then(bridge.chain(opened, bridge.method(_STREAM, "reset", "()V")), collected)
+    for last in ("end", "close"):
+        whole = handles.filterReturnValue(whole, doing(of_stream(last, "()V")))
+    return bridge.function(whole)

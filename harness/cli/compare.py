@@ -146,8 +146,8 @@ def _preview(plan: Plan, format_name: str) -> None:
     from harness import api
 
     with progress_display() as display:
-        known = api.preview(plan, display)
-    typer.echo(describe_plan(plan, known, format_name), nl=False)
+        resolved, known = api.preview(plan, display)
+    typer.echo(describe_plan(resolved, known, format_name), nl=False)
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:

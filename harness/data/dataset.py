@@ -37,7 +37,8 @@ class Dataset:
     ``qrels`` is None for a collection without judgments: engines can still be held against their references.
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
-    collection's rule is.
+    collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
+    that are not named follow it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dataset:
     provenance: dict[str, str] = field(default_factory=dict)
     filtered: Filtered | None = None
     identical_ids: IdenticalIds | None = None
+    language: str | None = None
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Dataset:
         name: str = "dataset",
         columns: Mapping[str, str] | str | None = None,
         identical_ids: IdenticalIds | None = None,
+        language: str | None = None,
     ) -> Dataset:
         """Return a dataset of objects in Python.
 
@@ -70,6 +73,8 @@ class Dataset:
             name: what reports call the dataset.
             columns: role -> field, where fields are called otherwise: ``{"id": "key", "text": "body"}``.
             identical_ids: "drop" leaves hits that have their query's id out before scoring.
+            language: of documents and queries, a code such as ``en``, ``ko`` or ``zh``: analyzers that are not named
+                follow it. None takes the text for English.
 
         Raises:
             UsageError: an object has another shape; the message shows those that are taken.
@@ -80,6 +85,8 @@ class Dataset:
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
         if not isinstance(name, str) or not name:
             raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
+        if language is not None and not isinstance(language, str):
+            raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
         named = parse_columns(columns or {})
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
         asked = texts_of(queries, "queries", QUERY_ROLES, named)
@@ -91,6 +98,12 @@ class Dataset:
             Corpus(documents.ids, documents.texts, documents.digest),
             Queries(asked.ids, asked.texts, asked.digest),
             judged,
-            {"format": "objects", "corpus_sha256": documents.digest, "queries_sha256": asked.digest},
+            {
+                "format": "objects",
+                "corpus_sha256": documents.digest,
+                "queries_sha256": asked.digest,
+                **({} if language is None else {"language": language}),
+            },
             identical_ids=identical_ids,
+            language=language,
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.encoders.model import Facts
+from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.protocols import Inputs
 from harness.remote.calls import RemoteCalls
@@ -55,7 +56,7 @@ class EndpointModel:
         """float32 (n, d); raises EngineUnavailableError."""
         if texts.texts is None:
             raise AssertionError("texts without their column")
-        prompt = self._settings.prompt(role, {})
+        prompt = applied_prompt(self._settings, role).text
         asked = [prompt + text for text in texts.texts.to_pylist()]
         order = sorted(range(len(asked)), key=lambda row: (-len(asked[row]), row))
         size, rows = self._settings.batch_size, np.empty((len(asked), 0), dtype=np.float32)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.encoders.model import Facts, Rows
+from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, UsageError
 from harness.protocols import Inputs
@@ -55,7 +56,7 @@ class OwnObject:
     def encode(self, texts: Inputs, role: Role) -> Rows:
         """What the object gives, as float32 rows."""
         encode: Callable[[list[str]], Any] = getattr(self._object, _METHODS[role], None) or self._object.encode
-        prompt = self._settings.prompt(role, {})
+        prompt = applied_prompt(self._settings, role).text
         asked = [prompt + text for text in _texts(texts)]
         size = self._settings.batch_size
         if self._settings.encoder == "dense":

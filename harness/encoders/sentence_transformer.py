@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from harness.devices import require_device
-from harness.encoders.identity import declared_prompts, model_folder
+from harness.encoders.folders import model_folder
 from harness.encoders.model import Facts, Rows
+from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, refuse_other_kind
 from harness.errors import DataError, EngineUnavailableError
@@ -63,7 +64,7 @@ class SentenceTransformerModel:
     """A loaded model. Its texts are sorted by length within a call, so that little is padded."""
 
     def __init__(self, settings: Settings, model: Any) -> None:  # noqa: ANN401 - two classes of an optional library
-        self._settings, self._model, self._prompts = settings, model, declared_prompts(settings)
+        self._settings, self._model = settings, model
 
     @property
     def facts(self) -> Facts:
@@ -77,13 +78,13 @@ class SentenceTransformerModel:
         return found
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
-        """``encode_document`` or ``encode_query`` with the prompt that was asked for, and never another."""
+        """``encode_document`` or ``encode_query`` with the prompt of :func:`applied_prompt`, and never another."""
         if texts.texts is None:
             raise AssertionError("texts without their column")
         settings, asked = self._settings, texts.texts.to_pylist()
         method = self._model.encode_document if role == "documents" else self._model.encode_query
         # an empty prompt is one: without it the library would put a declared prompt before each text by itself
-        prompt = settings.prompt(role, self._prompts)
+        prompt = applied_prompt(settings, role).text
         options = {"prompt": prompt, "batch_size": settings.batch_size, "show_progress_bar": False}
         if settings.encoder == "dense":
             return _dense(method(asked, convert_to_numpy=False, convert_to_tensor=True, **options), self._settings)

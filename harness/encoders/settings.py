@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from harness.errors import UsageError
-from harness.parameters import encoder_parameters
+from harness.parameters import NO_PROMPT, encoder_parameters
 from harness.protocols import ParameterValue
 from harness.remote.calls import Limits, allowed_calls
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
@@ -110,7 +110,7 @@ def _folder(text: str) -> Path:
 class Settings:
     """A model encoder's parameters, checked; see ``harness/encoders/parameters.toml`` for each.
 
-    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, None where none is given.
+    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for none, None where nothing is given.
     """
 
     encoder: EncoderName
@@ -190,14 +190,14 @@ class Settings:
             return self
         return replace(self, truncate_dim=0, normalize=False)
 
-    def prompt(self, role: Role, declared: Mapping[str, str]) -> str:
-        """What is put before each text of ``role``: "" for nothing. ``declared`` are the model's own prompts by name.
+    def given_prompt(self, role: Role, declared: Mapping[str, str]) -> str | None:
+        """The prompt of ``role`` that was asked for, "" for none at all; None where nothing was.
 
-        Raises UsageError for a name that the model does not declare.
+        ``declared`` are the model's own prompts by name. Raises UsageError for a name that the model does not declare.
         """
         name = self.prompt_names[role]
         if name is None:
-            return self.prompts[role] or ""
+            return self.prompts[role]
         if name not in declared:
             known = ", ".join(declared) or "none"
             raise UsageError(f"model '{self.source.name}' declares no prompt '{name}'", fix=f"it declares: {known}")
@@ -219,9 +219,11 @@ _SINGULAR: Mapping[Role, str] = {"documents": "document", "queries": "query"}
 
 
 def _prompt(given: str) -> str | None:
-    """The text that a prompt parameter spells: bare, a JSON string in double quotes, or ``@FILE``."""
+    """The text that a prompt parameter spells: bare, a JSON string in double quotes, ``@FILE``, or ``none`` for ""."""
     if not given:
         return None
+    if given == NO_PROMPT:
+        return ""
     if given.startswith("@"):
         try:
             return Path(given[1:]).expanduser().read_text(encoding="utf-8")

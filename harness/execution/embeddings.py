@@ -13,7 +13,8 @@ from typing import NamedTuple
 from harness.data.dataset import Dataset
 from harness.encoders.derived import derive
 from harness.encoders.http_endpoint import calls_for
-from harness.encoders.identity import declared_prompts, encoding_key
+from harness.encoders.identity import encoding_key
+from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.settings import EncoderName, Role, Settings
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, read_made, rows_begun
@@ -37,6 +38,7 @@ __all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys"]
 KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9
+_PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
 _SPENT = ("calls", "repeated_calls", "tokens")
 
 
@@ -294,6 +296,7 @@ def _facts(
         "dimensions": documents.dimensions or queries.dimensions,  # there may be no documents
         "document_prompt": documents.prompt,
         "query_prompt": queries.prompt,
+        **{f"{_PARAMETER[role]}_from": origin for role, origin in _origins(settings).items()},
         "documents_encoded": encoded.rows.get("documents", 0),
         "queries_encoded": encoded.rows.get("queries", 0),
         "encode_seconds": documents.took_ns / _NS_PER_S,
@@ -314,9 +317,23 @@ def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterVa
 
 
 def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
+    """Which prompts were applied without being asked for, or that declared ones were not."""
+    origins = _origins(settings)
+    if origins:
+        said = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
+        left_out = " and ".join(f"{_PARAMETER[role]}=none" for role in origins)
+        leave = "leave them out" if len(origins) > 1 else "leaves it out"
+        return (f"model '{settings.source.shown}' gets {said}: {left_out} {leave}",)
     declared = {name: text for name, text in declared_prompts(settings).items() if text}
-    if not declared or any(one.prompt for one in made.values()):
+    asked = any(settings.prompts[role] is not None for role in _ROLES)
+    if not declared or asked or any(one.prompt for one in made.values()):
         return ()
     listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())
     said = f"the model declares prompts ({listed}) and none was applied"
     return (f"{said}: query_prompt_name= and document_prompt_name= choose them",)
+
+
+def _origins(settings: Settings) -> dict[Role, str]:
+    """Who says that a prompt stands before texts, of each role that has one without being given it."""
+    prompts = {role: applied_prompt(settings, role) for role in reversed(_ROLES)}
+    return {role: prompt.origin for role, prompt in prompts.items() if prompt.origin}

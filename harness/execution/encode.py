@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.encoders.http_endpoint import EndpointModel, Spent
-from harness.encoders.identity import declared_prompts
 from harness.encoders.model import create_model
+from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into
 from harness.execution.encoded_files import Encoded
@@ -20,7 +20,6 @@ __all__ = ["encode"]
 def encode(job: EncodeJob, progress: Progress, clock: Clock) -> Encoded:
     """Encode every part with one model, into its target; what that took, beside what was there before."""
     settings = Settings.of(job.encoder, job.parameters)
-    prompts = declared_prompts(settings)
     progress.start("load model", None)
     model = create_model(settings)
     done = {
@@ -30,7 +29,7 @@ def encode(job: EncodeJob, progress: Progress, clock: Clock) -> Encoded:
             part.role,
             settings,
             model,
-            prompt=settings.prompt(part.role, prompts),
+            prompt=applied_prompt(settings, part.role).text,
             progress=progress,
             clock=clock,
         )

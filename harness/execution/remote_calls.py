@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from harness.data.dataset import Dataset
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
+from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings, model_encoder
 from harness.encoders.stream import rows_begun
 from harness.execution.embeddings import KIND, embedding_keys
@@ -36,7 +37,9 @@ def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
         if not cache.holds(KIND, key):
             begun = cache.begun(KIND, key)
             left = texts[role].slice(rows_begun(begun) if begun is not None else 0)
-            characters = int(pc.sum(pc.utf8_length(left)).as_py() or 0) + len(settings.prompt(role, {})) * len(left)
+            characters = int(pc.sum(pc.utf8_length(left)).as_py() or 0) + len(
+                applied_prompt(settings, role).text
+            ) * len(left)
             calls, tokens = calls + calls_for(len(left), settings), tokens + characters // CHARACTERS_A_TOKEN
     about = f"about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
     asked = f"{counted(calls, 'call')} of '{settings.endpoint}', {about}"

@@ -22,7 +22,7 @@ from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
-from harness.loaders import load_corpus
+from harness.loaders import Description, describe_dataset, load_corpus
 from harness.planning.request import Output
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -70,6 +70,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     cache, subjects = Cache(), list[Examined]()
     with cache.intact():
         corpora = {name: _corpus(plan, name, cache, shown) for name in plan.places}
+        described = {name: _described(plan, name) for name in plan.places}
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         problems = [
             problem_of(found, corpus=name)
@@ -78,10 +79,13 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         ]
         if not problems:
             queries = _queries(plan.golden)
-            for name, corpus in corpora.items():
-                place = plan.places[name]
-                rule = place.identical_ids if isinstance(place, Dataset) else None
-                dataset = Dataset(name, corpus, queries, None, identical_ids=rule)
+            datasets = {
+                name: Dataset(name, corpus, queries, None, **described[name]._asdict())
+                for name, corpus in corpora.items()
+            }
+            plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
+            plan = replace(plan, plans=plans)
+            for name, dataset in datasets.items():
                 subjects += _subjects(plan, dataset, expected[name], cache, shown)
             subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
@@ -117,6 +121,14 @@ def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpu
         corpus = load_corpus(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
     display.done("load", f"{name}, {counted(len(corpus), 'document')}, {counted(len(plan.golden), 'question')}")
     return corpus
+
+
+def _described(plan: CheckPlan, name: str) -> Description:
+    """The rule for identical ids and the language of a corpus."""
+    place = plan.places[name]
+    if isinstance(place, Dataset):
+        return Description(place.identical_ids, place.language)
+    return describe_dataset(place, files=DatasetFiles(columns=plan.columns), cards=plan.request.cards)
 
 
 def _queries(golden: GoldenSet) -> Queries:

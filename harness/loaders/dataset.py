@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from harness.arrow import numbers, strings
 from harness.cards import DatasetCard
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
@@ -39,7 +39,15 @@ from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
 
-__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
+__all__ = [
+    "Description",
+    "check_dataset",
+    "describe_dataset",
+    "filter_dataset",
+    "load_corpus",
+    "load_dataset",
+    "load_golden_of",
+]
 
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
@@ -106,9 +114,15 @@ def load_dataset(
     corpus = _corpus(place, documents)
     kept = _without(queries, loaded.queries_of_other_splits)
     qrels = judged.qrels if judged is not None else None
-    identical_ids = (card.identical_ids if card is not None else None) or loaded.identical_ids
+    described = _described(card, loaded)
     return Dataset(
-        place.name, corpus, kept, qrels, _provenance(place, found, corpus, kept), identical_ids=identical_ids
+        place.name,
+        corpus,
+        kept,
+        qrels,
+        _provenance(place, found, corpus, kept),
+        identical_ids=described.identical_ids,
+        language=described.language,
     )
 
 
@@ -158,6 +172,28 @@ def load_corpus(
     documents = place.load(None, progress).documents
     found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected)
     return _corpus(place, found)
+
+
+class Description(NamedTuple):
+    """What a dataset's card or loader says of it; None for what neither does."""
+
+    identical_ids: IdenticalIds | None
+    language: str | None
+
+
+def describe_dataset(
+    name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None
+) -> Description:
+    """Return what is said of a dataset, without reading its texts; arguments and errors as in :func:`load_corpus`."""
+    place = _locate(name_or_path, files or DatasetFiles(), cards)
+    return _described(place.card, place.load(None, None))
+
+
+def _described(card: DatasetCard | None, loaded: LoadedDataset) -> Description:
+    """Return what the card says, and where it says nothing, the loader."""
+    if card is None:
+        return Description(loaded.identical_ids, loaded.language)
+    return Description(card.identical_ids or loaded.identical_ids, card.language or loaded.language)
 
 
 def _corpus(place: _Place, texts: Texts) -> Corpus:
@@ -445,6 +481,7 @@ def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> d
         "judgments_of_unknown_documents": str(found.judged.unknown_documents if found.judged is not None else 0),
         "queries_of_other_splits": str(len(found.queries.ids) - len(kept)),
         **{f"sha256 of {name}": digest for name, digest in found.digests.items()},
+        **({} if loaded.language is None else {"language": loaded.language}),
         **loaded.provenance,
     }
     if card is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.cards import BackendCard, Parameter
 from harness.errors import HarnessError, UnknownNameError, UsageError
+from harness.parameters import NO_PROMPT
 from harness.planning.expressions import (
     in_parentheses,
     quoted,
@@ -307,13 +308,16 @@ def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterV
 
 
 def _prompt_spelling(text: str) -> str:
-    """Return the value of a prompt: a JSON string with escapes or an empty one keeps the quotes that encoders read."""
+    """Return the value of a prompt.
+
+    A JSON string with escapes keeps the quotes that encoders read, and so do an empty one and the word "none".
+    """
     plain = unquoted(text)
     try:
         decoded = json.loads(text)
     except ValueError:
         return plain
-    return plain if plain and decoded == plain else text.strip()
+    return plain if plain not in ("", NO_PROMPT) and decoded == plain else text.strip()
 
 
 def _spelt(given: Mapping[str, ParameterValue]) -> str:

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from harness.analysis import analyzer_names
+from harness.analysis import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 from harness.data.columns import columns_text
 from harness.data.dataset import DatasetFiles, IdenticalIds
 from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
-from harness.errors import EngineFailureError, UnknownNameError, UsageError
+from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.filtering import parse_filter
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.planning.backend_spec import with_components
@@ -29,15 +29,17 @@ from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
 from harness.rerank.reranker import require_sense
 
-__all__ = ["Plan", "Trial", "execution_of", "make_plan", "may_be_server"]
+__all__ = ["Plan", "Trial", "execution_of", "in_language", "make_plan", "may_be_server"]
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
+_AUTO = "auto"
+"""The analyzer that follows the dataset's language."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One backend on one dataset. ``analyzer`` is the resolved name; ``encoder`` names what makes its vectors."""
+    """One backend on one dataset. ``analyzer`` is the resolved name, None for a backend that has none."""
 
     spec: BackendSpec
     parameters: Mapping[str, ParameterValue]
@@ -47,6 +49,11 @@ class Trial:
     def label(self) -> str:
         """The name shown in reports, unique within a plan."""
         return self.spec.label
+
+    @property
+    def follows_language(self) -> bool:
+        """True where no analyzer was named, so that it is that of the dataset's language."""
+        return self.spec.parameters.get("analyzer") == _AUTO
 
     @property
     def existing(self) -> bool:
@@ -71,7 +78,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such."""
+    """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such.
+
+    ``remarks`` are notes for the reader but those on analyzers, which depend on the dataset: see :func:`in_language`.
+    """
 
     request: CompareRequest
     trials: tuple[Trial, ...]
@@ -85,7 +95,13 @@ class Plan:
     files: DatasetFiles = field(default_factory=DatasetFiles)
     identical_ids: IdenticalIds | None = None
     reference: str | None = None
-    notes: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
+    on_analyzers: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results must know of the plan."""
+        return (*self.on_analyzers, *self.remarks)
 
     @property
     def dataset_name(self) -> str:
@@ -171,7 +187,8 @@ class Plan:
 def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
-    ``lucene_available`` decides the default analyzer: Lucene's English one when it can run here, else Snowball's.
+    Analyzers that are not named are English ones, Lucene's when it can run here (``lucene_available``), else
+    Snowball's, until :func:`in_language` says which language the dataset is in.
     Raises UsageError, or UnknownNameError when one unknown name is all that is wrong.
     """
     mistakes = _Mistakes()
@@ -191,8 +208,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     specs = with_components(asked)
     if measures is not None and ties is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
-    default_analyzer = "lucene-english" if lucene_available else "snowball-english"
-    trials = tuple(_trial(spec, request, default_analyzer) for spec in specs)
+    trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
     if load is not None and load.rates and trials and not any(may_be_server(trial) for trial in trials):
         what = "--rate is for servers, and every backend of this plan runs inside its client"
         mistakes.add(UsageError(what, fix="use --concurrency, or name a server: qdrant:url=http://HOST:6333"))
@@ -206,8 +222,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         raise AssertionError("a mistake was not reported")
     if files is None:
         raise AssertionError("a mistake was not reported")
-    notes = (
-        *_notes(trials),
+    remarks = (
         *_notes_on_components(trials, asked),
         *_notes_on_candidates(trials, request.k),
         *execution.notes(),
@@ -225,8 +240,66 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         files,
         identical_ids,
         reference,
-        notes,
+        remarks,
+        _notes_on_analyzers(trials),
     )
+
+
+def in_language(plan: Plan, language: str | None, *, lucene_available: bool) -> Plan:
+    """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
+
+    Lucene's is taken when it can run here, else Snowball's. Where the language is not known (None), or there are
+    several, text stays English, and a note says so.
+
+    Raises:
+        UsageError: there is no analyzer for the language, or a backend takes none of those that there are.
+        EngineUnavailableError: the language has an analyzer in Lucene alone, which cannot run here.
+    """
+    known = known_language(language)
+    following = [trial for trial in plan.trials if trial.follows_language]
+    if not following:
+        return plan
+    mistakes = _Mistakes()
+    trials = tuple(
+        (mistakes.catch(partial(_following, trial, known, lucene_available=lucene_available)) or trial)
+        if trial.follows_language
+        else trial
+        for trial in plan.trials
+    )
+    mistakes.raise_if_any()
+    names = sorted({str(trial.analyzer) for trial in trials if trial.follows_language})
+    unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
+    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None else ()
+    return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
+
+
+def _following(trial: Trial, language: str | None, *, lucene_available: bool) -> Trial:
+    """Return the trial with the analyzer of a language; raises as :func:`in_language`."""
+    analyzer = _analyzer_for(trial.spec, language or ENGLISH, lucene_available=lucene_available)
+    return replace(trial, parameters={**trial.parameters, "analyzer": analyzer}, analyzer=analyzer)
+
+
+def _analyzer_for(spec: BackendSpec, language: str, *, lucene_available: bool) -> str:
+    if spec.card is None:
+        raise AssertionError("an analyzer without a card")
+    names = preferred_analyzers(language, analyzer_names())
+    taken = [name for name in names if spec.card.parameters["analyzer"].takes(name)]
+    if not taken:
+        others = f" but {', '.join(names)}, which it does not take" if names else ""
+        raise UsageError(
+            f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
+            fix="name one: analyzer=lucene-english or analyzer=snowball-english to take the text for English, "
+            "analyzer=whitespace to cut it at white space",
+        )
+    here = taken if lucene_available else [name for name in taken if not name.startswith("lucene-")]
+    of_lucene_alone = not spec.card.parameters["analyzer"].takes("whitespace")
+    if not here and not of_lucene_alone:
+        raise EngineUnavailableError(
+            f"the dataset's language is {in_words(language)}, whose analyzer is Lucene's, and Lucene is not installed "
+            f"(backend '{spec.label}')",
+            fix="pip install 'retrieval-harness[lucene]', or name another analyzer: analyzer=whitespace",
+        )
+    return (here or taken)[0]
 
 
 class _Mistakes:
@@ -351,10 +424,10 @@ def _identical_ids(value: str) -> IdenticalIds | None:
     raise UsageError(f"--identical-ids {value}: no such choice", fix="known: auto, keep, drop")
 
 
-def _trial(spec: BackendSpec, request: CompareRequest, default_analyzer: str) -> Trial:
+def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:
     parameters = dict(spec.parameters)
-    if parameters.get("analyzer") == "":
-        parameters["analyzer"] = default_analyzer
+    if parameters.get("analyzer") == _AUTO:
+        parameters["analyzer"] = _analyzer_for(spec, ENGLISH, lucene_available=lucene_available)
     of_dense = spec.card is not None and model_encoder(spec.card.encoder) == "dense"
     if (of_dense or (spec.kind == "rerank" and spec.name == "dense")) and parameters["model"] == "":
         parameters["model"] = DEFAULT_MODEL
@@ -429,7 +502,7 @@ def may_be_server(trial: Trial) -> bool:
     return not trial.spec.card.engine.startswith("harness.adapters.")
 
 
-def _notes(trials: Sequence[Trial]) -> tuple[str, ...]:
+def _notes_on_analyzers(trials: Sequence[Trial]) -> tuple[str, ...]:
     analyzers = sorted({trial.analyzer for trial in trials if trial.analyzer is not None})
     if len(analyzers) < 2:
         return ()

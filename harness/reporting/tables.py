@@ -54,8 +54,17 @@ def header(report: Report) -> str:
         f"ties={resolved['ties']}",
     ]
     analyzers = sorted({str(b.encoder["analyzer"]) for b in report.backends if b.encoder.get("analyzer")})
-    models = sorted({f"vectors by {b.encoder['model']}" for b in report.backends if b.encoder.get("model")})
+    models = sorted(
+        {f"vectors by {b.encoder['model']}{_prompts(b)}" for b in report.backends if b.encoder.get("model")}
+    )
     return " · ".join([*parts, *analyzers, *models])
+
+
+def _prompts(backend: BackendResult) -> str:
+    """Return what stood before queries and documents when they were encoded; nothing where nothing did."""
+    prompts = {role: backend.encoder.get(f"{role}_prompt") for role in ("query", "document")}
+    said = [f"{role} prompt {text!r}" for role, text in prompts.items() if text]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _identical_ids(info: IdenticalIdsInfo | None) -> list[str]:

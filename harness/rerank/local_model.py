@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.devices import require_device
-from harness.encoders.identity import encoding_key, model_folder
+from harness.encoders.folders import model_folder
+from harness.encoders.identity import encoding_key
 from harness.encoders.settings import Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
 from harness.errors import EngineUnavailableError, UsageError

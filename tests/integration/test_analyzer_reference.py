@@ -20,7 +20,12 @@ _ENGLISH = "io.anserini.analysis.DefaultEnglishAnalyzer"
 
 def lucene_table() -> str:
     bridge = JavaBridge(start())
-    classes = {"en": _ENGLISH, **bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap)}
+    at_white_space = dict.fromkeys(("ha", "so", "sw", "yo"), "WhitespaceAnalyzer")
+    classes = {
+        "en": _ENGLISH,
+        **at_white_space,
+        **bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap),
+    }
     rows = ["| analyzer | language code | class |", "|---|---|---|"]
     for name in analyzer_names():
         if name.startswith("lucene-"):

@@ -20,7 +20,8 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from tiny_models import tiny_dense, tiny_splade
 
 import harness
-from harness.encoders.identity import encoding_key, model_folder
+from harness.encoders.folders import model_folder
+from harness.encoders.identity import encoding_key
 from harness.encoders.model import create_model
 from harness.encoders.model_files import chosen_files, is_whole
 from harness.encoders.settings import Settings
@@ -28,6 +29,7 @@ from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
 from harness.parameters import encoder_parameters
 from harness.protocols import Inputs, ParameterValue
+from harness.reporting.tables import header
 from harness.results import schema
 from harness.types import Float32Array, Ids, SparseVectors
 
@@ -82,36 +84,67 @@ def run(world: Path, backend: str) -> schema.BackendResult:
     return comparison.report.backends[0]
 
 
-def test_a_prompt_is_put_before_the_text_only_when_it_is_asked_for(models: Path) -> None:
-    prompted = models / "prompted"
-    bare, by_hand = dense(prompted, "queries", "cat"), dense(prompted, "queries", "query : cat")
+def test_a_declared_prompt_is_put_before_texts_of_its_role_unless_another_is_given(models: Path) -> None:
+    prompted, plain = models / "prompted", models / "plain"
+    bare, by_hand = dense(plain, "queries", "cat"), dense(plain, "queries", "query : cat")
     assert not np.allclose(bare, by_hand, atol=1e-3)
-    assert np.allclose(dense(models / "plain", "queries", "cat"), bare, atol=1e-6), (
-        "a declared prompt was applied silently"
-    )
-    for given in ({"query_prompt_name": "query"}, {"query_prompt": '"query : "'}):
+    for given in ({}, {"query_prompt_name": "query"}, {"query_prompt": '"query : "'}):
         assert np.allclose(dense(prompted, "queries", "cat", **given), by_hand, atol=1e-5)
-    named = dense(prompted, "documents", "cat", document_prompt_name="document")
-    assert np.allclose(named, dense(prompted, "documents", "passage : cat"), atol=1e-5)
+    assert np.allclose(dense(prompted, "queries", "cat", query_prompt="none"), bare, atol=1e-6)
+    for given in ({}, {"document_prompt_name": "document"}):
+        found = dense(prompted, "documents", "cat", **given)
+        assert np.allclose(found, dense(plain, "documents", "passage : cat"), atol=1e-5)
 
 
-def test_the_report_says_which_prompts_were_applied_and_warns_where_declared_ones_were_not(
-    models: Path, world: Path
-) -> None:
+def test_the_prompts_of_encode_query_and_encode_document_are_those_of_the_library(models: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    library = SentenceTransformer(str(models / "prompted"), device="cpu", local_files_only=True)
+    for role, theirs in (("queries", library.encode_query), ("documents", library.encode_document)):
+        assert np.allclose(dense(models / "prompted", role, "cat"), theirs(["cat"]), atol=1e-5)
+
+
+def test_the_report_says_which_prompts_were_applied_and_who_asked_for_them(models: Path, world: Path) -> None:
     model = f"dense:model={models / 'prompted'};device=cpu"
-    none = run(world, model)
+    alone = run(world, model)
+    assert (alone.encoder["query_prompt"], alone.encoder["document_prompt"]) == ("query : ", "passage : ")
+    assert alone.encoder["query_prompt_from"] == "its configuration's 'query'"
+    assert (
+        "model 'prompted' gets 'query : ' before queries (its configuration's 'query') and 'passage : ' before "
+        "documents (its configuration's 'document'): query_prompt=none and document_prompt=none leave them out"
+    ) in alone.notes
+    none = run(world, f"{model};query_prompt=none;document_prompt=none")
     assert (none.encoder["query_prompt"], none.encoder["document_prompt"]) == ("", "")
-    assert any(
-        "declares prompts (query 'query : ', document 'passage : ') and none was applied" in one for one in none.notes
-    )
+    assert none.encoder["documents_encoded"] == len(DOCUMENTS), "vectors with a prompt were taken for those without"
+    assert none.notes == []
     both = run(world, f"{model};query_prompt_name=query;document_prompt_name=document")
     assert (both.encoder["query_prompt"], both.encoder["document_prompt"]) == ("query : ", "passage : ")
-    assert not any("declares prompts" in one for one in both.notes)
-    assert (both.encoder["documents_encoded"], both.encoder["device"]) == (len(DOCUMENTS), "cpu")
+    assert both.notes == []
+    assert (both.encoder["documents_encoded"], both.encoder["device"]) == (0, "cpu"), (
+        "the same prompts, the same vectors"
+    )
     wrong = run(world, f"{model};query_prompt_name=passage")
     assert wrong.error is not None
     assert "declares no prompt 'passage'" in wrong.error.message
     assert "it declares: query, document" in wrong.error.message
+
+
+def test_a_folder_that_says_which_model_it_is_gets_what_that_model_needs(
+    models: Path, world: Path, tmp_path: Path
+) -> None:
+    e5 = tmp_path / "mine"
+    shutil.copytree(models / "plain", e5)
+    config = json.loads((e5 / "config.json").read_text())
+    (e5 / "config.json").write_text(json.dumps({**config, "_name_or_path": "intfloat/e5-small-v2"}))
+    assert np.allclose(dense(e5, "queries", "cat"), dense(models / "plain", "queries", "query: cat"), atol=1e-5)
+    comparison = harness.compare(
+        [f"dense:model={e5};device=cpu"], world / "small", timing=False, isolation="none", k=3, cards=world
+    )
+    (found,) = comparison.report.backends
+    assert (found.encoder["query_prompt"], found.encoder["document_prompt"]) == ("query: ", "passage: ")
+    assert found.encoder["query_prompt_from"] == "what intfloat/e5-small-v2 needs"
+    assert "(query prompt 'query: ', document prompt 'passage: ')" in header(comparison.report)
+    assert any("'passage: ' before documents (what intfloat/e5-small-v2 needs)" in one for one in found.notes)
 
 
 def test_truncation_normalisation_and_length_limit_change_vectors_and_batch_size_does_not(

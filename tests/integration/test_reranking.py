@@ -274,7 +274,7 @@ def test_a_dry_run_says_how_often_a_judge_may_be_asked(tmp_path: Path) -> None:
     request = CompareRequest(backends=backend, dataset=str(write_collection(tmp_path / "small")), max_calls=5)
     plan = api.plan_for(request)
     assert plan.trials[-1].parameters["max_calls"] == 5
-    asked = [found.remote for found in api.preview(plan)]
+    asked = [found.remote for found in api.preview(plan).known]
     assert asked == [None, "at most 16 calls of 'http://127.0.0.1:1/v1': what is in the cache is not asked again"]
 
 

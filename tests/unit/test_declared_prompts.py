@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.identity import declared_prompts, encoding_key
+from harness.encoders.identity import encoding_key
+from harness.encoders.prompts import declared_prompts
 from harness.encoders.settings import Settings
 from harness.errors import UsageError
 from harness.parameters import encoder_parameters

@@ -53,7 +53,7 @@ def test_an_unknown_language_is_refused_with_the_nearest():
 @pytest.mark.parametrize(
     ("backend", "expected"),
     [
-        ("lucene:analyzer=snowball-english", "'snowball-english' is not of the form lucene-"),
+        ("lucene:analyzer=snowball-english", "'snowball-english' is not of the form auto\\|lucene-"),
         ("lucene:analyzer=", "Lucene analyzer, lucene-<language>"),
         ("lucene:heap=big", "largest Java heap: 512m, 2g"),
         ("lucene:rm3_fb_docs=3000000000", "above 100000"),
