@@ -11,6 +11,7 @@ from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
 from harness.data.judgments import refuse_unknown
 from harness.data.objects import texts_of
 from harness.data.shapes import QRELS, read_shape
+from harness.data.texts import TitleCounts
 from harness.errors import UsageError
 from harness.filtering import Filtered
 from harness.types import Corpus, Qrels, Queries
@@ -37,7 +38,7 @@ class Dataset:
     ``qrels`` is None for a collection without judgments: engines can still be held against their references.
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
-    collection's rule is.
+    collection's rule is. ``titles`` counts the titles of the documents' records; None where they are not known.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dataset:
     provenance: dict[str, str] = field(default_factory=dict)
     filtered: Filtered | None = None
     identical_ids: IdenticalIds | None = None
+    titles: TitleCounts | None = None
 
     @classmethod
     def of(

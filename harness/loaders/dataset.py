@@ -24,6 +24,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
+from harness.loaders.checks import unmet_documents, unmet_queries
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
@@ -108,7 +109,13 @@ def load_dataset(
     qrels = judged.qrels if judged is not None else None
     identical_ids = (card.identical_ids if card is not None else None) or loaded.identical_ids
     return Dataset(
-        place.name, corpus, kept, qrels, _provenance(place, found, corpus, kept), identical_ids=identical_ids
+        place.name,
+        corpus,
+        kept,
+        qrels,
+        _provenance(place, found, corpus, kept),
+        identical_ids=identical_ids,
+        titles=documents.titles,
     )
 
 
@@ -350,7 +357,8 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
-    for row in unknown_rows(judgments.query_ids, known.query_ids):
+    strange_queries = unknown_rows(judgments.query_ids, known.query_ids)
+    for row in strange_queries:
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
     strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
     if len(strangers) == known.unknown_documents != len(judgments.lines):
@@ -360,7 +368,12 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None)
+    fixes = [
+        unmet_queries(qrels.query_ids, known.query_ids, known.queries) if strange_queries else None,
+        unmet_documents(qrels.doc_ids, known.doc_ids, known.documents) if strangers else None,
+        _UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None,
+    ]
+    problems.raise_if_any(fix="; ".join(filter(None, fixes)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
 
