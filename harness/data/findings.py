@@ -20,6 +20,6 @@ class Finding(NamedTuple):
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line: the name of the check, what it found, and the fix."""
+        """Return one line: the name of the check, what it found, the first cases, and the fix."""
         cases = f" ({'; '.join(self.examples)})" if self.examples else ""
-        return f"[{self.check}] {self.message}{cases}. Fix: {self.fix}"
+        return f"{self.severity} ({self.check}): {self.message}{cases}; fix: {self.fix}"

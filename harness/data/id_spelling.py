@@ -16,6 +16,8 @@ from harness.types import Ids
 
 __all__ = ["Respelling", "respelling"]
 
+_FEWEST = 3
+"""Fewer ids that meet are slips of spelling and no rule."""
 _SAMPLE = 20
 """Missing ids from which texts before or after ids are guessed."""
 _CANDIDATES = 4
@@ -42,7 +44,7 @@ class Respelling(NamedTuple):
 
 
 def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respelling | None:
-    """Return the rule by which at least ``share`` of the ``missing`` ids meet one ``known`` id each.
+    """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
 
     Tried in this order: letter case, a decimal part ``.0``, leading zeros of numbers, folders before a file, the suffix
     of a file, and text that stands before or after every id of one side. Text that is a number does not count as such:
@@ -56,7 +58,7 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
     """
     if not missing or not len(known):
         return None
-    wanted = max(1, int(np.ceil(share * len(missing))))
+    wanted = max(_FEWEST, int(np.ceil(share * len(missing))))
     for rule, respell in _RULES:
         found = _by_rule(rule, respell, missing, known)
         if found is not None and found.met >= wanted:

@@ -2,13 +2,11 @@
 
 Each check takes a dataset and returns a finding or None; :data:`DATASET_CHECKS` lists them. A threshold lies where
 honest collections end, and its docstring names the one that it was drawn from. What no collection can mean well, such
-as judgments of unknown documents, is an error of the loader; :func:`unmet_queries` and :func:`unmet_documents` say
-why.
+as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.unmet_ids` says why.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,16 +17,14 @@ import numpy.typing as npt
 
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
-from harness.data.id_spelling import respelling
 from harness.storage.columns import take_rows
 from harness.types import Ids, Int64Array
 from harness.wording import counted
 
-__all__ = ["DATASET_CHECKS", "dataset_findings", "unmet_documents", "unmet_queries"]
+__all__ = ["DATASET_CHECKS", "dataset_findings"]
 
 _SHOWN = 3
 _BATCH = 8192
-_LAST_NUMBER = re.compile(r"(\d{1,18})\D*$")
 
 
 def dataset_findings(dataset: Dataset, relevance: int = 1) -> list[Finding]:
@@ -363,52 +359,3 @@ DATASET_CHECKS: tuple[Callable[[_Loaded], Finding | None], ...] = (
     _titles_unused,
 )
 """Every check of a dataset."""
-
-
-def unmet_queries(judged: Ids, known: Ids, where: str) -> str | None:
-    """Return why judged queries may be missing from the file ``where``; None where nothing tells."""
-    missing = _missing(judged, known)
-    what = f"{len(missing):,} of {len(judged):,} judged queries are not in {where}"
-    spelled = respelling(missing, known)
-    if spelled is not None:
-        return f"{what}, and {spelled}: write ids alike in both files"
-    if 2 * len(missing) > len(judged):
-        return f"{what}, which looks like the judgments of another split (--split, --qrels) or collection"
-    return None
-
-
-def unmet_documents(judged: Ids, known: Ids, where: str) -> str | None:
-    """Return why judged documents may be missing from the file ``where``; None for none.
-
-    Ids in another spelling are named; else numbers that all lie beyond the last document's of an ascending file tell
-    that it was cut.
-    """
-    missing = _missing(judged, known)
-    if not missing:
-        return None
-    what = (
-        f"{len(missing):,} of {len(judged):,} judged documents are not in {where} ({counted(len(known), 'document')})"
-    )
-    spelled = respelling(missing, known)
-    if spelled is not None:
-        return f"{what}, and {spelled}: write ids alike in both files"
-    if _is_cut(missing, known):
-        return f"{what}, and all of them come after its last, '{known[len(known) - 1]}': the file was cut; get it whole"
-    return f"{what}: get the corpus that the judgments were made on"
-
-
-def _missing(judged: Ids, known: Ids) -> list[str]:
-    return judged.take(np.flatnonzero(known.rows_of(judged) < 0))
-
-
-def _is_cut(missing: Sequence[str], known: Ids) -> bool:
-    """Whether the numbers at the end of ids rise through the whole file, and are larger in all that are missing."""
-    if len(known) < 10:
-        return False
-    held = [_LAST_NUMBER.search(name) for name in known]
-    lost = [_LAST_NUMBER.search(name) for name in missing]
-    if None in held or None in lost:
-        return False
-    numbered = np.array([int(found[1]) for found in held if found is not None], dtype=np.int64)
-    beyond = min(int(found[1]) for found in lost if found is not None)
-    return bool((np.diff(numbered) > 0).all()) and beyond > int(numbered[-1])

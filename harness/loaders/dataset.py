@@ -20,11 +20,11 @@ from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
+from harness.data.unmet_ids import unmet_documents, unmet_queries
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
-from harness.loaders.checks import unmet_documents, unmet_queries
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
 from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
