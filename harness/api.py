@@ -11,6 +11,7 @@ from typing import NamedTuple, Unpack
 
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.findings import Finding
 from harness.data.sampling import sample_documents, sample_queries
 from harness.environment import harness_state, machine, package_versions
 from harness.errors import HarnessError, UsageError
@@ -22,6 +23,9 @@ from harness.execution.remote_calls import remote_calls
 from harness.execution.resume.identity import Identities
 from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
+from harness.loaders.checks import dataset_findings
+from harness.loaders.structured_files import states_order
+from harness.metrics import is_mean
 from harness.planning.plan import Plan, Trial, in_language, make_plan
 from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
@@ -31,9 +35,16 @@ from harness.reporting.progress import SilentDisplay
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
 from harness.results.backend import backend_results
+from harness.results.checks import (
+    JudgedRun,
+    Weights,
+    difference_finding,
+    metric_findings,
+    run_findings,
+)
 from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
-from harness.results.differences import paired_differences, reference_label, reference_notes
+from harness.results.differences import notable_differences, paired_differences, reference_label, reference_notes
 from harness.results.frontier import frontier_stats
 from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
@@ -110,11 +121,16 @@ def run(
         plan = in_language_of(plan, whole)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
         shown.done("load", f"{whole.name}, {held}")
+        found = dataset_findings(whole, plan.request.relevance)
+        for one in found:
+            shown.done("load", str(one))
         sample = _sampled(whole, plan.request)
         assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)
     command = [*plan.command(), *(output or Output()).arguments()]
+    report = _report(plan, sample, whole, assessed, command)
+    findings = [*_recorded(found), *_findings(plan, sample, assessed, report)]
     return Comparison(
-        report=_report(plan, sample, whole, assessed, command),
+        report=report.model_copy(update={"findings": findings}),
         values=per_query_table(assessed),
         agreement=parity_table(assessed),
         latencies=latency_table(assessed, sample, plan),
@@ -340,6 +356,46 @@ def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, *, dro
 def _dropped(run: Run, k: int | None) -> Run:
     kept = without_identical_ids(run)
     return kept if k is None else cut(kept, k)
+
+
+def _findings(
+    plan: Plan, dataset: Dataset, assessed: Sequence[Assessed], report: schema.Report
+) -> list[schema.FindingInfo]:
+    """Return the pitfalls of metrics, of each backend's run, and of differences between backends."""
+    qrels, relevance = dataset.qrels, plan.request.relevance
+    if qrels is None:
+        return []
+    found = _recorded(metric_findings(qrels, plan.measures, relevance=relevance, queries=plan.queries))
+    for one in assessed:
+        if one.scores is None or one.outcome.run is None:
+            continue
+        path = one.outcome.trial.spec.run_path
+        ordered = path is not None and states_order(path)
+        judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, _weights(one.outcome))
+        found += _recorded(run_findings(judged), one.outcome.trial.label)
+    primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
+    if primary is not None:
+        pairs = notable_differences(assessed, report.comparisons, primary)
+        found += _recorded([one for one in map(difference_finding, pairs) if one is not None])
+    return found
+
+
+def _weights(outcome: Outcome) -> Weights | None:
+    """Return the learned sparse vectors of an outcome; those of BM25 are made here, and known."""
+    vectors = outcome.vectors
+    if vectors is None or vectors.terms is not None or vectors.sparse is None or vectors.sparse.documents is None:
+        return None
+    idf = bool(outcome.trial.parameters.get("idf", False))
+    return Weights(vectors.sparse.documents, vectors.sparse.queries, idf)
+
+
+def _recorded(found: Sequence[Finding], backend: str | None = None) -> list[schema.FindingInfo]:
+    return [
+        schema.FindingInfo(
+            check=one.check, backend=backend, message=one.message, fix=one.fix, examples=list(one.examples)
+        )
+        for one in found
+    ]
 
 
 def _report(

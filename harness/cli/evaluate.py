@@ -10,13 +10,16 @@ from typing import Annotated
 import typer
 
 from harness.cli.compare_options import LabelsOption
+from harness.data.findings import Finding
 from harness.data.predictions import part_of_file
 from harness.errors import DataError, UsageError
 from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS
+from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures, score
 from harness.ranking import without_identical_ids
 from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
+from harness.results.checks import JudgedRun, metric_findings, run_findings
 from harness.types import Qrels
 
 __all__ = ["evaluate"]
@@ -118,6 +121,7 @@ def evaluate(
     chosen = queries or (QuerySet.ANSWERED if as_trec_eval else QuerySet.RELEVANT)
     measures = _measures(metrics, output)
     names = _names(run)
+    ordered = {name: states_order(path) for name, path in zip(names, run, strict=True)}
     judgments, tagged, faults = _read(qrels, labels, run)
     scored: list[NamedScores] = []
     for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
@@ -127,15 +131,13 @@ def evaluate(
             scores = score(
                 hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance, unjudged=as_trec_eval
             )
-            scored.append(NamedScores(name, tag, scores))
+            judged = JudgedRun(hits, judgments, scores, relevance, ordered[name])
+            scored.append(NamedScores(name, tag, scores, tuple(run_findings(judged))))
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
     if scored:
-        tagged_output = metrics is None or "official" in metrics
-        typer.echo(render_scores(scored, output, per_query=per_query, relevance=relevance, tagged=tagged_output))
-    if output not in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN):
-        for named in scored:
-            typer.echo(counts_line(named), err=True)
+        of_metrics = metric_findings(judgments, measures, relevance=relevance, queries=chosen)
+        _show(scored, of_metrics, output, per_query, relevance, tagged=metrics is None or "official" in metrics)
     if faults:
         raise DataError.of_files(faults)
 
@@ -160,6 +162,27 @@ def _print_audit(
 
     found = audit(str(run), qrels, metrics or AUDITED_METRICS, identical_ids=rule.value, published=published)
     typer.echo(render_audit(_names([run])[0], found, output))
+
+
+def _show(
+    scored: list[NamedScores],
+    findings: list[Finding],
+    output: ScoreFormat,
+    per_query: bool,
+    relevance: int,
+    *,
+    tagged: bool,
+) -> None:
+    """Print scores; what formats for programs have no place for goes to stderr."""
+    text = render_scores(scored, output, per_query=per_query, relevance=relevance, tagged=tagged, findings=findings)
+    typer.echo(text)
+    if output in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN):
+        return
+    for named in scored:
+        typer.echo(counts_line(named), err=True)
+    if output is not ScoreFormat.JSON:
+        for line in [*map(str, findings), *(line for named in scored for line in named.finding_lines)]:
+            typer.echo(line, err=True)
 
 
 def _measures(metrics: str | None, output: ScoreFormat) -> list[Measure]:

@@ -11,6 +11,7 @@ from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
 from harness.data.judgments import refuse_unknown
 from harness.data.objects import texts_of
 from harness.data.shapes import QRELS, read_shape
+from harness.data.texts import TitleCounts
 from harness.errors import UsageError
 from harness.filtering import Filtered
 from harness.types import Corpus, Qrels, Queries
@@ -38,7 +39,7 @@ class Dataset:
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
     collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
-    that are not named follow it.
+    that are not named follow it. ``titles`` counts the titles of the documents' records; None where they are not known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Dataset:
     filtered: Filtered | None = None
     identical_ids: IdenticalIds | None = None
     language: str | None = None
+    titles: TitleCounts | None = None
 
     @classmethod
     def of(

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from harness.arrow import as_numpy, strings
 from harness.data.problems import Problems
+from harness.data.unmet_ids import unmet_documents, unmet_queries
 from harness.types import Ids, Int64Array, Qrels
 
 __all__ = [
@@ -106,4 +107,7 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
         named = judged.to_list()
         for row in unknown_rows(named, known):
             problems.add(None, f"the {kind} '{named[row]}' is judged, and there is no such {kind}")
-    problems.raise_if_any(fix="are ids written alike everywhere? 1 and '1' are the same, '01' is another")
+    reasons = [unmet_queries(qrels.query_ids, queries, "the queries")] if problems.count else []
+    reasons += [unmet_documents(qrels.doc_ids, documents, "the corpus")] if problems.count else []
+    alike = "are ids written alike everywhere? 1 and '1' are the same, '01' is another"
+    problems.raise_if_any(fix="; ".join(filter(None, reasons)) or alike)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -15,9 +16,31 @@ from harness.data.columns import TextBatch
 from harness.data.problems import Problems
 from harness.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 
-__all__ = ["TEXT_SCHEMA", "ContentDigest", "JoinRule", "content_digest", "joined", "note_duplicates"]
+__all__ = [
+    "TEXT_SCHEMA",
+    "ContentDigest",
+    "JoinRule",
+    "TitleCounter",
+    "TitleCounts",
+    "content_digest",
+    "joined",
+    "note_duplicates",
+]
 
 TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
+
+
+_TITLE_FIELDS = (
+    "title",
+    "headline",
+    "heading",
+    "subject",
+    "doc_title",
+    "document_title",
+    "article_title",
+    "page_title",
+)
+"""Fields that hold a title where they are not used as such; ``name`` is as often the name of a file."""
 
 
 class JoinRule(NamedTuple):
@@ -30,6 +53,42 @@ class JoinRule(NamedTuple):
         if len(self.fields) == 1:
             return f"{self.fields[0]} alone"
         return f"{f' + {self.separator!r} + '.join(self.fields)}, without the separator where one is empty"
+
+
+class TitleCounts(NamedTuple):
+    """How many records have a title, and whether it is searched.
+
+    ``filled`` counts the titles that are not empty. ``unused`` counts, for each field that is called like a title and
+    plays no role, the records in which it is filled.
+    """
+
+    records: int
+    filled: int
+    searched: bool
+    unused: dict[str, int]
+
+
+class TitleCounter:
+    """Counts titles batch by batch; the records of a batch count where it has them."""
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self._records = self._filled = 0
+        self._unused = Counter[str]()
+
+    def add(self, batch: TextBatch) -> None:
+        """Count one batch."""
+        self._records += len(batch.ids)
+        self._filled += sum(map(bool, batch.titles or ()))
+        if not batch.records:
+            return
+        for field in _TITLE_FIELDS:
+            if field in batch.records[0] and field not in batch.used:
+                self._unused[field] += sum(bool(record.get(field)) for record in batch.records)
+
+    def counts(self, rule: JoinRule) -> TitleCounts:
+        """Return the counts for texts that are joined by ``rule``."""
+        return TitleCounts(self._records, self._filled, "title" in rule.fields, dict(self._unused))
 
 
 def joined(batch: TextBatch, lines: Int64Array, rule: JoinRule, problems: Problems) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from harness import api
 from harness.arrow import strings
 from harness.data.dataset import Dataset
+from harness.data.findings import Finding
 from harness.data.texts import content_digest
 from harness.encoders.settings import model_encoder
 from harness.errors import HarnessError, UsageError
@@ -25,7 +26,6 @@ from harness.execution.executor import create_executor
 from harness.execution.failure import failure_of
 from harness.execution.jobs import AskJob, write_job
 from harness.golden.golden_set import GoldenSet
-from harness.golden.preflight import Finding
 from harness.golden.stored_vectors import ModelComparison
 from harness.planning.execution_options import ExecutionOptions
 from harness.planning.plan import Plan, Trial, execution_of

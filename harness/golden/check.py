@@ -23,6 +23,7 @@ from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
 from harness.loaders import Description, describe_dataset, load_corpus
+from harness.loaders.checks import dataset_findings
 from harness.planning.request import Output
 from harness.protocols import Display
 from harness.reporting.progress import SilentDisplay
@@ -67,7 +68,7 @@ def check(
 def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
     """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
     shown: Display = display if display is not None else SilentDisplay()
-    cache, subjects = Cache(), list[Examined]()
+    cache, subjects, warnings = Cache(), list[Examined](), list[schema.PreflightProblem]()
     with cache.intact():
         corpora = {name: _corpus(plan, name, cache, shown) for name in plan.places}
         described = {name: _described(plan, name) for name in plan.places}
@@ -83,13 +84,15 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 name: Dataset(name, corpus, queries, None, **described[name]._asdict())
                 for name, corpus in corpora.items()
             }
+            warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries)]
             plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
             plan = replace(plan, plans=plans)
             for name, dataset in datasets.items():
                 subjects += _subjects(plan, dataset, expected[name], cache, shown)
             subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
-    report = _report(plan, corpora, subjects, problems, [*plan.command(), *(output or Output()).arguments()])
+    command = [*plan.command(), *(output or Output()).arguments()]
+    report = _report(plan, corpora, subjects, problems, warnings, command)
     if not plan.request.keep_text:
         report = without_questions(report, (question.question for question in plan.golden))
     return Checked(redacted(report), runs=runs, corpora=corpora)
@@ -129,6 +132,12 @@ def _described(plan: CheckPlan, name: str) -> Description:
     if isinstance(place, Dataset):
         return Description(place.identical_ids, place.language)
     return describe_dataset(place, files=DatasetFiles(columns=plan.columns), cards=plan.request.cards)
+
+
+def _of_corpus(name: str, corpus: Corpus, queries: Queries) -> list[schema.PreflightProblem]:
+    """Return the pitfalls of a corpus; whether questions are among the hits is told of each retriever."""
+    found = dataset_findings(Dataset(name, corpus, queries, None))
+    return [problem_of(one, corpus=name) for one in found if one.check != "query-is-document"]
 
 
 def _queries(golden: GoldenSet) -> Queries:
@@ -187,6 +196,7 @@ def _report(
     corpora: Mapping[str, Corpus],
     subjects: Sequence[Examined],
     problems: Sequence[schema.PreflightProblem],
+    warnings: Sequence[schema.PreflightProblem],
     command: list[str],
 ) -> schema.CheckReport:
     golden, rules = plan.golden, plan.rules
@@ -209,7 +219,7 @@ def _report(
         subjects=results,
         requirements=requirements,
         preflight=problems,
-        warnings=found["warning"],
+        warnings=[*warnings, *found["warning"]],
         verdict=_verdict(results, requirements, problems),
         notes=list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes)),
     )

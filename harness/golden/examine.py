@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from harness.data.findings import Finding
 from harness.golden.golden_set import GoldenQuestion, GoldenSet
 from harness.golden.match import Expected, Match, MatchRule, Missing
 from harness.golden.near_ids import Meant, meant_by
-from harness.golden.preflight import Finding, Looked, answers_of, preflight
+from harness.golden.preflight import Looked, answers_of, preflight
 from harness.metrics import Measure, score
 from harness.ranking import TieRule
 from harness.results.check_schema import PreflightProblem

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from harness.data.id_spelling import respelling
 from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Expected, Match, MatchRule
 from harness.types import Ids
@@ -34,7 +35,8 @@ class Meant(NamedTuple):
 def meant_by(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> Meant:
     """What the first of the ``missing`` ids of a golden set, which names its ids exactly, may stand for.
 
-    Told are documents of which the corpus holds chunks, several ids in one, and slips of spelling. Ids whose numbers
+    Told are documents of which the corpus holds chunks, several ids in one, one rule of spelling by which at least half
+    of the ids meet, and slips of spelling. Ids whose numbers
     differ are never near: ``page-3`` is no misspelt ``page-2``.
     """
     looked_at = list(dict.fromkeys(missing))[:_LOOKED_AT]
@@ -45,6 +47,9 @@ def meant_by(golden: GoldenSet, missing: Sequence[str], corpus: Ids) -> Meant:
     if match is not None:
         fix = "where it names documents of which the corpus has chunks"
         return Meant(f"{fix}: --match {match.rule} --delimiter '{match.delimiter}'", {})
+    spelled = respelling(list(dict.fromkeys(missing)), corpus)
+    if spelled is not None:
+        return Meant(f"{spelled}; write ids alike in both", {})
     return Meant("", _spelled_nearly(looked_at, corpus) if len(corpus) <= _MOST else {})
 
 

@@ -7,10 +7,11 @@ clean collections have it too. ``docs/how-to/check-what-you-already-run.md`` lis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.findings import Finding
 from harness.golden.golden_set import GoldenQuestion, GoldenSet
 from harness.golden.id_kinds import kinds_of
 from harness.golden.match import Match
@@ -19,23 +20,13 @@ from harness.retrievers.answers import Answer
 from harness.storage.columns import take_rows
 from harness.types import Corpus, Run
 
-__all__ = ["Finding", "Looked", "answers_of", "preflight"]
+__all__ = ["Looked", "answers_of", "preflight"]
 
 _SHOWN = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
 _MANY = 10
 """So many questions without one id that anything expects is no bad luck."""
-
-
-class Finding(NamedTuple):
-    """What one rule found. ``message`` says what, ``fix`` what to do, ``examples`` name the first questions."""
-
-    check: str
-    severity: Literal["error", "warning"]
-    message: str
-    fix: str
-    examples: tuple[str, ...] = ()
 
 
 class Looked(NamedTuple):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from harness.arrow import strings
 from harness.data.dataset import Dataset
+from harness.data.findings import Finding
 from harness.data.texts import content_digest
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.errors import HarnessError
@@ -23,7 +24,6 @@ from harness.execution.embeddings import CacheCheck, Embeddings
 from harness.execution.executor import create_executor
 from harness.execution.jobs import ExistingRecord
 from harness.execution.vectors import Vectors
-from harness.golden.preflight import Finding
 from harness.planning.execution_options import ExecutionOptions
 from harness.planning.plan import Trial
 from harness.protocols import Display, StoredDocuments

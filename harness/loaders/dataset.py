@@ -20,6 +20,7 @@ from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
+from harness.data.unmet_ids import unmet_documents, unmet_queries
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
@@ -123,6 +124,7 @@ def load_dataset(
         _provenance(place, found, corpus, kept),
         identical_ids=described.identical_ids,
         language=described.language,
+        titles=documents.titles,
     )
 
 
@@ -386,7 +388,8 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
-    for row in unknown_rows(judgments.query_ids, known.query_ids):
+    strange_queries = unknown_rows(judgments.query_ids, known.query_ids)
+    for row in strange_queries:
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
     strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
     if len(strangers) == known.unknown_documents != len(judgments.lines):
@@ -396,7 +399,12 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None)
+    fixes = [
+        unmet_queries(qrels.query_ids, known.query_ids, known.queries) if strange_queries else None,
+        unmet_documents(qrels.doc_ids, known.doc_ids, known.documents) if strangers else None,
+        _UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None,
+    ]
+    problems.raise_if_any(fix="; ".join(filter(None, fixes)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
 

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from harness.data.problems import Problems
-from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, joined, note_duplicates
+from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, TitleCounter, TitleCounts, joined, note_duplicates
 from harness.errors import DataError
 from harness.loaders.base import TextSource
 from harness.protocols import Progress
@@ -23,14 +23,15 @@ from harness.types import Ids, Int64Array
 
 __all__ = ["Texts", "prepare_texts"]
 
-_SCHEME = 2
+_SCHEME = 3
 _TABLE, _FACTS = "texts.arrow", "facts.json"
 
 
 class Texts(NamedTuple):
     """Prepared documents or queries.
 
-    ``digest`` and ``path`` as in :class:`harness.types.Corpus`; ``notes`` say what was accepted although it is odd.
+    ``digest`` and ``path`` as in :class:`harness.types.Corpus`; ``notes`` say what was accepted although it is odd;
+    ``titles`` counts the titles among the records.
     """
 
     ids: Ids
@@ -38,6 +39,7 @@ class Texts(NamedTuple):
     digest: str
     path: Path
     notes: tuple[str, ...]
+    titles: TitleCounts
 
 
 def prepare_texts(
@@ -64,7 +66,14 @@ def prepare_texts(
     table = load_table(entry / _TABLE)
     facts = orjson.loads((entry / _FACTS).read_bytes())
     ids = Ids(table.column("id").combine_chunks())
-    return Texts(ids, table.column("text"), facts["digest"], entry / _TABLE, tuple(facts["notes"]))
+    return Texts(
+        ids,
+        table.column("text"),
+        facts["digest"],
+        entry / _TABLE,
+        tuple(facts["notes"]),
+        TitleCounts(**facts["titles"]),
+    )
 
 
 def _build_unchanged(
@@ -80,6 +89,7 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
     """Write the table of ids and texts and what is known of it; return its digest."""
     problems, notes = Problems(source.label, source.unit), list[str]()
     digest, lines, ids, count = ContentDigest(), list[Int64Array](), list[pa.StringArray](), 0
+    titles = TitleCounter()
     if progress is not None:
         progress.start(f"reading {source.name}", total)
     with pa.OSFile(str(folder / _TABLE), "wb") as sink, pa.ipc.new_file(sink, TEXT_SCHEMA) as writer:
@@ -91,6 +101,7 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
             if batch.lines is not None:
                 numbers = np.array(batch.lines, dtype=np.int64)
             columns = joined(batch, numbers, rule, problems)
+            titles.add(batch)
             digest.ids.update(columns.column("id"))
             digest.texts.update(columns.column("text"))
             writer.write_batch(columns)
@@ -103,5 +114,6 @@ def _build(folder: Path, source: TextSource, rule: JoinRule, progress: Progress 
     elif not problems.count:
         problems.add(None, "the file holds no records")
     problems.raise_if_any()
-    (folder / _FACTS).write_bytes(orjson.dumps({"digest": digest.hexdigest(), "notes": notes}))
+    facts = {"digest": digest.hexdigest(), "notes": notes, "titles": titles.counts(rule)._asdict()}
+    (folder / _FACTS).write_bytes(orjson.dumps(facts))
     return digest.hexdigest()

@@ -25,10 +25,11 @@ from harness.data.shapes import QRELS, RUNS, Accepted, described_shape, examples
 from harness.errors import DataError
 from harness.types import Qrels, Run
 
-__all__ = ["is_structured", "qrels_of_json", "read_structured_run", "whole_content"]
+__all__ = ["is_structured", "qrels_of_json", "read_structured_run", "states_order", "whole_content"]
 
 Built = TypeVar("Built", Run, Qrels)
 
+_UNORDERED = (".json", ".jsonl")
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _FIELDS = ("query_id", "results")
@@ -37,6 +38,11 @@ _FIELDS = ("query_id", "results")
 def is_structured(path: str | PathLike[str]) -> bool:
     """Return whether a file is JSON, JSON Lines or Parquet, by its ending."""
     return _ending(part_of_file(path).path) in _READERS
+
+
+def states_order(path: str | PathLike[str]) -> bool:
+    """Return whether the hits in a file of a run have an order: in TREC's lines and tables, not in JSON."""
+    return _ending(part_of_file(path).path) not in _UNORDERED
 
 
 def read_structured_run(path: str | PathLike[str]) -> Run:

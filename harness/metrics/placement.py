@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import ranking
+from harness.data.id_spelling import respelling
 from harness.errors import DataError
 from harness.jit import inline_kernel, kernel
 from harness.metrics.judged import JudgedHits
@@ -100,10 +101,13 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
     found = judged.rows_of(ids)
     if not unjudged and len(ids) and len(judged) and not bool((found >= 0).any()):
         none = f"none of its {len(ids):,} {kind} ids is judged" if len(ids) > 1 else f"its only {kind} id is not judged"
+        spelled = respelling(judged.to_list(), ids)
         raise DataError(
             "run",
             [f"{none} (run: '{ids[0]}', judgments: '{judged[0]}')"],
-            fix="check that run and judgments belong to the same collection",
+            fix="check that run and judgments belong to the same collection"
+            if spelled is None
+            else f"there are {len(judged):,} judged {kind} ids, and {spelled}: write ids alike in both files",
         )
     return found
 

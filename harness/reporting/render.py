@@ -119,6 +119,7 @@ def _csv(report: Report) -> str:
     for row in report.comparisons:
         values = row.model_dump(exclude={"a", "b", "metric"})
         sections.append((f"{row.b} - {row.a}", "difference", {row.metric: values}))
+    sections += [(one.backend or "-", "finding", {one.check: one.message}) for one in report.findings]
     for label, section, values in sections:
         for name, value in flat(values).items():
             writer.writerow([label, section, name, "" if value is None else value])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from harness.data.findings import Finding
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.registry import kind_of
 from harness.reporting.trec_eval import trec_eval_text
@@ -32,11 +33,17 @@ class ScoreFormat(StrEnum):
 
 
 class NamedScores(NamedTuple):
-    """Scores of one run, with the name to show and the run's tag."""
+    """Scores of one run, with the name to show, the run's tag, and the pitfalls that were found."""
 
     name: str
     tag: str
     scores: Scores
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def finding_lines(self) -> list[str]:
+        """One line a pitfall."""
+        return [str(one._replace(message=f"{self.name}: {one.message}")) for one in self.findings]
 
 
 class _Row(NamedTuple):
@@ -54,22 +61,25 @@ def render_scores(
     per_query: bool = False,
     relevance: int = 1,
     tagged: bool = True,
+    findings: Sequence[Finding] = (),
 ) -> str:
     """The scores of ``runs`` (one or more, all with the same measures), without a final line break.
 
     ``per_query`` adds every query's values. ``relevance`` and ``tagged`` concern trec_eval's output only: the level it
-    would be given, and whether it prints the run's tag.
+    would be given, and whether it prints the run's tag. ``findings`` are pitfalls of the metrics; tables and JSON show
+    them with those of the runs.
     """
     if output is ScoreFormat.TREC_EVAL:
         texts = (trec_eval_text(run.scores, run.tag if tagged else None, per_query, relevance) for run in runs)
         return "\n".join(texts)
-    render: dict[ScoreFormat, Callable[[Sequence[NamedScores], bool], str]] = {
+    if output is ScoreFormat.CSV:
+        return _csv(runs, per_query)
+    render: dict[ScoreFormat, Callable[[Sequence[NamedScores], bool, Sequence[Finding]], str]] = {
         ScoreFormat.TABLE: _table,
         ScoreFormat.MARKDOWN: _markdown,
-        ScoreFormat.CSV: _csv,
         ScoreFormat.JSON: _json,
     }
-    return render[output](runs, per_query)
+    return render[output](runs, per_query, findings)
 
 
 def counts_line(run: NamedScores) -> str:
@@ -123,7 +133,7 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
-def _footer(runs: Sequence[NamedScores], cells: Sequence[Sequence[str]]) -> list[str]:
+def _footer(runs: Sequence[NamedScores], cells: Sequence[Sequence[str]], findings: Sequence[Finding]) -> list[str]:
     shown = [cell for line in cells[1:] for cell in line]
     ties = runs[0].scores.ties
     rule = {
@@ -134,24 +144,25 @@ def _footer(runs: Sequence[NamedScores], cells: Sequence[Sequence[str]]) -> list
     legend = [f"ties: {ties} ({rule})"]
     legend += [_INTERVAL] if any("[" in cell for cell in shown) else []
     legend += [_UNDECIDED] if any(cell.endswith(" ~") for cell in shown) else []
-    return [*(counts_line(run) for run in runs), *legend]
+    warnings = [*map(str, findings), *(line for run in runs for line in run.finding_lines)]
+    return [*(counts_line(run) for run in runs), *legend, *warnings]
 
 
-def _table(runs: Sequence[NamedScores], per_query: bool) -> str:
+def _table(runs: Sequence[NamedScores], per_query: bool, findings: Sequence[Finding]) -> str:
     cells = _cells(runs, per_query)
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([lines[0], rule, *lines[1:], "", *_footer(runs, cells)])
+    return "\n".join([lines[0], rule, *lines[1:], "", *_footer(runs, cells, findings)])
 
 
-def _markdown(runs: Sequence[NamedScores], per_query: bool) -> str:
+def _markdown(runs: Sequence[NamedScores], per_query: bool, findings: Sequence[Finding]) -> str:
     cells = _cells(runs, per_query)
     texts = 2 if per_query else 1
     rule = ["---" if column < texts else "---:" for column in range(len(cells[0]))]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in (cells[0], rule, *cells[1:])]
     lines = [f"| {' | '.join(line)} |" for line in escaped]
-    return "\n".join([*lines, "", *(f"- {line}" for line in _footer(runs, cells))])
+    return "\n".join([*lines, "", *(f"- {line}" for line in _footer(runs, cells, findings))])
 
 
 def _csv(runs: Sequence[NamedScores], per_query: bool) -> str:
@@ -166,7 +177,7 @@ def _csv(runs: Sequence[NamedScores], per_query: bool) -> str:
     return buffer.getvalue().removesuffix("\n")
 
 
-def _json(runs: Sequence[NamedScores], per_query: bool) -> str:
+def _json(runs: Sequence[NamedScores], per_query: bool, findings: Sequence[Finding]) -> str:
     entries = []
     for run in runs:
         rows = _rows([run], per_query)
@@ -175,11 +186,18 @@ def _json(runs: Sequence[NamedScores], per_query: bool) -> str:
             "ties": run.scores.ties.value,
             "queries": {"set": run.scores.queries.value, **run.scores.counts._asdict()},
             "measures": _values(rows[-1]),
+            "findings": _plain_findings(run.findings),
         }
         entries.append(
             entry | ({"per_query": {str(row.query): _values(row) for row in rows[:-1]}} if per_query else {})
         )
-    return json.dumps({"runs": entries}, indent=2, ensure_ascii=False)
+    return json.dumps({"runs": entries, "findings": _plain_findings(findings)}, indent=2, ensure_ascii=False)
+
+
+def _plain_findings(findings: Sequence[Finding]) -> list[dict[str, str | list[str]]]:
+    return [
+        {"check": one.check, "message": one.message, "fix": one.fix, "examples": list(one.examples)} for one in findings
+    ]
 
 
 def _values(row: _Row) -> dict[str, dict[str, float | None]]:

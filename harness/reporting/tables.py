@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.data.findings import Finding
 from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
@@ -11,7 +12,7 @@ from harness.reporting.frontier import frontier_notes, frontier_tables, legend_o
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import BackendResult, FilterInfo, IdenticalIdsInfo, MetricValue, Report
+from harness.results.schema import BackendResult, FilterInfo, FindingInfo, IdenticalIdsInfo, MetricValue, Report
 from harness.wording import counted, few_for_interval
 
 __all__ = ["header", "legend", "notes", "tables"]
@@ -80,8 +81,8 @@ def _filter(info: FilterInfo) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Failures, proven causes of differences, and whatever else a reader must know, one line each."""
-    lines = []
+    """Pitfalls, failures, proven causes of differences, and whatever else a reader must know, one line each."""
+    lines = [_finding(one) for one in report.findings]
     if report.dataset.documents_sampled_from is not None:
         lines.append(
             "the corpus is a subsample, every judged document and a random part of the others: retrieval is easier "
@@ -115,6 +116,11 @@ def notes(report: Report) -> list[str]:
     )
     lines.extend(str(note) for note in _listed(report.plan.resolved.get("notes")))
     return lines
+
+
+def _finding(found: FindingInfo) -> str:
+    about = f"{found.backend}: " if found.backend is not None else ""
+    return str(Finding(found.check, "warning", about + found.message, found.fix, tuple(found.examples)))
 
 
 def legend(report: Report) -> list[str]:

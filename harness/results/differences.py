@@ -12,11 +12,12 @@ from harness.metrics import Scores, is_mean, undecided_by_ties
 from harness.planning.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
+from harness.results.checks import PairedValues
 from harness.statistics import PairedTest, bootstrap_interval, compare_pairs
 from harness.statistics.family import holm_of_asked
 from harness.types import Int32Array
 
-__all__ = ["metric_losses", "paired_differences", "reference_label", "reference_notes"]
+__all__ = ["metric_losses", "notable_differences", "paired_differences", "reference_label", "reference_notes"]
 
 _SIGNIFICANT = 0.05
 
@@ -38,6 +39,22 @@ def paired_differences(
                 made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
     adjusted = holm_of_asked([test.p if test.changed else None for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
+
+
+def notable_differences(
+    assessed: Sequence[Assessed], rows: Sequence[schema.PairedDifference], metric: str
+) -> list[PairedValues]:
+    """Return the values behind each undecided difference in ``metric`` that ties do not account for."""
+    scores = {one.outcome.trial.label: one.scores for one in assessed if one.scores is not None}
+    found = []
+    for row in rows:
+        if row.metric != metric or row.verdict != "undecided" or row.within_ties:
+            continue
+        a, b = scores[row.a], scores[row.b]
+        column = [str(measure) for measure in a.measures].index(metric)
+        common_a, common_b = _common_queries(a, b)
+        found.append(PairedValues(row.a, row.b, metric, a.values[common_a, column], b.values[common_b, column]))
+    return found
 
 
 def reference_label(plan: Plan, assessed: Sequence[Assessed]) -> str | None:

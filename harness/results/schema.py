@@ -38,6 +38,7 @@ __all__ = [
     "EvaluatedCounts",
     "ExistingStats",
     "FilterInfo",
+    "FindingInfo",
     "FrontierPoint",
     "FrontierStats",
     "HarnessInfo",
@@ -372,6 +373,16 @@ class FrontierStats(Record):
     points: list[FrontierPoint] = Field(description="in the order of the values")
 
 
+class FindingInfo(Record):
+    """A pitfall that a check found: in the data, or in the results of one backend."""
+
+    check: str = Field(description="name of the check, as `docs/explanation/pitfalls.md` lists it")
+    backend: str | None = Field(description="label of the backend; null for the data, and for differences")
+    message: str
+    fix: str
+    examples: list[str] = Field(description="the first cases")
+
+
 class Report(Record):
     """A whole comparison as stored."""
 
@@ -390,6 +401,9 @@ class Report(Record):
     )
     frontiers: list[FrontierStats] | None = Field(
         default=None, description="one for each `--sweep`; null in results of earlier versions"
+    )
+    findings: list[FindingInfo] = Field(
+        default_factory=list, description="pitfalls that were found; empty in results of earlier versions"
     )
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

@@ -1,0 +1,162 @@
+"""Ids that do not meet because one side spells them otherwise: ``123`` and ``doc123``, ``7`` and ``0007``, ``7.0``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.arrow import as_numpy, numbers, strings
+from harness.types import Ids
+
+__all__ = ["Respelling", "respelling"]
+
+_FEWEST = 3
+"""Fewer ids that meet are slips of spelling and no rule."""
+_SAMPLE = 20
+"""Missing ids from which texts before or after ids are guessed."""
+_CANDIDATES = 4
+"""The most frequent guesses that are tried on all missing ids."""
+_MATCHES = 50
+"""Known ids that are looked at for one missing id."""
+
+
+class Respelling(NamedTuple):
+    """One rule of spelling by which ids meet.
+
+    ``rule`` completes "the ids are the same …". ``met`` is the number of ids that meet by it; ``named`` is the first
+    of them, and ``known`` the id that it meets.
+    """
+
+    rule: str
+    met: int
+    named: str
+    known: str
+
+    def __str__(self) -> str:
+        """A clause of a sentence: what meets, how, and an example."""
+        return f"{self.met:,} of them are the same {self.rule}: '{self.named}' is '{self.known}'"
+
+
+def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respelling | None:
+    """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
+
+    Tried in this order: letter case, a decimal part ``.0``, leading zeros of numbers, folders before a file, the suffix
+    of a file, and text that stands before or after every id of one side. Numbers are never split:
+    ``3`` is no ``13`` with ``1`` before it. The first rule that reaches the share is returned; None where none does,
+    and for no ids.
+
+    Args:
+        missing: distinct ids, none of which is known.
+        known: the ids to meet.
+        share: of the missing ids, above 0.
+    """
+    if not missing or not len(known):
+        return None
+    wanted = max(_FEWEST, int(np.ceil(share * len(missing))))
+    for rule, respell in _RULES:
+        found = _by_rule(rule, respell, missing, known)
+        if found is not None and found.met >= wanted:
+            return found
+    affixed = [one for one in _by_affix(missing, known) if one.met >= wanted]
+    return max(affixed, key=lambda one: one.met, default=None)
+
+
+def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:
+    return pc.replace_substring_regex(ids, pattern=pattern, replacement=replacement)
+
+
+_RULES: tuple[tuple[str, Callable[[pa.Array], pa.Array]], ...] = (
+    ("but for upper and lower case", pc.utf8_lower),
+    ("but for a decimal part", partial(_replaced, pattern=r"^(\d+)\.0+$", replacement=r"\1")),
+    ("but for leading zeros", partial(_replaced, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")),
+    ("but for folders", partial(_replaced, pattern=r"^.*[/\\]", replacement="")),
+    ("but for the suffix of a file", partial(_replaced, pattern=r"\.[A-Za-z]{1,5}[0-9]?$", replacement="")),
+)
+
+
+def _by_rule(
+    rule: str, respell: Callable[[pa.Array], pa.Array], missing: Sequence[str], known: Ids
+) -> Respelling | None:
+    """Return how many ids meet exactly one known id once both sides are respelled; None for none."""
+    named, spelled = respell(strings(missing)), respell(known.values)
+    counts = pc.value_counts(spelled.filter(pc.is_in(spelled, value_set=named)))
+    unambiguous = counts.field("values").filter(numbers(as_numpy(counts.field("counts")) == 1))
+    met = np.flatnonzero(as_numpy(pc.is_in(named, value_set=unambiguous)))
+    if not len(met):
+        return None
+    first = int(met[0])
+    row = int(as_numpy(pc.index_in(named.slice(first, 1), value_set=spelled))[0])
+    return Respelling(rule, len(met), missing[first], known[row])
+
+
+class _Affix(NamedTuple):
+    """Text before or after ids: of the known ids where ``added``, else of the missing ones."""
+
+    text: str
+    before: bool
+    added: bool
+
+    def respell(self, name: str) -> str | None:
+        """Return the known id that a missing one stands for; None where it lacks the text."""
+        if self.added:
+            return self.text + name if self.before else name + self.text
+        if self.before:
+            return name.removeprefix(self.text) if name.startswith(self.text) else None
+        return name.removesuffix(self.text) if name.endswith(self.text) else None
+
+    def splits_number(self, name: str) -> bool:
+        """Return whether the text and the rest of the longer id have a digit each where they meet."""
+        whole = self.respell(name) if self.added else name
+        if whole is None:
+            return True
+        cut = len(self.text) if self.before else len(whole) - len(self.text)
+        return whole[cut - 1].isdigit() and whole[cut].isdigit()
+
+    @property
+    def rule(self) -> str:
+        verb = "with" if self.added else "without"
+        return f"{verb} '{self.text}' {'before' if self.before else 'after'} them"
+
+
+def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
+    """Yield what meets with a text put before or after the missing ids, or taken away there."""
+    sample = missing[:_SAMPLE]
+    parts = _known_among(
+        (part for name in sample for at in range(1, len(name)) for part in (name[at:], name[:at])), known
+    )
+    seen = Counter[_Affix]()
+    for name in sample:
+        seen.update(set(_affixes(name, known, parts)))
+    tried = {affix: [affix.respell(name) for name in missing] for affix, _ in seen.most_common(_CANDIDATES)}
+    there = _known_among((one for respelled in tried.values() for one in respelled if one is not None), known)
+    for affix, respelled in tried.items():
+        met = [(name, one) for name, one in zip(missing, respelled, strict=True) if one in there]
+        if met:
+            yield Respelling(affix.rule, len(met), *met[0])
+
+
+def _known_among(names: Iterable[str], known: Ids) -> set[str]:
+    """Return the names that are known. Hashing the few names, not the known ids, is the cheap direction."""
+    asked = strings(dict.fromkeys(names))
+    return set(known.values.filter(pc.is_in(known.values, value_set=asked)).to_pylist())
+
+
+def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
+    """Yield the texts that tell ``name`` from a known id, and none that splits a number as ``doc1`` does ``doc10``.
+
+    ``parts`` are the known ids among the ends and beginnings of names.
+    """
+    ends = known.values.filter(pc.ends_with(known.values, pattern=name))[:_MATCHES].to_pylist()
+    starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
+    found = [_Affix(one.removesuffix(name), before=True, added=True) for one in ends]
+    found += [_Affix(one.removeprefix(name), before=False, added=True) for one in starts]
+    for at in range(1, len(name)):
+        found += [_Affix(name[:at], before=True, added=False)] if name[at:] in parts else []
+        found += [_Affix(name[at:], before=False, added=False)] if name[:at] in parts else []
+    yield from (one for one in found if not one.splits_number(name))

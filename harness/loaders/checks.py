@@ -1,0 +1,366 @@
+"""Pitfalls in a dataset that loads without an error and gives figures that mean something else.
+
+Each check takes a dataset and returns a finding or None; :data:`DATASET_CHECKS` lists them. A threshold lies where
+honest collections end, and its docstring names the one that it was drawn from. What no collection can mean well, such
+as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.unmet_ids` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.dataset import Dataset
+from harness.data.findings import Finding
+from harness.storage.columns import take_rows
+from harness.types import Ids, Int64Array
+from harness.wording import counted
+
+__all__ = ["DATASET_CHECKS", "dataset_findings"]
+
+_SHOWN = 3
+_BATCH = 8192
+
+
+def dataset_findings(dataset: Dataset, relevance: int = 1) -> list[Finding]:
+    """Return what every check finds, in the order of the table.
+
+    Args:
+        dataset: documents, queries and perhaps judgments. Without documents nothing is looked at.
+        relevance: the lowest relevant grade.
+    """
+    if not len(dataset.corpus):
+        return []
+    loaded = _Loaded(dataset, relevance)
+    return [finding for check in DATASET_CHECKS if (finding := check(loaded)) is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """A dataset with what several checks need of it."""
+
+    dataset: Dataset
+    relevance: int
+
+    @cached_property
+    def texts(self) -> _Texts:
+        """Hashes and lengths of the documents' texts without outer white space, in one pass over batches."""
+        parts = [_texts_of(batch) for batch in self.dataset.corpus.batches(_BATCH)]
+        return _Texts(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    @cached_property
+    def repeated(self) -> _Repeated:
+        """Documents that are not empty and have the text of another one."""
+        _, group, sizes = np.unique(self.texts.hashes, return_inverse=True, return_counts=True)
+        size = np.where(self.texts.lengths > 0, sizes[group], 1)
+        return _Repeated(group.astype(np.int64), size.astype(np.int64))
+
+    @cached_property
+    def judged(self) -> _JudgedPairs | None:
+        """Judgments of queries and documents that are there; None without judgments."""
+        qrels = self.dataset.qrels
+        if qrels is None:
+            return None
+        query = np.repeat(self.dataset.queries.ids.rows_of(qrels.query_ids), np.diff(qrels.indptr)).astype(np.int64)
+        document = self.dataset.corpus.ids.rows_of(qrels.doc_ids)[qrels.rows].astype(np.int64)
+        there = (query >= 0) & (document >= 0)
+        return _JudgedPairs(query[there], document[there], (qrels.grades >= self.relevance)[there])
+
+
+class _Texts(NamedTuple):
+    """A hash and the number of characters of each text; int64, shape (n,).
+
+    Hashes have 64 bits: among a million texts two different ones share one in 1 of 37 million collections.
+    """
+
+    hashes: Int64Array
+    lengths: Int64Array
+
+
+def _texts_of(texts: Sequence[str]) -> _Texts:
+    stripped = [text.strip() for text in texts]
+    hashes, lengths = (np.fromiter(map(what, stripped), np.int64, len(stripped)) for what in (hash, len))
+    return _Texts(hashes, lengths)
+
+
+class _Repeated(NamedTuple):
+    """``group`` numbers the distinct texts (n,), ``size`` says how many documents have a document's text (n,)."""
+
+    group: Int64Array
+    size: Int64Array
+
+
+class _JudgedPairs(NamedTuple):
+    """Rows of query and document of each judgment, and whether it is relevant; all (J,)."""
+
+    query: Int64Array
+    document: Int64Array
+    relevant: npt.NDArray[np.bool_]
+
+
+def _few_judged_queries(loaded: _Loaded) -> Finding | None:
+    """Find judgments of fewer than one query in twenty.
+
+    Query files are often larger than a split, but not so much: 5.4 % of FEVER's queries are in its test split, 6.9 % of
+    MS MARCO's in the smaller dev set. Fewer than 20 queries are not looked at.
+    """
+    qrels, queries = loaded.dataset.qrels, loaded.dataset.queries
+    if qrels is None or len(queries) < 20:
+        return None
+    judged = int(np.count_nonzero(queries.ids.rows_of(qrels.query_ids) >= 0))
+    if 20 * judged >= len(queries):
+        return None
+    return Finding(
+        "wrong-split",
+        "warning",
+        f"{judged:,} of {len(queries):,} queries are judged ({judged / len(queries):.1%}); the others are searched and "
+        "count in nothing",
+        "look whether the judgments are of the split that the queries are of (--split, --qrels), or leave the queries "
+        "of other splits out of their file",
+    )
+
+
+def _pool_as_relevant(loaded: _Loaded) -> Finding | None:
+    """Find judgments that are all relevant and nearly as many for each query: a pool or a list with its negatives.
+
+    How many documents are relevant differs widely between real queries: CACM has 15.3 of each query with a variance of
+    152. Numbers that came about by chance would have a variance equal to their mean (Poisson). Reported is a mean of at
+    least 8 with a variance below a quarter of it, over at least 5 queries.
+    """
+    qrels = loaded.dataset.qrels
+    if qrels is None or bool((qrels.grades < loaded.relevance).any()):
+        return None
+    counts = np.diff(qrels.indptr)
+    if len(counts) < 5 or counts.mean() < 8 or counts.var() >= counts.mean() / 4:
+        return None
+    return Finding(
+        "negatives-as-relevant",
+        "warning",
+        f"all {len(qrels):,} judgments are relevant, and each of {len(counts):,} queries has nearly as many of them "
+        f"({counts.min():,} to {counts.max():,}, {counts.mean():.1f} on average), as a list of candidates has that "
+        "holds negatives too",
+        "give negatives grade 0, as MIRACL's are; where all are relevant indeed, nothing",
+    )
+
+
+def _scale_without_zero(loaded: _Loaded) -> Finding | None:
+    """Find a scale of three grades or more that begins above 0, and whose lowest grade most judgments have.
+
+    Of a pool most documents are not relevant, so that grade probably means this. Two grades are not looked at:
+    NFCorpus has 1 and 2, and both are relevant.
+    """
+    qrels = loaded.dataset.qrels
+    if qrels is None or not len(qrels):
+        return None
+    levels, counts = np.unique(qrels.grades, return_counts=True)
+    lowest, count = int(levels[0]), int(counts[0])
+    if len(levels) < 3 or lowest < max(1, loaded.relevance) or 2 * count <= len(qrels):
+        return None
+    return Finding(
+        "negatives-as-relevant",
+        "warning",
+        f"grades are {', '.join(map(str, levels.tolist()))}, and {count:,} of {len(qrels):,} judgments have the "
+        f"lowest, {lowest}, which counts as relevant",
+        f"if {lowest} means 'not relevant': write 0 for it, or --relevance {int(levels[1])} (nDCG counts every grade "
+        "above 0 all the same)",
+    )
+
+
+def _duplicate_texts(loaded: _Loaded) -> Finding | None:
+    """Find texts that many documents share.
+
+    Duplicates are normal: ArguAna has 48, NanoSCIDOCS 350 of 2,210 (16 %), and of LoTTE half. What they cost is the
+    relevant document whose twin nobody judged: the twin ties with it and counts as wrong. Reported are such twins of
+    more than a fifth of the relevant judgments (5 at least), and repeated texts of more than half of the documents.
+    """
+    repeated, judged, documents = loaded.repeated, loaded.judged, len(loaded.dataset.corpus)
+    count = int(np.count_nonzero(repeated.size > 1))
+    twins = _relevant_with_unjudged_twin(repeated, judged) if judged is not None and count else np.empty(0, np.int64)
+    relevant = int(np.count_nonzero(judged.relevant)) if judged is not None else 0
+    many_twins = len(twins) >= 5 and 5 * len(twins) > relevant
+    if not many_twins and 2 * count <= documents:
+        return None
+    cost = f"; {len(twins):,} of {relevant:,} relevant judgments are of a document whose twin is not judged"
+    rows = np.unique(twins) if len(twins) else np.flatnonzero(repeated.size > 1)
+    first = repeated.group[rows[0]]
+    shown = loaded.dataset.corpus.ids.take(np.flatnonzero(repeated.group == first)[:_SHOWN])
+    return Finding(
+        "duplicate-texts",
+        "warning",
+        f"{count:,} of {documents:,} documents have the text of another one" + (cost if len(twins) else ""),
+        "leave the repeated documents out, or judge them as their twins are: engines rank equal texts in any order, "
+        "and an unjudged twin counts as wrong",
+        (f"{', '.join(repr(one) for one in shown)} are equal",),
+    )
+
+
+def _relevant_with_unjudged_twin(repeated: _Repeated, judged: _JudgedPairs) -> Int64Array:
+    """Return the document rows of relevant judgments whose text more documents have than the query has judged."""
+    key = judged.query * len(repeated.group) + repeated.group[judged.document]
+    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+    lacking = np.flatnonzero(judged.relevant & (counts[place] < repeated.size[judged.document]))
+    documents: Int64Array = judged.document[lacking]
+    return documents
+
+
+def _near_empty_documents(loaded: _Loaded) -> Finding | None:
+    """Find texts of at most four characters: empty ones, ``nan``, ``None``, ``null``, ``N/A``.
+
+    Real collections have few: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than
+    2 %, and at least 3.
+    """
+    short = np.flatnonzero(loaded.texts.lengths <= 4)
+    documents = len(loaded.dataset.corpus)
+    if len(short) < 3 or 50 * len(short) <= documents:
+        return None
+    empty = int(np.count_nonzero(loaded.texts.lengths == 0))
+    judged = loaded.judged
+    lost = int(np.count_nonzero(judged.relevant & np.isin(judged.document, short))) if judged is not None else 0
+    relevant = f", and {counted(lost, 'relevant judgment')} of them" if lost else ""
+    filled = [row for row in short.tolist() if loaded.texts.lengths[row]][:_SHOWN]
+    texts = take_rows(loaded.dataset.corpus.texts, np.array(filled, dtype=np.int64)).to_pylist()
+    return Finding(
+        "near-empty-documents",
+        "warning",
+        f"{len(short):,} of {documents:,} documents have a text of at most 4 characters, {empty:,} of them none at all"
+        f"{relevant}",
+        "look whether the text is in another field (--columns text=FIELD), or was lost when the file was made",
+        tuple(
+            f"'{name}' is {text.strip()!r}"
+            for name, text in zip(loaded.dataset.corpus.ids.take(np.array(filled, dtype=np.int64)), texts, strict=True)
+        ),
+    )
+
+
+def _queries_as_documents(loaded: _Loaded) -> Finding | None:
+    """Find queries whose text is a document's text.
+
+    Where queries are documents too (ArguAna, Quora), a query finds itself first. A card drops hits that have the
+    query's id; without that rule, or under another id, the document takes the place of an answer: nDCG@10 of ArguAna
+    is 0.315 with and 0.414 without. Reported are such documents for a tenth of the queries (3 at least). Where the
+    equal document is the relevant one, finding it is no achievement: reported for half of the queries (5 at least).
+    """
+    equal = _equal_documents(loaded)
+    if not equal:
+        return None
+    dataset, judged, relevant = loaded.dataset, loaded.judged, set[tuple[int, int]]()
+    if judged is not None:
+        pairs = judged.query[judged.relevant].tolist(), judged.document[judged.relevant].tolist()
+        relevant = set(zip(*pairs, strict=True))
+    given_away = [query for query, rows in equal.items() if any((query, row) in relevant for row in rows)]
+    in_the_way = sorted(equal.keys() - set(given_away))
+    if len(in_the_way) >= max(3, len(dataset.queries) / 10):
+        return _in_the_way(dataset, in_the_way, equal)
+    if len(given_away) < max(5, len(dataset.queries) / 2):
+        return None
+    return Finding(
+        "query-is-document",
+        "warning",
+        f"the text of {len(given_away):,} of {counted(len(dataset.queries), 'query', 'queries')} is the whole text of "
+        "a document that is relevant for it",
+        "ask as people do, in other words than the document's: any retriever finds an equal text first",
+        _named(dataset.queries.ids, given_away),
+    )
+
+
+def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
+    """Return query row -> rows of the documents with its text; those that are dropped for their id are left out."""
+    dataset = loaded.dataset
+    asked = [value for chunk in dataset.queries.texts.chunks for value in _texts_of(chunk.to_pylist()).hashes.tolist()]
+    wanted = np.isin(loaded.texts.hashes, np.array(asked, dtype=np.int64))
+    held: dict[int, list[int]] = {}
+    for row in np.flatnonzero(wanted & (loaded.texts.lengths > 0)).tolist():
+        held.setdefault(int(loaded.texts.hashes[row]), []).append(row)
+    own = dataset.corpus.ids.rows_of(dataset.queries.ids)
+    found = {
+        query: [row for row in held.get(value, ()) if dataset.identical_ids != "drop" or row != own[query]]
+        for query, value in enumerate(asked)
+    }
+    return {query: rows for query, rows in found.items() if rows}
+
+
+def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Sequence[int]]) -> Finding:
+    own = dataset.corpus.ids.rows_of(dataset.queries.ids)
+    by_id = sum(int(own[query]) in equal[query] for query in queries)
+    if by_id == len(queries):
+        fix = "--identical-ids drop leaves them out before scoring"
+    elif by_id:
+        fix = f"--identical-ids drop leaves {by_id:,} of them out before scoring; take the others out of the corpus"
+    else:
+        fix = "take these documents out of the corpus, or judge them"
+    return Finding(
+        "query-is-document",
+        "warning",
+        f"the text of {len(queries):,} of {counted(len(dataset.queries), 'query', 'queries')} is the text of a "
+        "document that is not relevant for it, and comes first",
+        fix,
+        _named(dataset.queries.ids, queries),
+    )
+
+
+def _named(ids: Ids, rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(f"query '{name}'" for name in ids.take(np.array(rows[:_SHOWN], dtype=np.int64)))
+
+
+def _titles_missing(loaded: _Loaded) -> Finding | None:
+    """Find titles that are filled in some documents, and in fewer than a tenth.
+
+    A title that is empty everywhere is how BEIR stores documents without one (FiQA, Quora, MS MARCO), and no finding.
+    Fewer than 20 documents are not looked at.
+    """
+    titles = loaded.dataset.titles
+    if titles is None or titles.records < 20 or not 0 < 10 * titles.filled < titles.records:
+        return None
+    return Finding(
+        "title-missing",
+        "warning",
+        f"{titles.filled:,} of {titles.records:,} documents have a title ({titles.filled / titles.records:.1%})",
+        "look whether the titles of the others were lost, or are in another field",
+    )
+
+
+def _titles_unused(loaded: _Loaded) -> Finding | None:
+    """Find titles that at least half of the documents have and that are not searched.
+
+    They are in a field that plays no role, or the card's ``[text] fields`` leave them out. Published figures of
+    collections with titles search title and text.
+    """
+    titles = loaded.dataset.titles
+    if titles is None or titles.records < 20:
+        return None
+    if not titles.searched and 2 * titles.filled >= titles.records:
+        return Finding(
+            "title-missing",
+            "warning",
+            f"{titles.filled:,} of {titles.records:,} documents have a title, and it is not searched: texts are joined "
+            f"by the rule '{loaded.dataset.provenance.get('join', 'text alone')}'",
+            'write fields = ["title", "text"] into [text] of the card, unless figures are to be those of texts alone',
+        )
+    field, filled = max(titles.unused.items(), key=lambda one: one[1], default=("", 0))
+    if titles.filled or 2 * filled < titles.records:
+        return None
+    return Finding(
+        "title-missing",
+        "warning",
+        f"{filled:,} of {titles.records:,} documents have a field '{field}', which is not searched, and none has a "
+        "title",
+        f"if it is the title: --columns title={field}",
+    )
+
+
+DATASET_CHECKS: tuple[Callable[[_Loaded], Finding | None], ...] = (
+    _few_judged_queries,
+    _pool_as_relevant,
+    _scale_without_zero,
+    _duplicate_texts,
+    _near_empty_documents,
+    _queries_as_documents,
+    _titles_missing,
+    _titles_unused,
+)
+"""Every check of a dataset."""
