@@ -47,7 +47,7 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
     """Return the rule by which at least ``share`` of the ``missing`` ids, and 3, meet one ``known`` id each.
 
     Tried in this order: letter case, a decimal part ``.0``, leading zeros of numbers, folders before a file, the suffix
-    of a file, and text that stands before or after every id of one side. Text that is a number does not count as such:
+    of a file, and text that stands before or after every id of one side. Numbers are never split:
     ``3`` is no ``13`` with ``1`` before it. The first rule that reaches the share is returned; None where none does,
     and for no ids.
 
@@ -110,6 +110,14 @@ class _Affix(NamedTuple):
             return name.removeprefix(self.text) if name.startswith(self.text) else None
         return name.removesuffix(self.text) if name.endswith(self.text) else None
 
+    def splits_number(self, name: str) -> bool:
+        """Return whether the text and the rest of the longer id have a digit each where they meet."""
+        whole = self.respell(name) if self.added else name
+        if whole is None:
+            return True
+        cut = len(self.text) if self.before else len(whole) - len(self.text)
+        return whole[cut - 1].isdigit() and whole[cut].isdigit()
+
     @property
     def rule(self) -> str:
         verb = "with" if self.added else "without"
@@ -130,7 +138,7 @@ def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
 
 
 def _affixes(name: str, known: Ids) -> Iterator[_Affix]:
-    """Yield the texts that tell ``name`` from a known id; numbers alone are other ids, not other spellings."""
+    """Yield the texts that tell ``name`` from a known id, and none that splits a number as ``doc1`` does ``doc10``."""
     ends = known.values.filter(pc.ends_with(known.values, pattern=name))[:_MATCHES].to_pylist()
     starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
     cuts = range(1, len(name))
@@ -140,4 +148,4 @@ def _affixes(name: str, known: Ids) -> Iterator[_Affix]:
     found += [_Affix(one.removeprefix(name), before=False, added=True) for one in starts]
     found += [_Affix(name[:at], before=True, added=False) for at in cuts if inside[at - 1]]
     found += [_Affix(name[at:], before=False, added=False) for at in cuts if inside[len(cuts) + at - 1]]
-    yield from (one for one in found if one.text and not one.text.isdigit())
+    yield from (one for one in found if not one.splits_number(name))

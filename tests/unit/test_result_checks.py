@@ -1,0 +1,340 @@
+"""Each pitfall of a result is found in results that look right, with its numbers; honest results are left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import harness
+from harness.cli.evaluate import evaluate as eval_verb
+from harness.data.findings import Finding
+from harness.errors import DataError
+from harness.evaluation import as_qrels, as_run
+from harness.loaders import load_dataset
+from harness.metrics import QuerySet, TieRule, parse_measures, score
+from harness.reporting.scores import ScoreFormat
+from harness.results.checks import (
+    METRIC_CHECKS,
+    RUN_CHECKS,
+    JudgedRun,
+    PairedValues,
+    Weights,
+    difference_finding,
+    metric_findings,
+    run_findings,
+)
+from harness.types import SparseVectors
+
+QUERIES = 40
+Hits = Mapping[str, Mapping[str, float]]
+Grades = Mapping[str, Mapping[str, int]]
+
+
+def ranked(*documents: str) -> dict[str, float]:
+    return {name: float(len(documents) - place) for place, name in enumerate(documents)}
+
+
+def one_each(queries: int = QUERIES) -> dict[str, dict[str, int]]:
+    return {f"q{row}": {f"d{row}": 1} for row in range(queries)}
+
+
+def at_rank(rank: int, depth: int = 20, queries: int = QUERIES) -> dict[str, dict[str, float]]:
+    """Lists with the relevant document of each query at one rank."""
+    made = {}
+    for row in range(queries):
+        others = [f"x{(row + place) % 200}" for place in range(depth - 1)]
+        made[f"q{row}"] = ranked(*others[: rank - 1], f"d{row}", *others[rank - 1 :])
+    return made
+
+
+def judged(
+    run: Hits,
+    qrels: Grades,
+    metrics: str = "nDCG@10,RR@10",
+    *,
+    ordered: bool = True,
+    weights: Weights | None = None,
+    ties: TieRule = TieRule.TREC_EVAL,
+) -> JudgedRun:
+    hits, judgments = as_run(run), as_qrels(qrels)
+    scores = score(hits, judgments, parse_measures(metrics), ties=ties, unjudged=True)
+    return JudgedRun(hits, judgments, scores, ordered=ordered, weights=weights)
+
+
+def only(one: JudgedRun) -> Finding:
+    (found,) = run_findings(one)
+    return found
+
+
+def test_an_honest_run_has_no_finding() -> None:
+    assert run_findings(judged(at_rank(2), one_each())) == []
+    half_found = {**at_rank(1), **{f"q{row}": ranked(*(f"x{place}" for place in range(20))) for row in range(20)}}
+    assert run_findings(judged(half_found, one_each())) == []
+
+
+def test_lists_that_are_not_in_the_order_of_their_scores() -> None:
+    """A reranker's order with the scores of the first stage."""
+    run = at_rank(2)
+    for row in range(15):
+        run[f"q{row}"] = {**ranked("a", "b"), f"d{row}": 5.0, "c": 0.5}
+    found = only(judged(run, one_each()))
+    assert found.check == "unsorted-results"
+    assert found.message.startswith("scores rise down the list in 15 of 40 queries; hits are ordered by score")
+    assert found.examples == ("query 'q0'", "query 'q1'", "query 'q2'")
+    assert "--ties engine" in found.fix
+    assert "hits stay in the order of the file" in only(judged(run, one_each(), ties=TieRule.ENGINE)).message
+    assert run_findings(judged(run, one_each(), ordered=False)) == []  # JSON states no order
+
+
+def test_distances_in_place_of_scores() -> None:
+    run = {query: {name: -value for name, value in hits.items()} for query, hits in at_rank(1).items()}
+    found = next(one for one in run_findings(judged(run, one_each())) if one.check == "unsorted-results")
+    assert "scores rise down the list in 40 of 40 queries, and never fall: they look like distances" in found.message
+    assert found.fix == "write the negative distance as the score"
+
+
+def test_a_run_of_another_split() -> None:
+    run = {
+        **{f"q{row}": ranked(f"d{row}", "x") for row in range(3)},
+        **{f"t{row}": ranked("x", "y") for row in range(37)},
+    }
+    found = next(one for one in run_findings(judged(run, one_each())) if one.check == "wrong-split")
+    assert found.message == "3 of the run's 40 queries are judged, and 37 of 40 judged queries are not in the run"
+    topics = {**at_rank(2), **{f"t{row}": ranked("x", "y") for row in range(160)}}  # as in TREC: 40 of 200 are judged
+    assert run_findings(judged(topics, one_each())) == []
+    sample = {f"q{row}": hits for row, hits in enumerate(at_rank(2).values()) if row % 4 == 0}
+    assert run_findings(judged(sample, one_each())) == []
+
+
+def test_ids_of_which_some_are_spelled_otherwise() -> None:
+    """Numbers below 1,000 lost their zeros, those above meet."""
+    run = {f"q{row}": ranked(*(f"{990 + row + place:04}" for place in range(20))) for row in range(QUERIES)}
+    qrels = {f"q{row}": {str(990 + row): 1} for row in range(QUERIES)}
+    found = only(judged(run, qrels))
+    assert found.check == "ids-spelled-otherwise"
+    assert found.message == (
+        "10 of 40 judged documents are not in the run, and 10 of them are the same but for leading zeros: '990' is "
+        "'0990'"
+    )
+
+
+def test_ids_that_never_meet_are_an_error_that_says_why() -> None:
+    with pytest.raises(DataError) as caught:
+        harness.evaluate(at_rank(1), {query: {f"{doc}.0": 1 for doc in docs} for query, docs in numbers().items()})
+    assert caught.value.fix == "check that run and judgments belong to the same collection"
+    run = {query: {f"doc{doc}": 1.0 for doc in docs} for query, docs in numbers().items()}
+    with pytest.raises(DataError) as caught:
+        harness.evaluate(run, numbers())
+    assert caught.value.fix is not None
+    assert "40 of them are the same with 'doc' before them: '0' is 'doc0'" in caught.value.fix
+
+
+def numbers() -> dict[str, dict[str, int]]:
+    return {f"q{row}": {str(row): 1} for row in range(QUERIES)}
+
+
+def test_metrics_that_are_all_zero() -> None:
+    found = only(judged(at_rank(1), {f"q{row}": {f"d{(row + 1) % QUERIES}": 1} for row in range(QUERIES)}))
+    assert found.check == "all-zero-metrics"
+    assert found.message.startswith(
+        "nDCG@10, RR@10 are 0 on all 40 queries, with 800 hits on 98 documents, of which 40"
+    )
+    few = judged(at_rank(1, queries=4), {f"q{row}": {f"d{(row + 1) % 4}": 1} for row in range(4)})
+    assert run_findings(few) == []
+
+
+def test_a_metric_deeper_than_the_run() -> None:
+    found = only(judged(at_rank(2), one_each(), "nDCG@10,R@1000"))
+    assert found.check == "metric-without-support"
+    assert found.message == "no list of the run is longer than 20, so R@1000 cannot see more hits than @20 does"
+    assert run_findings(judged(at_rank(2), one_each(), "R@20")) == []
+    uneven = {query: dict(list(hits.items())[: 5 + row]) for row, (query, hits) in enumerate(at_rank(2, 60).items())}
+    assert run_findings(judged(uneven, one_each(), "R@1000")) == []  # lists end where nothing matches any more
+
+
+def vectors(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> SparseVectors:
+    return SparseVectors(np.array([0, len(values)]), np.arange(len(values), dtype=np.int32), values, len(values))
+
+
+def weights(documents: list[float], *, idf: bool = False) -> Weights:
+    made = vectors(np.array(documents, dtype=np.float32))
+    return Weights(made, vectors(np.ones(3, dtype=np.float32)), idf)
+
+
+def test_sparse_weights_that_are_counts() -> None:
+    counts = [1.0] * 60 + [2.0] * 30 + [7.0] * 10
+    found = only(judged(at_rank(2), one_each(), weights=weights(counts)))
+    assert found.check == "raw-weights"
+    assert found.message.startswith(
+        "all of 100 weights of documents are whole numbers from 1 to 7, and 60% of them are 1"
+    )
+    assert run_findings(judged(at_rank(2), one_each(), weights=weights(counts, idf=True))) == []
+    for learned in ([0.37, 1.2, 2.0], [37.0, 120.0, 1.0, 210.0]):  # SPLADE, and SPLADE as Anserini quantises it
+        assert run_findings(judged(at_rank(2), one_each(), weights=weights(learned))) == []
+
+
+def many_relevant(row: int) -> dict[str, int]:
+    return {f"d{row}-{place}": 1 for place in range(30)}
+
+
+def test_a_good_first_hit_with_nothing_behind_it() -> None:
+    run = {f"q{row}": ranked(f"d{row}-0", *(f"x{place}" for place in range(19))) for row in range(QUERIES)}
+    found = only(judged(run, {f"q{row}": many_relevant(row) for row in range(QUERIES)}))
+    assert found.check == "high-mrr-low-ndcg"
+    assert found.message.startswith("RR@10 is 1.000 and nDCG@10 0.220")
+    assert "(30.0 relevant documents a query)" in found.message
+
+
+def test_relevant_documents_that_are_found_late() -> None:
+    found = only(judged(at_rank(8), one_each()))
+    assert found.check == "found-but-ranked-low"
+    assert found.message == "R@100 is 1.000 and nDCG@10 0.315: relevant documents are found and come late"
+    assert "rerank" in found.fix
+
+
+def test_a_gap_that_the_query_s_own_document_makes() -> None:
+    run = {f"q{row}": ranked(f"q{row}", *(f"x{place}" for place in range(8)), f"d{row}") for row in range(QUERIES)}
+    found = only(judged(run, one_each(), "nDCG@10"))
+    assert "; without hits that have their query's id nDCG@10 is 0.301" in found.message
+    assert found.fix == "drop hits that have their query's id: --identical-ids drop"
+
+
+def metric_finding(qrels: Grades, metrics: str, queries: QuerySet = QuerySet.RELEVANT) -> list[Finding]:
+    return metric_findings(as_qrels(qrels), parse_measures(metrics), queries=queries)
+
+
+def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
+    (found,) = metric_finding(one_each(), "nDCG@10,AP,RR,R@100,Success@5,P@1,P@10,RBP")
+    assert found.check == "metric-without-support"
+    assert found.message == (
+        "P@10 can be at most 0.100 and RBP can be at most 0.200 on these judgments, which have 1.0 relevant documents "
+        "a query and grades up to 1"
+    )
+    assert metric_finding({f"q{row}": many_relevant(row) for row in range(10)}, "P@10,nDCG@10,R@20") == []
+    (found,) = metric_finding({f"q{row}": many_relevant(row) for row in range(10)}, "R@10")
+    assert "R@10 can be at most 0.333" in found.message
+    assert metric_finding(one_each(4), "P@10") == []
+
+
+def test_a_metric_that_needs_negatives() -> None:
+    (found,) = metric_finding(one_each(), "Bpref,AP")
+    assert found.message == ("Bpref needs documents that are judged not relevant, and all 40 judgments are relevant")
+    assert metric_finding({query: {**docs, "x": 0} for query, docs in one_each().items()}, "Bpref") == []
+
+
+@given(
+    grades=st.lists(
+        st.dictionaries(st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1),
+        min_size=5,
+        max_size=9,
+    )
+)
+def test_no_run_exceeds_the_ceiling_that_is_reported(grades: list[dict[str, int]]) -> None:
+    qrels = {f"q{row}": docs for row, docs in enumerate(grades)}
+    if not any(grade for docs in grades for grade in docs.values()):
+        assert metric_finding(qrels, "P@10") == []
+        return
+    found = metric_finding(qrels, "P@10")
+    every = {query: {f"d{n}": float(n) for n in range(12)} for query in qrels}
+    value = harness.evaluate(every, qrels, "P@10").means()[0].value
+    if found:
+        assert value <= float(found[0].message.split(" at most ")[1].split(" ")[0]) + 0.0005
+
+
+def pair(values_a: np.ndarray[tuple[int], np.dtype[np.float64]], difference: float, noise: float) -> PairedValues:
+    moved = np.resize([1.0, -1.0], len(values_a)) * noise
+    return PairedValues("a", "b", "nDCG@10", values_a, values_a + difference + moved)
+
+
+def test_too_few_queries_for_a_difference() -> None:
+    found = difference_finding(pair(np.full(20, 0.4), 0.05, 0.2))
+    assert found is not None
+    assert found.check == "too-few-queries"
+    assert (
+        found.message == "b and a differ by 0.050 in nDCG@10, and 20 queries show differences from 0.136 on (power 0.8)"
+    )
+    assert found.fix.startswith("have about 135 queries like these")
+    assert difference_finding(pair(np.full(400, 0.4), 0.05, 0.2)) is None
+    assert difference_finding(pair(np.full(20, 0.4), 0.01, 0.2)) is None  # below 5 %, which nobody would report
+    assert difference_finding(pair(np.full(1, 0.4), 0.3, 0.2)) is None
+
+
+@given(arrays.arrays(np.float64, st.integers(0, 30), elements=st.floats(0, 1)), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_a_difference_is_judged_whatever_the_values(
+    values: np.ndarray[tuple[int], np.dtype[np.float64]], difference: float, noise: float
+) -> None:
+    found = difference_finding(pair(values, difference, noise))
+    assert found is None or f"{len(values)} queries show" in found.message
+
+
+def test_every_check_is_reached_by_these_tests() -> None:
+    """One test or more for each row of the tables; a new check needs one."""
+    assert [check.__name__ for check in (*RUN_CHECKS, *METRIC_CHECKS)] == [
+        "_unsorted",
+        "_other_queries",
+        "_ids_spelled_otherwise",
+        "_all_zero",
+        "_cut_short",
+        "_raw_weights",
+        "_first_hit_alone",
+        "_found_but_ranked_low",
+        "_low_ceiling",
+        "_no_judged_negatives",
+    ]
+
+
+@pytest.mark.parametrize("name", ["cacm", "chunking-eval"])
+def test_perfect_runs_of_bundled_collections_have_none(name: str) -> None:
+    qrels = load_dataset(name).qrels
+    assert qrels is not None
+    run = harness.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows, qrels.grades.astype(np.float32))
+    scores = score(run, qrels, parse_measures("nDCG@10,AP,RR@10"))
+    assert run_findings(JudgedRun(run, qrels, scores, ordered=True)) == []
+
+
+def shown(
+    folder: Path, capsys: pytest.CaptureFixture[str], run: Hits, output: ScoreFormat, ending: str = "trec"
+) -> tuple[str, str]:
+    """Return what `harness eval` writes to stdout and to stderr."""
+    path, qrels = folder / f"run.{ending}", folder / "qrels"
+    lines = [
+        f"{query} Q0 {doc} {rank} {value} t\n"
+        for query, hits in run.items()
+        for rank, (doc, value) in enumerate(hits.items(), 1)
+    ]
+    path.write_text(json.dumps(run) if ending == "json" else "".join(lines))
+    judgments = [f"{query} 0 {doc} {grade}\n" for query, docs in one_each().items() for doc, grade in docs.items()]
+    qrels.write_text("".join(judgments))
+    eval_verb(qrels=qrels, run=[path], metrics="nDCG@10,P@10", output=output)
+    printed = capsys.readouterr()
+    return printed.out, printed.err
+
+
+UNSORTED = {query: dict(reversed(hits.items())) for query, hits in at_rank(2).items()}
+
+
+@pytest.mark.parametrize("output", [ScoreFormat.TABLE, ScoreFormat.MARKDOWN, ScoreFormat.CSV, ScoreFormat.TREC_EVAL])
+def test_eval_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str], output: ScoreFormat) -> None:
+    out, err = shown(tmp_path, capsys, UNSORTED, output)
+    text, other = (out, err) if output in (ScoreFormat.TABLE, ScoreFormat.MARKDOWN) else (err, out)
+    assert "warning (unsorted-results): run.trec: scores rise down the list in 40 of 40 queries" in text
+    assert "warning (metric-without-support): P@10 can be at most 0.100" in text
+    assert "warning" not in other
+
+
+def test_eval_has_them_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(shown(tmp_path, capsys, at_rank(8), ScoreFormat.JSON)[0])
+    assert [one["check"] for one in found["findings"]] == ["metric-without-support"]
+    assert [one["check"] for one in found["runs"][0]["findings"]] == ["found-but-ranked-low"]
+
+
+def test_eval_takes_no_order_from_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = shown(tmp_path, capsys, UNSORTED, ScoreFormat.TABLE, ending="json")
+    assert "unsorted-results" not in out + err
