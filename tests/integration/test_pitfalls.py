@@ -1,0 +1,92 @@
+"""Pitfalls in whole comparisons and checks: reported where everything else is, and silent on honest collections."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, save_npz
+
+import harness
+from harness.results.comparison import Comparison
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+
+@pytest.mark.parametrize("name", ["cacm", "chunking-eval"])
+def test_bundled_collections_have_no_finding(name: str) -> None:
+    assert harness.compare("csr", name, timing=False).report.findings == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty documents, one relevant for each of ten queries; every third document is next to empty."""
+    made = tmp_path_factory.mktemp("data") / "notes"
+    (made / "qrels").mkdir(parents=True)
+    texts = [f"note {n} on subject{n} and area{n % 7}" if n % 3 else "nan" for n in range(30)]
+    corpus = [{"_id": f"d{n}", "text": text} for n, text in enumerate(texts)]
+    queries = [{"_id": f"q{n}", "text": f"what of subject{n}"} for n in range(10)]
+    for name, records in (("corpus", corpus), ("queries", queries)):
+        (made / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (made / "qrels" / "test.tsv").write_text("".join(f"q{n}\td{n}\t1\n" for n in range(10)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def comparison(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    run = folder.parent / "reranked.trec"
+    lines = [f"q{n} Q0 d{n} 1 0.5 t\nq{n} Q0 d{n + 1} 2 0.9 t\n" for n in range(10)]
+    run.write_text("".join(lines))
+    out = tmp_path_factory.mktemp("out") / "result"
+    return harness.compare(f"csr,run:{run}", folder, metrics="nDCG@10,P@10", out=out, timing=False)
+
+
+def test_a_comparison_stores_what_was_found(comparison: Comparison) -> None:
+    assert comparison.folder is not None
+    stored = Comparison.load(comparison.folder).report.findings
+    assert stored == comparison.report.findings
+    found = {(one.check, one.backend is None): one for one in stored}
+    empty = found["near-empty-documents", True]
+    assert empty.message.startswith("10 of 30 documents have a text of at most 4 characters")
+    assert empty.examples == ["'d0' is 'nan'", "'d3' is 'nan'", "'d6' is 'nan'"]
+    assert found["metric-without-support", True].message.startswith("P@10 can be at most 0.100")
+    unsorted = found["unsorted-results", False]
+    assert unsorted.backend is not None
+    assert "reranked" in unsorted.backend
+    assert "scores rise down the list in 10 of 10 queries" in unsorted.message
+
+
+@pytest.mark.parametrize("format_name", ["table", "markdown", "csv", "json"])
+def test_every_format_shows_it(comparison: Comparison, format_name: str) -> None:
+    assert "10 of 30 documents have a text of at most 4 characters" in comparison.render(format_name)
+
+
+def test_the_page_shows_it(comparison: Comparison) -> None:
+    assert "warning (near-empty-documents): 10 of 30 documents" in comparison.html()
+
+
+def test_a_check_warns_of_its_corpus(folder: Path) -> None:
+    golden = [
+        {"id": f"q{n}", "question": f"what of subject{n}", "expected_relevant_doc_ids": [f"d{n}"]} for n in (1, 2)
+    ]
+    report = harness.check(golden, corpus=folder, backends="csr", k=5, timing=False).report
+    (warning,) = [one for one in report.warnings if one.check == "near-empty-documents"]
+    assert warning.message.startswith("10 of 30 documents")
+    assert warning.corpus == "notes"
+    assert report.verdict == "passed"
+
+
+@pytest.mark.parametrize(("idf", "expected"), [("false", ["raw-weights"]), ("true", [])])
+def test_counts_of_terms_in_place_of_learned_weights(
+    tmp_path: Path, folder: Path, idf: str, expected: list[str]
+) -> None:
+    counts = np.where(np.random.default_rng(0).random((30, 40)) < 0.5, 1.0, 0.0) + np.eye(30, 40)
+    for role, matrix, letter in (("documents", counts, "d"), ("queries", counts[:10], "q")):
+        save_npz(tmp_path / f"{role}.npz", csr_array(matrix.astype(np.float32)))
+        (tmp_path / f"{role}.ids.txt").write_text("".join(f"{letter}{n}\n" for n in range(len(matrix))))
+    made = harness.compare(
+        f"csr-splade:model=precomputed:{tmp_path};idf={idf}", folder, metrics="nDCG@10", timing=False
+    )
+    assert [one.check for one in made.report.findings if one.backend is not None] == expected
