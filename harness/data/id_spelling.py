@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -126,26 +126,37 @@ class _Affix(NamedTuple):
 
 def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
     """Yield what meets with a text put before or after the missing ids, or taken away there."""
+    sample = missing[:_SAMPLE]
+    parts = _known_among(
+        (part for name in sample for at in range(1, len(name)) for part in (name[at:], name[:at])), known
+    )
     seen = Counter[_Affix]()
-    for name in missing[:_SAMPLE]:
-        seen.update(set(_affixes(name, known)))
-    for affix, _ in seen.most_common(_CANDIDATES):
-        respelled = [affix.respell(name) for name in missing]
-        met = np.flatnonzero(known.rows_of(strings(one or "" for one in respelled)) >= 0)
-        if len(met):
-            first = int(met[0])
-            yield Respelling(affix.rule, len(met), missing[first], str(respelled[first]))
+    for name in sample:
+        seen.update(set(_affixes(name, known, parts)))
+    tried = {affix: [affix.respell(name) for name in missing] for affix, _ in seen.most_common(_CANDIDATES)}
+    there = _known_among((one for respelled in tried.values() for one in respelled if one is not None), known)
+    for affix, respelled in tried.items():
+        met = [(name, one) for name, one in zip(missing, respelled, strict=True) if one in there]
+        if met:
+            yield Respelling(affix.rule, len(met), *met[0])
 
 
-def _affixes(name: str, known: Ids) -> Iterator[_Affix]:
-    """Yield the texts that tell ``name`` from a known id, and none that splits a number as ``doc1`` does ``doc10``."""
+def _known_among(names: Iterable[str], known: Ids) -> set[str]:
+    """Return the names that are known. Hashing the few names, not the known ids, is the cheap direction."""
+    asked = strings(dict.fromkeys(names))
+    return set(known.values.filter(pc.is_in(known.values, value_set=asked)).to_pylist())
+
+
+def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
+    """Yield the texts that tell ``name`` from a known id, and none that splits a number as ``doc1`` does ``doc10``.
+
+    ``parts`` are the known ids among the ends and beginnings of names.
+    """
     ends = known.values.filter(pc.ends_with(known.values, pattern=name))[:_MATCHES].to_pylist()
     starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
-    cuts = range(1, len(name))
-    without_start, without_end = [name[at:] for at in cuts], [name[:at] for at in cuts]
-    inside = known.rows_of(strings([*without_start, *without_end])) >= 0
     found = [_Affix(one.removesuffix(name), before=True, added=True) for one in ends]
     found += [_Affix(one.removeprefix(name), before=False, added=True) for one in starts]
-    found += [_Affix(name[:at], before=True, added=False) for at in cuts if inside[at - 1]]
-    found += [_Affix(name[at:], before=False, added=False) for at in cuts if inside[len(cuts) + at - 1]]
+    for at in range(1, len(name)):
+        found += [_Affix(name[:at], before=True, added=False)] if name[at:] in parts else []
+        found += [_Affix(name[at:], before=False, added=False)] if name[:at] in parts else []
     yield from (one for one in found if not one.splits_number(name))

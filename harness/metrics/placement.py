@@ -107,7 +107,7 @@ def _match(kind: str, ids: Ids, judged: Ids, *, unjudged: bool = False) -> Int32
             [f"{none} (run: '{ids[0]}', judgments: '{judged[0]}')"],
             fix="check that run and judgments belong to the same collection"
             if spelled is None
-            else f"of {len(judged):,} judged {kind} ids {spelled}: write ids alike in the run and in the judgments",
+            else f"there are {len(judged):,} judged {kind} ids, and {spelled}: write ids alike in both files",
         )
     return found
 
