@@ -287,13 +287,18 @@ def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
 def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Sequence[int]]) -> Finding:
     own = dataset.corpus.ids.rows_of(dataset.queries.ids)
     by_id = sum(int(own[query]) in equal[query] for query in queries)
-    drop = f"--identical-ids drop leaves {by_id:,} of them out before scoring; " if by_id else ""
+    if by_id == len(queries):
+        fix = "--identical-ids drop leaves them out before scoring"
+    elif by_id:
+        fix = f"--identical-ids drop leaves {by_id:,} of them out before scoring; take the others out of the corpus"
+    else:
+        fix = "take these documents out of the corpus, or judge them"
     return Finding(
         "query-is-document",
         "warning",
         f"the text of {len(queries):,} of {counted(len(dataset.queries), 'query', 'queries')} is the text of a "
         "document that is not relevant for it, and comes first",
-        f"{drop}take {'others' if by_id else 'these documents'} out of the corpus",
+        fix,
         _named(dataset.queries.ids, queries),
     )
 

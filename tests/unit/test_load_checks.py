@@ -164,8 +164,21 @@ def test_queries_that_are_documents_too() -> None:
     found = only(dataset)
     assert found.check == "query-is-document"
     assert found.message.startswith("the text of 40 of 40 queries is the text of a document that is not relevant")
-    assert found.fix.startswith("--identical-ids drop leaves 40 of them out")
+    assert found.fix == "--identical-ids drop leaves them out before scoring"
     assert dataset_findings(replace(dataset, identical_ids="drop")) == []
+
+
+@pytest.mark.parametrize(
+    ("own_ids", "fix"),
+    [(0, "take these documents out of the corpus"), (25, "--identical-ids drop leaves 25 of them out before scoring")],
+)
+def test_queries_that_are_documents_of_another_id(own_ids: int, fix: str) -> None:
+    documents = {f"d{number}": text for number, text in enumerate(texts(100))}
+    queries = {f"d{n}" if n < 60 + own_ids else f"q{n}": documents[f"d{n}"] for n in range(60, 100)}
+    dataset = collection(documents, queries, {query: {f"d{row}": 1} for row, query in enumerate(queries)})
+    assert only(dataset).fix.startswith(fix)
+    dropped = only(replace(dataset, identical_ids="drop"))
+    assert dropped.message.startswith(f"the text of {40 - own_ids} of 40 queries")
 
 
 def test_queries_that_are_the_text_of_their_answer() -> None:
