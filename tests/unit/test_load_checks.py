@@ -22,7 +22,6 @@ from harness.loaders import load_dataset
 from harness.loaders.checks import DATASET_CHECKS, dataset_findings
 from harness.types import Ids
 
-SHARED = Path("/work/shared/collections")
 WORDS = [f"word{number}" for number in range(200)]
 
 
@@ -73,10 +72,9 @@ def test_bundled_collections_have_none(name: str) -> None:
     assert dataset_findings(load_dataset(name)) == []
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared collections are not on this machine")
 @pytest.mark.parametrize("name", ["cranfield", *(f"xquad-r/{language}" for language in ("en", "de", "zh", "ar"))])
-def test_shared_collections_have_none(name: str) -> None:
-    assert dataset_findings(load_dataset(SHARED / name)) == []
+def test_shared_collections_have_none(shared_collections: Path, name: str) -> None:
+    assert dataset_findings(load_dataset(shared_collections / name)) == []
 
 
 def test_no_documents_and_no_judgments_are_no_pitfall() -> None:
