@@ -210,7 +210,8 @@ def _members(
     for name, own in table.table("members").tables().items():
         if not _MEMBER.fullmatch(name):
             table.problem(f"'members.{name}': small letters, digits, '.', '_', '-' and '/' only")
-        common = {key: value for key, value in shared.items() if not (key in _PLACES and own.values.keys() & {*_PLACES})}
+        placed = bool(own.values.keys() & {*_PLACES})
+        common = {key: value for key, value in shared.items() if not (placed and key in _PLACES)}
         values = _merged(common, own.values)
         if isinstance(values.get("spec"), str):
             values["spec"] = values["spec"].replace("{member}", name)

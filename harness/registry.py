@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 import harness
 from harness.cards import BackendCard, read_backend_card
 from harness.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
-from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UsageError
+from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.planning.backend_spec import BackendSpec, parse_backend_specs
 from harness.strict_toml import read_document
 
@@ -36,6 +36,7 @@ __all__ = [
     "find_families",
     "load_engine",
     "parse_backends",
+    "unknown_dataset",
 ]
 
 ENTRY_POINT_GROUP = "harness.backends"
@@ -59,8 +60,8 @@ def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping
 def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
     """Every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
 
-    Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when two installed packages offer the same name, UsageError when
-    ``folder`` holds neither sub-folder.
+    Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when
+    two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
     """
     if kind == "backends":
         return _sorted(_add_third_party(_read_all(_first_paths(kind, folder), read_backend_card)))
@@ -93,6 +94,23 @@ def dataset_names(folder: Path | None = None) -> dict[str, str]:
     for family in find_families(folder).values():
         cards += [family, *family.members.values()]
     return {card.name: card.summary for card in sorted(cards, key=lambda card: card.name)}
+
+
+def unknown_dataset(
+    name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
+) -> UnknownNameError:
+    """The error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+
+    ``others`` say what else could have been named in its place.
+    """
+    stem, _, member = name.partition("/")
+    family = find_dataset(stem, folder) if member else None
+    if not isinstance(family, DatasetFamily):
+        return UnknownNameError(kind, name, (*dataset_names(folder), *others))
+    if family.pairs is not None and "-" in member:
+        half = next((half for half in member.split("-") if half not in family.members), member)
+        return UnknownNameError(f"member of {stem} in the pair '{name}':", half, family.members)
+    return UnknownNameError(kind, name, [card.name for card in family.members.values()])
 
 
 def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:

@@ -21,7 +21,7 @@ from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.dataset_cards import DatasetCard, DatasetFamily
-from harness.errors import DataError, UnknownNameError, UsageError
+from harness.errors import DataError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
@@ -33,14 +33,22 @@ from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import open_source
 from harness.protocols import Progress
-from harness.registry import dataset_names, find_dataset
+from harness.registry import find_dataset, unknown_dataset
 from harness.storage.cache import Cache
 from harness.storage.columns import take_rows
 from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
 
-__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
+__all__ = [
+    "Located",
+    "check_dataset",
+    "filter_dataset",
+    "load_corpus",
+    "load_dataset",
+    "load_golden_of",
+    "locate_dataset",
+]
 
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
@@ -93,7 +101,7 @@ def load_dataset(
             fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
         )
     )
-    queries, documents = _read_texts(asked, loaded.documents, place, cache, progress)
+    queries, documents = _read_texts(loaded, asked, place, cache, progress)
     unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0
     judged = None
     if loaded.judgments is not None:
@@ -129,8 +137,10 @@ def filter_dataset(
     """
     place, cache = _locate(name_or_path, files or DatasetFiles(), cards), cache or Cache()
     source = place.load(None, progress).documents
-    texts = prepare_texts(source, place.rule, cache, None)
-    metadata = prepare_metadata(source, list(wanted), cache=cache, progress=progress, total=len(texts.ids))
+    texts = prepare_texts(source, place.rule, cache, None, about=place.spec.location)
+    metadata = prepare_metadata(
+        source, list(wanted), cache=cache, progress=progress, total=len(texts.ids), about=place.spec.location
+    )
     if place.drops_empty:
         metadata = metadata.take(numbers(_filled_rows(texts)))
     return replace(dataset, filtered=apply_filter(metadata, wanted))
@@ -157,7 +167,7 @@ def load_corpus(
     """Return the documents of a dataset alone, for one that has no queries; arguments as in :func:`load_dataset`."""
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     documents = place.load(None, progress).documents
-    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected)
+    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected, about=place.spec.location)
     return _corpus(place, found)
 
 
@@ -192,6 +202,29 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
         if stated != golden.sha256:
             raise DataError(source.label(member), [f"its SHA-256 is {golden.sha256}, the card says {stated}"])
     return replace(golden, name=place.name), True
+
+
+class Located(NamedTuple):
+    """A dataset that was named: how reports call it, the loader that reads it, and what that gets for each split.
+
+    ``specs`` are by split; those of a dataset whose loader knows the splits are one, under "".
+    """
+
+    name: str
+    loader: Loader
+    specs: Mapping[str, DatasetSpec]
+
+
+def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Located:
+    """Return who reads a dataset, without reading it; errors as of :func:`check_dataset`."""
+    place = _locate(name_or_path, DatasetFiles(), cards)
+    if place.loader is None:
+        raise _unreadable(place.spec)
+    specs = {"": place.spec}
+    if place.card is not None and place.card.splits:
+        card = place.card
+        specs = {split: replace(place.spec, location=card.location_of(split)) for split in card.splits}
+    return Located(place.name, place.loader, specs)
 
 
 class _Place(NamedTuple):
@@ -295,11 +328,10 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
 
 def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
     """Refuse a name that can be no path, and a member that its family lacks."""
-    path, family = Path(text).expanduser(), find_dataset(text.partition("/")[0], cards)
-    if isinstance(family, DatasetFamily) and "/" in text:
-        raise UnknownNameError(what, text, [card.name for card in family.members.values()])
-    if os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path):
-        raise UnknownNameError(what, text, (*dataset_names(cards), "a folder", "a .zip file", "a file"))
+    path = Path(text).expanduser()
+    of_family = isinstance(find_dataset(text.partition("/")[0], cards), DatasetFamily)
+    if of_family or (os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path)):
+        raise unknown_dataset(text, cards, kind=what, others=("a folder", "a .zip file", "a file"))
 
 
 def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
@@ -344,15 +376,16 @@ def _near_file(path: Path) -> str:
 
 
 def _read_texts(
-    asked: TextSource, held: TextSource, place: _Place, cache: Cache, progress: Progress | None
+    loaded: LoadedDataset, asked: TextSource, place: _Place, cache: Cache, progress: Progress | None
 ) -> tuple[Texts, Texts]:
     """Return queries and documents; the problems of both files are reported together."""
+    about = place.spec.location if place.card is None else place.card.location_of(loaded.split)
 
     def documents() -> Texts:
-        return prepare_texts(held, place.rule, cache, progress, place.expected)
+        return prepare_texts(loaded.documents, place.rule, cache, progress, place.expected, about=about)
 
     try:
-        queries = prepare_texts(asked, _QUERY_RULE, cache, None)
+        queries = prepare_texts(asked, _QUERY_RULE, cache, None, about=about)
     except DataError as fault:
         try:
             documents()
