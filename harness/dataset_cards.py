@@ -192,6 +192,12 @@ def read_dataset_family(path: Path) -> DatasetFamily:
         table.problem("the family has no member: [members.NAME]")
     if family.pairs is not None and not all(half in family.pairs for half in ("{documents}", "{queries}")):
         table.problem(f"'pairs.spec' is '{family.pairs}': it must hold {{documents}} and {{queries}}")
+    if (
+        family.pairs is not None
+        and "{split}" not in family.pairs
+        and any(len(card.splits) > 1 for card in family.members.values())
+    ):
+        table.problem(f"'pairs.spec' is '{family.pairs}', which is read for several splits: it must hold {{split}}")
     for card in family.members.values():
         for part in card.parts:
             if part not in family.members:

@@ -46,7 +46,7 @@ facts.documents = 3
 page = "https://example.org/zoo"
 
 [pairs]
-spec = "toy:zoo/{documents}-{queries}"
+spec = "toy:zoo/{documents}-{queries}/{split}"
 
 [[published]]
 system = "both"
@@ -159,7 +159,12 @@ def test_pairs_are_members_that_the_file_does_not_list(tmp_path: Path) -> None:
     family = read_dataset_family(write(tmp_path, "zoo", FAMILY))
     pair = family.member("de-en")
     assert pair is not None
-    assert (pair.name, pair.spec, pair.language, pair.query_language) == ("zoo/de-en", "toy:zoo/de-en", "de", "en")
+    assert (pair.name, pair.spec, pair.language, pair.query_language) == (
+        "zoo/de-en",
+        "toy:zoo/de-en/{split}",
+        "de",
+        "en",
+    )
     assert (pair.documents, pair.queries_of("test"), pair.published) == (3, 4, ())
     assert family.member("de-de") is family.members["de"]
     assert [family.member(name) for name in ("de-fr", "fr-de", "-", "de-", "fr")] == [None] * 5
@@ -167,7 +172,7 @@ def test_pairs_are_members_that_the_file_does_not_list(tmp_path: Path) -> None:
 
 
 def test_a_family_without_the_rule_has_no_pairs(tmp_path: Path) -> None:
-    text = FAMILY.replace('[pairs]\nspec = "toy:zoo/{documents}-{queries}"', "")
+    text = FAMILY.replace('[pairs]\nspec = "toy:zoo/{documents}-{queries}/{split}"', "")
     assert read_dataset_family(write(tmp_path, "zoo", text)).member("de-en") is None
 
 
@@ -191,6 +196,7 @@ def test_a_member_s_digest_changes_with_what_is_said_of_it_alone(tmp_path: Path)
         ('split = "train"', 'split = "dev"', "'members.en.split' is 'dev', which is none of train, test"),
         ('splits = ["train", "test"]', "", "'members.de.spec' holds {split}, but 'members.de.splits' is missing"),
         ("/{member}/{split}", "/{member}", "it must hold {split}"),
+        ("{queries}/{split}", "{queries}", "which is read for several splits: it must hold {split}"),
         ("{documents}-{queries}", "{documents}", "it must hold {documents} and {queries}"),
         ('parts = ["de", "en"]', 'parts = ["fr"]', "'zoo/all' has the part 'fr', which is no member"),
         ('BM25", source = "page"', 'BM25", source = "pgae"', "'members.de.published.1.source' is 'pgae', known: page"),
