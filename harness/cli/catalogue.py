@@ -194,9 +194,13 @@ def remove(
 
 def _agreed(name: str, most: int) -> bool:
     question = f"remove {name}, {size(most)} at most"
-    if not sys.stdin.isatty():
+    if not _is_asked():
         raise UsageError(f"{question}: nobody can be asked", fix="pass --yes")
     return typer.confirm(f"{question}?", err=True)
+
+
+def _is_asked() -> bool:
+    return sys.stdin.isatty()
 
 
 def _nothing(here: Stored) -> str:
