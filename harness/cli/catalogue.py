@@ -74,6 +74,10 @@ def datasets(context: typer.Context, cards: CardsOption = None, output: FormatOp
     """List the datasets where no command is given."""
     if context.invoked_subcommand is None:
         list_(cards, output)
+    elif cards is not None or output is not CardFormat.TABLE:
+        raise UsageError(
+            f"--cards and --format before '{context.invoked_subcommand}' are of no command", fix="put them behind it"
+        )
 
 
 @app.command("list")
@@ -98,7 +102,9 @@ def search(
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:
-    """Search names, summaries, languages, licences and tasks of all datasets, members of families too.
+    """Search all datasets, members of families too.
+
+    Names, summaries, languages, licences, sources and tasks are searched, in small letters.
 
     Example: harness datasets search korean reranking
     """
@@ -116,7 +122,10 @@ def search(
 
 @app.command("info")
 def info(name: NameArgument, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
-    """Show what a card says, which results were published, and what of the dataset is on this machine."""
+    """Show one dataset, or the members of a family.
+
+    What the card says, which results were published, and what of the dataset is on this machine.
+    """
     known, width = find_dataset(name, cards), terminal_width()
     if known is None:
         raise unknown_dataset(name, cards)
@@ -138,7 +147,9 @@ def fetch(
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:
-    """Download a dataset, hold it against its card and prepare it, so that a comparison needs no network.
+    """Download, check and prepare a dataset.
+
+    A comparison needs no network then. The facts on the card are held against the files.
 
     Example: harness datasets fetch beir/scifact
     """
@@ -165,9 +176,10 @@ def remove(
     cards: CardsOption = None,
     output: FormatOption = CardFormat.TABLE,
 ) -> None:
-    """Delete what was downloaded and prepared of a dataset, all splits; files that another one needs stay.
+    """Delete what was downloaded and prepared.
 
-    Your own files are never deleted. What is removed is downloaded and prepared anew when it is needed again.
+    That of all splits. Files that another dataset on this machine needs stay, and yours are never deleted. What is
+    removed is downloaded and prepared anew when it is needed again.
     """
     from harness.fetching import remove_dataset, stored_files
 

@@ -235,6 +235,14 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.usefixtures("toy")
+def test_options_that_stand_before_a_command_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="before 'info' are of no command\n  put them behind it"):
+        run("--cards", str(tmp_path), "info", "tiny")
+    with pytest.raises(UsageError, match="before 'info'"):
+        run("--format", "json", "info", "tiny")
+
+
+@pytest.mark.usefixtures("toy")
 def test_names_of_members_are_completed() -> None:
     assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_dataset("zoo/d") == [("zoo/de", "Tiere")]
