@@ -343,8 +343,8 @@ def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
 def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> _Place:
     if card.obtain is not None:
         raise UsageError(
-            f"'{card.name}' cannot be downloaded: {card.obtain}",
-            fix="name the folder in which you put it: --dataset FOLDER, a corpus, queries and qrels in BEIR layout",
+            f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
+            fix=f"{card.obtain}\n  then name your folder: --dataset FOLDER, a corpus, queries and qrels in BEIR layout",
         )
     if card.parts:
         family = find_dataset(card.name.partition("/")[0], cards)
