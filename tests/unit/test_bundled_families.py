@@ -93,15 +93,13 @@ def test_an_analyzer_is_named_where_the_language_has_none() -> None:
     assert "whitespace" in analyzer_names()
 
 
-def test_ids_of_ir_datasets_are_ones_that_it_has() -> None:
+def test_ids_of_ir_datasets_are_ones_that_it_has_with_its_counts() -> None:
     library = pytest.importorskip("ir_datasets")
     for card in MEMBERS.values():
-        for location in card.locations if card.spec is not None else ():
-            if location.startswith("irds:"):
-                dataset = library.registry[location.removeprefix("irds:")]
-                assert dataset.has_docs(), location
-                assert dataset.has_queries(), location
-                assert dataset.has_qrels(), location
+        for split in card.splits if (card.spec or "").startswith("irds:") else ():
+            metadata = library.registry[card.location_of(split).removeprefix("irds:")].metadata()
+            counts = [metadata[part]["count"] for part in ("docs", "queries", "qrels")]
+            assert counts == [card.documents, card.queries_of(split), card.judgments[split]], (card.name, split)
 
 
 def test_beir(facts: Table) -> None:
@@ -276,3 +274,20 @@ def test_results_of_mteb_are_on_the_revision_that_the_task_has(facts: Table) -> 
             assert dict(row.scores) == {"nDCG@10": values["ndcg_at_10"], "R@100": values["recall_at_100"]}
             checked += 1
     assert checked >= 5
+
+
+def test_the_page_counts_the_members(repository: Path) -> None:
+    page = (repository / "docs" / "how-to" / "find-a-dataset.md").read_text(encoding="utf-8")
+    counted = {name: int(count) for name, count in re.findall(r"^\| `([\w-]+)` \| (\d+) \|", page, re.MULTILINE)}
+    assert counted == {name: len(family.members) for name, family in FAMILIES.items()}
+
+
+@pytest.mark.integration
+def test_tasks_of_mteb_are_ones_that_it_has() -> None:
+    library = pytest.importorskip("mteb")
+    for name in ("mteb-ko", "xquad-r"):
+        for card in FAMILIES[name].members.values():
+            task, _, subset = (card.spec or "").removeprefix("mteb:").removesuffix("@{split}").partition(":")
+            metadata = library.get_task(task).metadata
+            assert (subset or "default") in metadata.hf_subsets, card.name
+            assert {*card.splits} <= {*metadata.eval_splits}, card.name
