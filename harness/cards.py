@@ -1,4 +1,4 @@
-"""Cards: one strict TOML file per backend and per dataset. They are the registry; there is no second list.
+"""Backend cards: one strict TOML file per backend. They are the registry; there is no second list.
 
 The fields are described in ``docs/reference/cards.md``.
 """
@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from harness.parameters import Parameter, Scope, check_values, encoder_parameters, read_parameter
-from harness.strict_toml import Table, read_document
+from harness.strict_toml import Table, card_name, read_document
 
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.protocols import ParameterValue
 
-__all__ = ["BackendCard", "DatasetCard", "Existing", "Oracle", "Parameter", "read_backend_card", "read_dataset_card"]
+__all__ = ["BackendCard", "Existing", "Oracle", "Parameter", "read_backend_card"]
 
 OracleKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
 _ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
 _ENCODER_OF_ORACLE = {"dense": "dense", "hybrid": "bm25+dense"}
-_FIELDS = ("title", "text")
 _SIMILARITIES = ("cosine", "dot", "l2")
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,45 +88,6 @@ class BackendCard:
         return tuple(name for name, parameter in self.parameters.items() if parameter.scope == scope)
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetCard:
-    """A named collection: where it lies, how title and text are joined, whose it is, and facts checked on loading.
-
-    ``format`` names the loader. ``location`` is absolute, and so are ``queries_file`` and ``qrels_file``, which are
-    None where the loader finds them itself. ``columns`` maps roles to fields of tables. ``split`` is None when the
-    loader's rule decides. ``fields`` and ``separator`` are the join rule; ``drop_empty`` leaves documents without
-    text out. ``documents``, ``empty_documents`` and ``queries`` are None when the card does not state them;
-    ``judgments`` maps a split to its count, ``sha256`` a file's name inside the collection to its digest.
-    ``judgments_of_unknown_documents`` maps a split to how many of its judgments name documents that the corpus
-    lacks: without it they are an error. ``identical_ids`` is "keep" or "drop", None where the card does not say.
-    ``digest`` is the SHA-256 of the card's file.
-    """
-
-    name: str
-    summary: str
-    format: str
-    location: Path
-    queries_file: Path | None
-    qrels_file: Path | None
-    columns: Mapping[str, str]
-    split: str | None
-    language: str
-    licence: str
-    source: str
-    fields: tuple[str, ...]
-    separator: str
-    drop_empty: bool
-    documents: int | None
-    empty_documents: int | None
-    queries: int | None
-    judgments: Mapping[str, int]
-    judgments_of_unknown_documents: Mapping[str, int]
-    sha256: Mapping[str, str]
-    identical_ids: Literal["keep", "drop"] | None
-    path: Path
-    digest: str
-
-
 def read_backend_card(path: Path) -> BackendCard:
     """Read one backend card; raises CardError with every problem of the file."""
     document = read_document(path)
@@ -138,7 +96,7 @@ def read_backend_card(path: Path) -> BackendCard:
     own = {name: read_parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
     parameters = _with_encoders(table, encoder, own)
     card = BackendCard(
-        name=_name(table, path),
+        name=card_name(table, path),
         summary=table.required("summary", str),
         engine=table.required("engine", str),
         extra=table.optional("extra", str),
@@ -189,52 +147,6 @@ def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> 
     return {**own, **{name: one for name, one in declared.items() if name not in own}}
 
 
-def read_dataset_card(path: Path) -> DatasetCard:
-    """Read one dataset card; raises CardError with every problem of the file."""
-    document = read_document(path)
-    table = Table(document.values)
-    text, facts = table.table("text"), table.table("facts")
-    identical_ids = table.choice("identical_ids", ("keep", "drop"), default="")
-    card = DatasetCard(
-        name=_name(table, path),
-        summary=table.required("summary", str),
-        format=table.required("format", str),
-        location=(path.parent / table.required("path", str)).absolute(),
-        queries_file=_beside(path, table.optional("queries", str)),
-        qrels_file=_beside(path, table.optional("qrels", str)),
-        columns=_columns(table.table("columns")),
-        split=table.optional("split", str),
-        language=table.required("language", str),
-        licence=table.required("licence", str),
-        source=table.required("source", str),
-        fields=_fields(text),
-        drop_empty=text.choice("empty", ("keep", "drop"), default="keep") == "drop",
-        separator=" " if (separator := text.optional("separator", str)) is None else separator,
-        documents=facts.optional("documents", int),
-        empty_documents=facts.optional("empty_documents", int),
-        queries=facts.optional("queries", int),
-        judgments=_counts(facts.table("judgments")),
-        judgments_of_unknown_documents=_counts(facts.table("judgments_of_unknown_documents")),
-        sha256=_digests(table.table("sha256")),
-        identical_ids=cast('Literal["keep", "drop"]', identical_ids) if identical_ids else None,
-        path=path,
-        digest=document.digest,
-    )
-    for part in (table, text, facts):
-        part.close()
-    table.raise_problems(path)
-    return card
-
-
-def _name(table: Table, path: Path) -> str:
-    name = table.required("name", str)
-    if name and not _NAME.fullmatch(name):
-        table.problem(f"'name' is '{name}': small letters, digits, '.', '_' and '-' only")
-    elif name and name != path.stem:
-        table.problem(f"'name' is '{name}', but the file is called '{path.name}': they must agree")
-    return name
-
-
 def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
     kind = table.choice("kind", ("sparse", "lucene", "dense", "hybrid", "none"))
     tolerance = table.optional("tolerance", float) or 0.0
@@ -270,32 +182,3 @@ def _existing(table: Table, parameters: Mapping[str, Parameter]) -> Existing | N
             table.problem(f"'existing.read' names '{name}', which is not of type str: it is empty until it is read")
     table.close()
     return rules
-
-
-def _fields(table: Table) -> tuple[str, ...]:
-    fields = table.strings("fields")
-    if fields is None:
-        return _FIELDS
-    if not fields or len(set(fields)) != len(fields) or not set(fields) <= set(_FIELDS):
-        table.problem(f"'text.fields' is {list(fields)!r}, expected one or both of 'title' and 'text', each once")
-    return fields
-
-
-def _beside(card: Path, name: str | None) -> Path | None:
-    return None if name is None else (card.parent / name).absolute()
-
-
-def _columns(table: Table) -> Mapping[str, str]:
-    return {role: table.required(role, str) for role in table.values}
-
-
-def _counts(table: Table) -> Mapping[str, int]:
-    return {split: table.required(split, int) for split in table.values}
-
-
-def _digests(table: Table) -> Mapping[str, str]:
-    digests = {member: table.required(member, str) for member in table.values}
-    for member, digest in digests.items():
-        if not _SHA256.fullmatch(digest):
-            table.problem(f"'sha256.{member}' is not a SHA-256 in 64 small hexadecimal digits")
-    return digests

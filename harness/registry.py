@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 import harness
-from harness.cards import BackendCard, DatasetCard, read_backend_card, read_dataset_card
-from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UsageError
+from harness.cards import BackendCard, read_backend_card
+from harness.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.planning.backend_spec import BackendSpec, parse_backend_specs
 from harness.strict_toml import read_document
 
@@ -26,17 +27,30 @@ if TYPE_CHECKING:
 
     from harness.protocols import Engine
 
-__all__ = ["ENTRY_POINT_GROUP", "BackendSpec", "find_cards", "load_engine", "parse_backends"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "BackendSpec",
+    "dataset_names",
+    "find_cards",
+    "find_dataset",
+    "find_families",
+    "load_engine",
+    "parse_backends",
+    "unknown_dataset",
+]
 
 ENTRY_POINT_GROUP = "harness.backends"
 Kind = Literal["backends", "datasets"]
-C = TypeVar("C", BackendCard, DatasetCard)
+C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)
 
 _log = logging.getLogger("harness")
 _PACKAGE = Path(harness.__file__).parent
-_SIGNATURE: Mapping[Kind, frozenset[str]] = MappingProxyType(
-    {"backends": frozenset({"name", "engine"}), "datasets": frozenset({"name", "format"})}
+_FAMILY = "members"
+"""The key that a family of datasets has and a card has not."""
+_SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
+    {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}
 )
+"""Keys of which, beside the name, a file in the current folder has one if it is a card."""
 
 
 @overload
@@ -46,12 +60,57 @@ def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping
 def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
     """Every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
 
-    Raises CardError for a malformed card and when two installed packages offer the same name, UsageError when
-    ``folder`` holds neither sub-folder.
+    Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when
+    two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
     """
     if kind == "backends":
-        return _find(kind, folder, read_backend_card)
-    return _find(kind, folder, read_dataset_card)
+        return _sorted(_add_third_party(_read_all(_first_paths(kind, folder), read_backend_card)))
+    return _sorted(_read_all((path for path in _first_paths(kind, folder) if not _is_family(path)), read_dataset_card))
+
+
+def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
+    """Every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
+    return _sorted(_read_all(filter(_is_family, _first_paths("datasets", folder)), read_dataset_family))
+
+
+def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
+    """The dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
+
+    Only the file of that name is read. ``folder`` and errors as in :func:`find_cards`.
+    """
+    stem, _, member = name.partition("/")
+    path = next((path for path in _first_paths("datasets", folder) if path.stem == stem), None)
+    if path is None:
+        return None
+    if not _is_family(path):
+        return None if member else read_dataset_card(path)
+    family = read_dataset_family(path)
+    return family.member(member) if member else None if name.endswith("/") else family
+
+
+def dataset_names(folder: Path | None = None) -> dict[str, str]:
+    """Every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
+    cards: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", folder).values()]
+    for family in find_families(folder).values():
+        cards += [family, *family.members.values()]
+    return {card.name: card.summary for card in sorted(cards, key=lambda card: card.name)}
+
+
+def unknown_dataset(
+    name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
+) -> UnknownNameError:
+    """The error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+
+    ``others`` say what else could have been named in its place.
+    """
+    stem, _, member = name.partition("/")
+    family = find_dataset(stem, folder) if member else None
+    if not isinstance(family, DatasetFamily):
+        return UnknownNameError(kind, name, (*dataset_names(folder), *others))
+    if family.pairs is not None and "-" in member:
+        half = next((half for half in member.split("-") if half not in family.members), member)
+        return UnknownNameError(f"member of {stem} in the pair '{name}':", half, family.members)
+    return UnknownNameError(kind, name, [card.name for card in family.members.values()])
 
 
 def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
@@ -93,24 +152,35 @@ def load_engine(card: BackendCard) -> type[Engine]:
     return cast("type[Engine]", engine)
 
 
-def _find(kind: Kind, folder: Path | None, read: Callable[[Path], C]) -> Mapping[str, C]:
-    found: dict[str, C] = {}
-    for path in _own_paths(kind, folder):
-        if path.stem not in found:
-            found[path.stem] = read(path)
-    if kind == "backends":
-        _add_third_party(found, read)
+def _sorted(found: Mapping[str, C]) -> Mapping[str, C]:
     return MappingProxyType(dict(sorted(found.items())))
+
+
+def _read_all(paths: Iterable[Path], read: Callable[[Path], C]) -> dict[str, C]:
+    return {path.stem: read(path) for path in paths}
+
+
+def _first_paths(kind: Kind, folder: Path | None) -> list[Path]:
+    """The files of a kind, without those that are hidden by one of the same name."""
+    first: dict[str, Path] = {}
+    for path in _own_paths(kind, folder):
+        first.setdefault(path.stem, path)
+    return list(first.values())
+
+
+def _is_family(path: Path) -> bool:
+    return _FAMILY in read_document(path).values
 
 
 def _own_paths(kind: Kind, folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield from _toml_files(_checked(folder) / kind)
     for path in _toml_files(Path.cwd() / kind):
-        if _SIGNATURE[kind] <= read_document(path).values.keys():
+        keys = read_document(path).values.keys()
+        if "name" in keys and keys & {*_SIGNATURE[kind]}:
             yield path
         else:
-            _log.info("'%s' is not a card: it lacks %s", path, " or ".join(sorted(_SIGNATURE[kind])))
+            _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
     packaged = _PACKAGE / "_cards" / kind
     yield from _toml_files(packaged if packaged.is_dir() else _checkout(kind))
 
@@ -133,7 +203,7 @@ def _toml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
-def _add_third_party(found: dict[str, C], read: Callable[[Path], C]) -> None:
+def _add_third_party(found: dict[str, BackendCard]) -> dict[str, BackendCard]:
     own = frozenset(found)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         for path in _entry_point_paths(entry):
@@ -145,7 +215,8 @@ def _add_third_party(found: dict[str, C], read: Callable[[Path], C]) -> None:
                     fix="uninstall one of them",
                 )
             else:
-                found[path.stem] = read(path)
+                found[path.stem] = read_backend_card(path)
+    return found
 
 
 def _entry_point_paths(entry: EntryPoint) -> list[Path]:

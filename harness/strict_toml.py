@@ -6,6 +6,7 @@ import copy
 import difflib
 import functools
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CardError
 
-__all__ = ["Document", "Table", "nearest", "read_document"]
+__all__ = ["Document", "Table", "card_name", "nearest", "read_document"]
 
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _TYPE_NAMES = {
     str: "a string",
     int: "an integer",
@@ -72,7 +74,7 @@ class Table:
     def __init__(self, values: dict[str, Any], where: str = "", problems: list[str] | None = None) -> None:
         self.values = values
         self.problems: list[str] = [] if problems is None else problems
-        self._where = where
+        self.where = where
         self._known: set[str] = set()
 
     def required(self, key: str, kind: type[T]) -> T:
@@ -80,7 +82,7 @@ class Table:
         value = self.optional(key, kind)
         if value is None:
             if key not in self.values:
-                self.problem(f"'{self._where}{key}' is missing")
+                self.problem(f"'{self.where}{key}' is missing")
             return kind()
         return value
 
@@ -93,7 +95,7 @@ class Table:
         if kind is float and type(value) is int:
             return kind(value)
         if type(value) is not kind:
-            self.problem(f"'{self._where}{key}' must be {_TYPE_NAMES[kind]}, not {value!r}")
+            self.problem(f"'{self.where}{key}' must be {_TYPE_NAMES[kind]}, not {value!r}")
             return None
         return value
 
@@ -101,7 +103,7 @@ class Table:
         """One of ``choices``; required when there is no default."""
         value = self.required(key, str) if default is None else self.optional(key, str) or default
         if value and value not in choices:
-            self.problem(f"'{self._where}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")
+            self.problem(f"'{self.where}{key}' is '{value}'{nearest(value, choices)}, known: {', '.join(choices)}")
         return value
 
     def strings(self, key: str) -> tuple[str, ...] | None:
@@ -110,13 +112,13 @@ class Table:
         if items is None:
             return None
         if not all(type(item) is str for item in items):
-            self.problem(f"'{self._where}{key}' must be a list of strings, not {items!r}")
+            self.problem(f"'{self.where}{key}' must be a list of strings, not {items!r}")
             return None
         return tuple(items)
 
     def table(self, key: str) -> Table:
         """A sub-table; an absent one is empty."""
-        return Table(self.optional(key, dict) or {}, f"{self._where}{key}.", self.problems)
+        return Table(self.optional(key, dict) or {}, f"{self.where}{key}.", self.problems)
 
     def tables(self) -> dict[str, Table]:
         """Every value of this table as a sub-table, by key."""
@@ -131,7 +133,7 @@ class Table:
         for key in self.values:
             if key not in self._known:
                 hint = nearest(key, self._known) or f", known: {', '.join(sorted(self._known))}"
-                self.problem(f"unknown key '{self._where}{key}'{hint}")
+                self.problem(f"unknown key '{self.where}{key}'{hint}")
 
     def raise_problems(self, path: Path, what: str = "card") -> None:
         """Raise one CardError with everything noted, if anything was."""
@@ -139,3 +141,13 @@ class Table:
             listed = "".join(f"\n  {problem}" for problem in self.problems)
             count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
             raise CardError(f"{what} '{path}': {count}{listed}")
+
+
+def card_name(table: Table, path: Path) -> str:
+    """Return the ``name`` of a card, and note where it is not that of its file."""
+    name = table.required("name", str)
+    if name and not _NAME.fullmatch(name):
+        table.problem(f"'name' is '{name}': small letters, digits, '.', '_' and '-' only")
+    elif name and name != path.stem:
+        table.problem(f"'name' is '{name}', but the file is called '{path.name}': they must agree")
+    return name

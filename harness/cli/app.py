@@ -65,7 +65,7 @@ VERBS = {
     "diff": Verb("harness.cli.diff:diff", "Compare two stored results, without running anything."),
     "report": Verb("harness.cli.report:report", "Print a stored comparison again, in any format."),
     "backends": Verb("harness.cli.cards:backends", "List the backends, or show one with its parameters."),
-    "datasets": Verb("harness.cli.cards:datasets", "List the datasets, or show one."),
+    "datasets": Verb("harness.cli.catalogue:app", "List, search, show, fetch or remove datasets."),
     "doctor": Verb("harness.cli.doctor:doctor", "Look whether everything is here that a comparison needs."),
     "up": Verb("harness.cli.servers:up", "Start servers in containers, where Docker is."),
     "down": Verb("harness.cli.servers:down", "Stop the servers that `up` started."),

@@ -1,28 +1,24 @@
-"""The verbs ``backends`` and ``datasets``: what can be named on the command line, read from the cards."""
+"""The verb ``backends``: what ranks documents and can be named on the command line, read from the cards."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from harness.cards import BackendCard, DatasetCard, Oracle, Parameter
-from harness.cli.completion import complete_backend, complete_dataset
-from harness.cli.plain import plain_table, wrapped
+from harness.cards import BackendCard, Oracle, Parameter
+from harness.cli.completion import complete_backend
+from harness.cli.plain import fact_lines, plain_table, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
 from harness.planning.stages import Stage, fusions, rerankers
 from harness.registry import find_cards, load_engine
 
-__all__ = ["CardFormat", "backends", "datasets"]
-
-C = TypeVar("C", BackendCard, DatasetCard)
-
-_LABEL = 12
+__all__ = ["CardFormat", "CardsOption", "FormatOption", "backends"]
 
 
 class CardFormat(StrEnum):
@@ -52,46 +48,20 @@ def backends(
     if name in stages and name not in known:
         typer.echo(_json(stages[name]) if output is CardFormat.JSON else _stage_page(stages[name]))
         return
-    rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
-    typer.echo(_shown("backend", name, known, output, _backend_page, ("backend", "extra", "summary"), rows))
-    if name is None and output is CardFormat.TABLE:
+    if name is not None:
+        if name not in known:
+            raise UnknownNameError("backend", name, known)
+        typer.echo(_json(known[name]) if output is CardFormat.JSON else _backend_page(known[name]))
+    elif output is CardFormat.JSON:
+        typer.echo(_json(list(known.values())))
+    else:
+        rows = [(card.name, card.extra or "-", card.summary) for card in known.values()]
+        typer.echo(plain_table(("backend", "extra", "summary"), rows))
         forms = [
             *((f"{one}:A+B", fusions()[one]) for one in fusions()),
             *((f"A|{one}", rerankers()[one]) for one in rerankers()),
         ]
         typer.echo("\n" + plain_table(("made of others", "summary"), [(form, stage.summary) for form, stage in forms]))
-
-
-def datasets(
-    name: Annotated[str | None, typer.Argument(help="Show this dataset.", autocompletion=complete_dataset)] = None,
-    cards: CardsOption = None,
-    output: FormatOption = CardFormat.TABLE,
-) -> None:
-    """List the datasets, or show one."""
-    known = find_cards("datasets", cards)
-    facts = [
-        (card.name, _count(card.documents), _count(card.queries), card.language, card.summary)
-        for card in known.values()
-    ]
-    header = ("dataset", "documents", "queries", "language", "summary")
-    typer.echo(_shown("dataset", name, known, output, _dataset_page, header, facts))
-
-
-def _shown(
-    kind: str,
-    name: str | None,
-    known: Mapping[str, C],
-    output: CardFormat,
-    page: Callable[[C], str],
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-) -> str:
-    """One card, or all of them as a table of ``rows``."""
-    if name is None:
-        return _json(list(known.values())) if output is CardFormat.JSON else plain_table(header, rows)
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
-    return _json(known[name]) if output is CardFormat.JSON else page(known[name])
 
 
 def _backend_page(card: BackendCard) -> str:
@@ -103,7 +73,7 @@ def _backend_page(card: BackendCard) -> str:
         ("card", str(card.path)),
         *_gaps(card),
     ]
-    return "\n".join([*_title(card), "", *_facts(facts), *_parameters(card.parameters, scoped=True)])
+    return "\n".join([*_title(card), "", *fact_lines(facts), *_parameters(card.parameters, scoped=True)])
 
 
 def _stage_page(stage: Stage) -> str:
@@ -139,30 +109,6 @@ def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     return [("gap", f"{test.removeprefix('test_').replace('_', ' ')}: {reason}") for test, reason in gaps.items()]
 
 
-def _dataset_page(card: DatasetCard) -> str:
-    judgments = ", ".join(f"{split} {count:,}" for split, count in card.judgments.items())
-    facts = [
-        ("documents", _count(card.documents)),
-        ("empty", _count(card.empty_documents)),
-        ("queries", _count(card.queries)),
-        ("judgments", judgments or "not stated"),
-        ("split", f"{card.split} (default)" if card.split else "test, or the only one"),
-        ("text", f" + {card.separator!r} + ".join(card.fields)),
-        *([("fields", ", ".join(f"{role}={name}" for role, name in card.columns.items()))] if card.columns else []),
-        *([("identical ids", card.identical_ids)] if card.identical_ids is not None else []),
-        *([("empty documents", "dropped")] if card.drop_empty else []),
-        ("format", card.format),
-        ("language", card.language),
-        ("licence", card.licence),
-        ("source", card.source),
-        ("location", str(card.location)),
-        *([("queries in", str(card.queries_file))] if card.queries_file is not None else []),
-        *([("judgments in", str(card.qrels_file))] if card.qrels_file is not None else []),
-        ("card", str(card.path)),
-    ]
-    return "\n".join([*_title(card), "", *_facts(facts)])
-
-
 def _oracle(oracle: Oracle) -> str:
     if oracle.kind == "none":
         return "none"
@@ -190,18 +136,10 @@ def _value(value: object) -> str:
     return "''" if value == "" else str(value)
 
 
-def _count(count: int | None) -> str:
-    return "not stated" if count is None else f"{count:,}"
-
-
-def _title(card: BackendCard | DatasetCard | Stage) -> list[str]:
+def _title(card: BackendCard | Stage) -> list[str]:
     return wrapped(f"{card.name}: {card.summary}", "  ", first="")
 
 
-def _facts(facts: Iterable[tuple[str, str]]) -> list[str]:
-    return [line for label, text in facts for line in wrapped(text, " " * (_LABEL + 1), first=f"  {label:<10} ")]
-
-
-def _json(cards: BackendCard | DatasetCard | Stage | Sequence[BackendCard | DatasetCard]) -> str:
+def _json(cards: BackendCard | Stage | Sequence[BackendCard]) -> str:
     plain = [asdict(card) for card in cards] if isinstance(cards, Sequence) else asdict(cards)
     return json.dumps(plain, indent=2, default=str)

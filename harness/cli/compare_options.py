@@ -75,8 +75,8 @@ SweepOption = Annotated[
 DatasetOption = Annotated[
     str,
     Option(
-        help="A dataset card's name, a folder or .zip in BEIR layout, or documents: a table (.csv, .tsv, .jsonl, "
-        ".json, .parquet), TREC files, a folder of text files.",
+        help="A name (harness datasets), as cacm or beir/scifact, a folder or .zip in BEIR layout, or documents: a "
+        "table (.csv, .tsv, .jsonl, .json, .parquet), TREC files, a folder of text files.",
         metavar="NAME|PATH",
         autocompletion=complete_dataset,
     ),

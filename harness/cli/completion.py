@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.registry import find_cards
+from harness.registry import dataset_names, find_cards
 
 __all__ = ["complete_backend", "complete_backends", "complete_dataset"]
 
@@ -21,5 +21,5 @@ def complete_backends(incomplete: str) -> list[Completion]:
 
 
 def complete_dataset(incomplete: str) -> list[Completion]:
-    """Names of datasets that begin with ``incomplete``, each with its summary."""
-    return [(name, card.summary) for name, card in find_cards("datasets").items() if name.startswith(incomplete)]
+    """Names of datasets that begin with ``incomplete``, members of families too, each with its summary."""
+    return [(name, summary) for name, summary in dataset_names().items() if name.startswith(incomplete)]

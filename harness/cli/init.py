@@ -80,7 +80,7 @@ def _chosen(given: Choices) -> Choices:
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
     from harness.planning.request import CompareRequest
-    from harness.registry import find_cards
+    from harness.registry import dataset_names, find_dataset
 
     golden, corpus, dataset, backends, against = given
     if corpus is not None and golden is None:
@@ -98,8 +98,8 @@ def _chosen(given: Choices) -> Choices:
         plan_check(CheckRequest(golden=golden, corpus=corpus or (), backends=asked, against=against))
     if corpus is not None:
         place = corpus.rpartition("=")[2]
-        if not Path(place).exists() and place not in (known := find_cards("datasets")):
-            raise UnknownNameError("file, folder or dataset", place, known)
+        if not Path(place).exists() and find_dataset(place) is None:
+            raise UnknownNameError("file, folder or dataset", place, dataset_names())
     return given._replace(golden=golden)
 
 

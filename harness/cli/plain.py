@@ -1,14 +1,24 @@
-"""Plain text for people: wrapped lines and tables of at most 100 columns."""
+"""Plain text for people: wrapped lines and tables of at most 100 columns, or of as many as the terminal has."""
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 
-__all__ = ["plain_table", "wrapped"]
+__all__ = ["fact_lines", "folded_table", "plain_table", "terminal_width", "wrapped"]
 
 _WIDTH = 100
 _NARROW = 20
+_LEAST_BESIDE = 40
+"""Columns that a text needs to stand beside the rest of its row."""
+_WIDEST = 160
+_LABEL = 10
+
+
+def terminal_width() -> int:
+    """Return the columns to write in: those of the terminal, 160 at most, or 100 where there is none."""
+    return min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDEST)
 
 
 def wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDTH) -> list[str]:
@@ -23,14 +33,32 @@ def wrapped(text: str, indent: str, first: str | None = None, width: int = _WIDT
     )
 
 
-def plain_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The last column is wrapped, so that a line has at most 100 columns."""
+def fact_lines(facts: Iterable[tuple[str, str]], width: int = _WIDTH) -> list[str]:
+    """Lines of labelled texts, each text wrapped in a column of its own."""
+    facts = list(facts)
+    wide = max([_LABEL, *(len(label) for label, _ in facts)])
+    indent = " " * (wide + 3)
+    return [line for label, text in facts for line in wrapped(text, indent, first=f"  {label:<{wide}} ", width=width)]
+
+
+def folded_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """As :func:`plain_table`, but texts of the last column go below their rows where there is no room beside them."""
+    left = sum(max(len(row[column]) for row in (header, *rows)) + 2 for column in range(len(header) - 1))
+    if width - left >= _LEAST_BESIDE:
+        return plain_table(header, rows, width)
+    lines = plain_table(header[:-1], [row[:-1] for row in rows], width).splitlines()
+    below = [wrapped(row[-1], "    ", width=width) for row in rows]
+    return "\n".join([*lines[:2], *(line for row, text in zip(lines[2:], below, strict=True) for line in (row, *text))])
+
+
+def plain_table(header: Sequence[str], rows: Iterable[Sequence[str]], width: int = _WIDTH) -> str:
+    """The last column is wrapped, so that a line has at most ``width`` columns."""
     cells = [header, *rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header) - 1)]
     left = sum(widths) + 2 * len(widths)
-    widths.append(min(max(len(row[-1]) for row in cells), max(_WIDTH - left, _NARROW)))
+    widths.append(min(max(len(row[-1]) for row in cells), max(width - left, _NARROW)))
     lines: list[str] = []
-    for row in (header, ["-" * width for width in widths], *rows):
-        first = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))[:left]
+    for row in (header, ["-" * wide for wide in widths], *rows):
+        first = "".join(f"{cell:<{wide}}  " for cell, wide in zip(row, widths, strict=False))[:left]
         lines += wrapped(row[-1], " " * left, first=first, width=left + widths[-1]) or [first.rstrip()]
     return "\n".join(lines)

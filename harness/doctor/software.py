@@ -12,7 +12,7 @@ from typing import NamedTuple
 from harness._version import __version__
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.java import jvm
-from harness.registry import find_cards
+from harness.registry import find_cards, find_families
 
 __all__ = ["PACKAGES", "Package", "cards", "java", "lucene_jar", "package", "python"]
 
@@ -58,8 +58,8 @@ def python() -> Finding:
 
 def cards() -> Finding:
     """The backends and datasets that can be named; raises CardError for a malformed card."""
-    backends, datasets = find_cards("backends"), find_cards("datasets")
-    detail = f"backends {', '.join(backends) or 'none'}; datasets {', '.join(datasets) or 'none'}"
+    backends, datasets, families = find_cards("backends"), find_cards("datasets"), find_families()
+    detail = f"backends {', '.join(backends) or 'none'}; datasets {', '.join((*datasets, *families)) or 'none'}"
     if not backends or not datasets:
         return fail("cards", detail, "reinstall retrieval-harness: its cards are missing")
     return ok("cards", detail)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +15,14 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from harness.arrow import numbers, strings
-from harness.cards import DatasetCard
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.data.unmet_ids import unmet_documents, unmet_queries
-from harness.errors import DataError, UnknownNameError, UsageError
+from harness.dataset_cards import DatasetCard, DatasetFamily
+from harness.errors import DataError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
@@ -30,10 +31,10 @@ from harness.loaders.metadata import prepare_metadata
 from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
-from harness.loaders.registry import loader_for, loaders
+from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import open_source
 from harness.protocols import Progress
-from harness.registry import find_cards
+from harness.registry import find_dataset, unknown_dataset
 from harness.storage.cache import Cache
 from harness.storage.columns import take_rows
 from harness.strict_toml import nearest
@@ -42,12 +43,14 @@ from harness.wording import counted
 
 __all__ = [
     "Description",
+    "Located",
     "check_dataset",
     "describe_dataset",
     "filter_dataset",
     "load_corpus",
     "load_dataset",
     "load_golden_of",
+    "locate_dataset",
 ]
 
 GOLDEN = "golden.jsonl"
@@ -74,8 +77,8 @@ def load_dataset(
     """Return documents, queries and judgments of a dataset.
 
     Args:
-        name_or_path: the name of a card, a folder or file, or the spec of a loader. A name without ``/`` is a card's if
-            there is such a card.
+        name_or_path: the name of a card, ``FAMILY/MEMBER``, a folder or file, or the spec of a loader. A name that a
+            card has is the card's, even if there is a folder of that name.
         files: where queries and judgments lie if they are not the dataset's own, and the names of fields.
         split: the card's by default, else ``test`` or the only one there is.
         cards: an additional folder of cards.
@@ -89,7 +92,7 @@ def load_dataset(
         UnknownNameError: for an unknown name.
         DataError: for missing or faulty files (all problems of a file at once), for judgments of unknown queries or
             documents, and for files that contradict their card.
-        UsageError: for a split that is not there.
+        UsageError: for a split that is not there, for the name of a family, and for a dataset that its owners give out.
     """
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     card, loaded = place.card, place.load(split, progress)
@@ -101,19 +104,19 @@ def load_dataset(
             fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
         )
     )
-    queries, documents = _read_texts(asked, loaded.documents, place, cache, progress)
+    queries, documents = _read_texts(loaded, asked, place, cache, progress)
     unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0
     judged = None
     if loaded.judgments is not None:
         known = _Known(queries.ids, documents.ids, asked.name, loaded.documents.name, unknown_documents)
         judged = _read_judgments(loaded.judgments, loaded.split, known)
     found = _Read(loaded, asked, documents, queries, judged)
+    kept = _without(queries, loaded.queries_of_other_splits)
     if card is not None:
-        _check_card(card, found)
+        _check_card(card, found, len(kept))
     for note in found.notes:
         _log.info("%s: %s", place.spec.location, note)
     corpus = _corpus(place, documents)
-    kept = _without(queries, loaded.queries_of_other_splits)
     qrels = judged.qrels if judged is not None else None
     described = _described(card, loaded)
     return Dataset(
@@ -144,8 +147,10 @@ def filter_dataset(
     """
     place, cache = _locate(name_or_path, files or DatasetFiles(), cards), cache or Cache()
     source = place.load(None, progress).documents
-    texts = prepare_texts(source, place.rule, cache, None)
-    metadata = prepare_metadata(source, list(wanted), cache=cache, progress=progress, total=len(texts.ids))
+    texts = prepare_texts(source, place.rule, cache, None, about=place.spec.location)
+    metadata = prepare_metadata(
+        source, list(wanted), cache=cache, progress=progress, total=len(texts.ids), about=place.spec.location
+    )
     if place.drops_empty:
         metadata = metadata.take(numbers(_filled_rows(texts)))
     return replace(dataset, filtered=apply_filter(metadata, wanted))
@@ -172,7 +177,7 @@ def load_corpus(
     """Return the documents of a dataset alone, for one that has no queries; arguments as in :func:`load_dataset`."""
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     documents = place.load(None, progress).documents
-    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected)
+    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected, about=place.spec.location)
     return _corpus(place, found)
 
 
@@ -231,6 +236,29 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
     return replace(golden, name=place.name), True
 
 
+class Located(NamedTuple):
+    """A dataset that was named: how reports call it, the loader that reads it, and what that gets for each split.
+
+    ``specs`` are by split; those of a dataset whose loader knows the splits are one, under "".
+    """
+
+    name: str
+    loader: Loader
+    specs: Mapping[str, DatasetSpec]
+
+
+def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Located:
+    """Return who reads a dataset, without reading it; errors as of :func:`check_dataset`."""
+    place = _locate(name_or_path, DatasetFiles(), cards)
+    if place.loader is None:
+        raise _unreadable(place.spec)
+    specs = {"": place.spec}
+    if place.card is not None and place.card.splits:
+        card = place.card
+        specs = {split: replace(place.spec, location=card.location_of(split)) for split in card.splits}
+    return Located(place.name, place.loader, specs)
+
+
 class _Place(NamedTuple):
     """Where a dataset is, and who reads it; ``loader`` is None where nobody does."""
 
@@ -259,9 +287,9 @@ class _Place(NamedTuple):
             raise UsageError(
                 f"--split {split} with --qrels: the judgments are in one file", fix="leave one of them out"
             )
-        if split is None and self.card is not None and spec.qrels is None:
+        if split is None and self.card is not None and (spec.qrels is None or self.card.splits):
             split = self.card.split
-        loaded = self.loader.load(spec, split, progress)
+        loaded = self._loaded(self.loader, split, progress)
         if split is not None and loaded.split != split:
             raise UsageError(
                 f"{spec.location} has no split '{split}': its judgments have none", fix="leave --split out"
@@ -274,6 +302,19 @@ class _Place(NamedTuple):
         if spec.qrels is not None:
             loaded = _judged_by(loaded, judgments_in(Files.at(spec.qrels), spec))
         return loaded
+
+    def _loaded(self, loader: Loader, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Let the loader choose the split, or the card where it says how the spec of each split reads."""
+        card = self.card
+        if card is None or not card.splits:
+            return loader.load(self.spec, split, progress)
+        if split not in card.splits:
+            raise UsageError(
+                f"{self.name} has no split '{split}'{nearest(split or '', card.splits)}",
+                fix=f"known: {', '.join(card.splits)}",
+            )
+        loaded = loader.load(replace(self.spec, location=card.location_of(split)), None, progress)
+        return replace(loaded, split=split, splits=card.splits)
 
 
 def _judged_by(loaded: LoadedDataset, judgments: JudgmentSource) -> LoadedDataset:
@@ -300,15 +341,15 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
     path = Path(text).expanduser()
     spec = DatasetSpec(text, files.queries, files.qrels, files.columns)
     loader = None
-    if not isinstance(name_or_path, Path) and os.sep not in text and text not in (".", "..", "~"):
-        known = find_cards("datasets", cards)
-        card = known.get(text)
-        if card is not None:
-            return _of_card(card, files)
+    if not isinstance(name_or_path, Path) and text not in (".", "..", "~"):
+        named = find_dataset(text, cards)
+        if isinstance(named, DatasetFamily):
+            raise _several(f"'{text}' is a family of {counted(len(named.members), 'dataset')}", named.members.values())
+        if named is not None:
+            return _of_card(named, files, cards)
         loader = loader_for(spec)
-        if loader is None and not path.exists() and path.suffix.lower() not in _FILES and not _near_file(path):
-            others = ("a folder", "a .zip file", "a file")
-            raise UnknownNameError(what, text, (*known, *others))
+        if loader is None and not path.exists():
+            _refuse_unknown(text, what, cards)
     loader = loader or loader_for(spec)
     if loader is None and not path.exists() and (path.suffix.lower() in _FILES or _near_file(path)):
         raise UsageError(
@@ -317,17 +358,38 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
     return _Place(_name_of(path), spec, None, loader)
 
 
-def _of_card(card: DatasetCard, files: DatasetFiles) -> _Place:
-    known = loaders()
-    if card.format not in known:
-        raise UnknownNameError(f"format on the card '{card.path}':", card.format, known)
+def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
+    """Refuse a name that can be no path, and a member that its family lacks."""
+    path = Path(text).expanduser()
+    of_family = isinstance(find_dataset(text.partition("/")[0], cards), DatasetFamily)
+    if of_family or (os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path)):
+        raise unknown_dataset(text, cards, kind=what, others=("a folder", "a .zip file", "a file"))
+
+
+def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:
+    """Return that a name stands for several datasets, which it lists."""
+    names = textwrap.wrap(", ".join(card.name for card in members), 98, break_on_hyphens=False)
+    return UsageError(what, fix="\n  ".join(["name one of them:", *names]))
+
+
+def _of_card(card: DatasetCard, files: DatasetFiles, cards: Path | None) -> _Place:
+    if card.obtain is not None:
+        raise UsageError(
+            f"'{card.name}' cannot be downloaded, because its owners give it out themselves",
+            fix=f"{card.obtain}\n  then name your folder: --dataset FOLDER, a corpus, queries and qrels in BEIR layout",
+        )
+    if card.parts:
+        family = find_dataset(card.name.partition("/")[0], cards)
+        members = family.members if isinstance(family, DatasetFamily) else {}
+        what = f"'{card.name}' stands for {counted(len(card.parts), 'dataset')} with documents and queries of their own"
+        raise _several(what, [members[part] for part in card.parts])
     spec = DatasetSpec(
-        str(card.location),
+        card.location_of(None),
         files.queries or card.queries_file,
         files.qrels or card.qrels_file,
         {**parse_columns(card.columns), **files.columns},
     )
-    return _Place(card.name, spec, card, known[card.format])
+    return _Place(card.name, spec, card, loader_of(card))
 
 
 def _name_of(path: Path) -> str:
@@ -346,15 +408,16 @@ def _near_file(path: Path) -> str:
 
 
 def _read_texts(
-    asked: TextSource, held: TextSource, place: _Place, cache: Cache, progress: Progress | None
+    loaded: LoadedDataset, asked: TextSource, place: _Place, cache: Cache, progress: Progress | None
 ) -> tuple[Texts, Texts]:
     """Return queries and documents; the problems of both files are reported together."""
+    about = place.spec.location if place.card is None else place.card.location_of(loaded.split)
 
     def documents() -> Texts:
-        return prepare_texts(held, place.rule, cache, progress, place.expected)
+        return prepare_texts(loaded.documents, place.rule, cache, progress, place.expected, about=about)
 
     try:
-        queries = prepare_texts(asked, _QUERY_RULE, cache, None)
+        queries = prepare_texts(asked, _QUERY_RULE, cache, None, about=about)
     except DataError as fault:
         try:
             documents()
@@ -443,22 +506,28 @@ class _Read(NamedTuple):
         return [f"{name}: {note}" for name, notes in parts for note in notes]
 
 
-def _check_card(card: DatasetCard, found: _Read) -> None:
-    """Hold the files against the card's facts: another version of a collection must not pass under its name."""
+def _check_card(card: DatasetCard, found: _Read, kept: int) -> None:
+    """Hold the files against the card's facts: another version of a dataset must not pass under its name.
+
+    ``kept`` counts the queries without those of other splits.
+    """
     digests, split, qrels = found.digests, found.loaded.split, found.judged.qrels if found.judged is not None else ()
     problems = [
         f"the SHA-256 of '{name}' is {digests[name]}, the card says {expected}"
         for name, expected in card.sha256.items()
         if digests.get(name, expected) != expected
     ]
-    lacking = [name for name in sorted(card.sha256.keys() - digests.keys()) if not (card.location / name).exists()]
-    problems += [f"there is no file '{name}', which the card names" for name in lacking]
-    splits = card.judgments.keys() | card.judgments_of_unknown_documents.keys()
+    if card.location is not None:
+        unread = sorted(card.sha256.keys() - digests.keys())
+        lacking = [name for name in unread if not (card.location / name).exists()]
+        problems += [f"there is no file '{name}', which the card names" for name in lacking]
+    splits = card.judgments.keys() | card.judgments_of_unknown_documents.keys() | card.split_queries.keys()
     known = set(found.loaded.splits)
     problems += [f"there is no split '{name}', which the card names" for name in sorted(splits - known) if known]
     stated = {
         "documents": (len(found.documents.ids), card.documents),
         "queries": (len(found.queries.ids), card.queries),
+        f"queries of the split '{split}'": (kept, card.split_queries.get(split)),
         f"judgments of the split '{split}'": (len(qrels), card.judgments.get(split)),
     }
     if card.empty_documents is not None:
@@ -470,8 +539,11 @@ def _check_card(card: DatasetCard, found: _Read) -> None:
         if expected is not None and actual != expected
     ]
     if problems:
+        mend = "restore the files" if card.spec is None else f"`harness datasets remove {card.name}` and fetch it again"
         raise DataError(
-            str(card.location), problems, fix=f"restore the files, or correct the card '{card.path}' if they are right"
+            f"{card.name} ({card.location_of(split)})",
+            problems,
+            fix=f"{mend}, or correct the card '{card.path}' if they are right",
         )
 
 
@@ -501,6 +573,10 @@ def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> d
         provenance["empty_documents_dropped"] = str(len(found.documents.ids) - len(corpus))
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
+        more = {"query_language": card.query_language, "analyzer": card.analyzer}
+        provenance |= {name: value for name, value in more.items() if value is not None}
+        if card.spec is not None:
+            provenance["spec"] = card.location_of(loaded.split)
     if found.notes:
         provenance["notes"] = "; ".join(found.notes)
     return provenance

@@ -31,13 +31,14 @@ _NESTED = "metadata"
 
 
 def prepare_metadata(
-    source: TextSource, fields: Sequence[str], *, cache: Cache, progress: Progress | None, total: int
+    source: TextSource, fields: Sequence[str], *, cache: Cache, progress: Progress | None, total: int, about: str = ""
 ) -> pa.Table:
     """Return ``fields`` of every document: one string column each, null where a document lacks it.
 
     Rows are the ``total`` documents in their order, as :func:`harness.loaders.prepared.prepare_texts` has them; faulty
-    files are its business. The table of a source that has a key is kept in the cache. Raises UnknownNameError for a
-    field that no document has, UsageError for one that never holds a single value, DataError when the source changed.
+    files are its business. The table of a source that has a key is kept in the cache, ``about`` as of texts. Raises
+    UnknownNameError for a field that no document has, UsageError for one that never holds a single value, DataError
+    when the source changed.
     """
     wanted = sorted(fields)
     if source.key is None:
@@ -56,7 +57,7 @@ def prepare_metadata(
             if source.state() != before:
                 raise DataError(source.label, ["changed while it was being read"], fix="try again")
 
-        table = load_table(cache.get_or_build("metadata", key, build) / _TABLE)
+        table = load_table(cache.get_or_build("metadata", key, build, about=about) / _TABLE)
     if table.num_rows != total:
         raise DataError(source.label, ["changed since its texts were read"], fix="try again")
     return table

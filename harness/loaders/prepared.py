@@ -43,12 +43,19 @@ class Texts(NamedTuple):
 
 
 def prepare_texts(
-    source: TextSource, rule: JoinRule, cache: Cache, progress: Progress | None, total: int | None = None
+    source: TextSource,
+    rule: JoinRule,
+    cache: Cache,
+    progress: Progress | None,
+    total: int | None = None,
+    *,
+    about: str = "",
 ) -> Texts:
     """Return the texts of a source, from the cache when the same content was prepared before.
 
     A source without a key is read each time, and kept by what it holds. ``total`` is the expected number of records,
-    for ``progress``. Raises DataError with every problem of the source; one without any record is an error too.
+    for ``progress``; ``about`` says which dataset they are of, to whoever lists the cache. Raises DataError with every
+    problem of the source; one without any record is an error too.
     """
     if source.key is None:
         with scratch_folder(cache.folder(WORK), PREPARED) as folder:
@@ -59,10 +66,14 @@ def prepare_texts(
                 for name in (_TABLE, _FACTS):
                     shutil.move(folder / name, entry / name)
 
-            entry = cache.get_or_build("texts", key, move)
+            entry = cache.get_or_build("texts", key, move, about=about)
     else:
         key = {"scheme": _SCHEME, **source.key, "join": [*rule.fields, rule.separator]}
-        entry = cache.get_or_build("texts", key, lambda folder: _build_unchanged(folder, source, rule, progress, total))
+
+        def build(folder: Path) -> None:
+            _build_unchanged(folder, source, rule, progress, total)
+
+        entry = cache.get_or_build("texts", key, build, about=about)
     table = load_table(entry / _TABLE)
     facts = orjson.loads((entry / _FACTS).read_bytes())
     ids = Ids(table.column("id").combine_chunks())

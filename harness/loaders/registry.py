@@ -8,12 +8,13 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.errors import CardError
+from harness.dataset_cards import DatasetCard
+from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
 
-__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loaders"]
+__all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders"]
 
 ENTRY_POINT_GROUP = "harness.loaders"
 
@@ -48,6 +49,25 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
 def loader_for(spec: DatasetSpec) -> Loader | None:
     """Return the first loader that reads what ``spec`` names."""
     return next((loader for loader in loaders().values() if loader.matches(spec)), None)
+
+
+def loader_of(card: DatasetCard) -> Loader:
+    """Return the loader that a card names by its format or by its spec.
+
+    Raises UnknownNameError for a format that no loader has, UsageError for a spec that no loader reads.
+    """
+    if card.spec is None:
+        if card.format not in loaders():
+            raise UnknownNameError(f"format on the card '{card.path}':", card.format, loaders())
+        return loaders()[card.format]
+    spec = card.location_of(None)
+    loader, prefix = loader_for(DatasetSpec(spec)), spec.partition(":")[0]
+    if loader is None:
+        raise UsageError(
+            f"no loader reads '{spec}', which the card '{card.name}' names",
+            fix=f"install a package that reads '{prefix}:'; known loaders: {', '.join(loaders())}",
+        )
+    return loader
 
 
 def _loaded(entry: EntryPoint) -> Loader | None:

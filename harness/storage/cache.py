@@ -93,20 +93,23 @@ class Cache:
             tempfile.TemporaryFile(dir=path).close()
         return path
 
-    def get_or_build(self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None]) -> Path:
+    def get_or_build(
+        self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str = ""
+    ) -> Path:
         """The folder of the entry ``key``, made by ``build(folder)`` unless it is there and undamaged.
 
         ``kind`` is a plain word that names the sub-folder; ``key`` says everything that changes the content. ``build``
-        gets an empty folder and fills it; what it raises passes through and leaves no entry behind. Raises CacheError
+        gets an empty folder and fills it; what it raises passes through and leaves no entry behind. ``about`` are a few
+        words for whoever lists the cache; an entry keeps those that it was built with. Raises CacheError
         when the cache cannot be written, for whatever reason, or its disk is full.
         """
         entry, text = self._place(kind, key)
         if self._fault(entry, text) is not None:
-            self._rebuild(entry, text, build)
+            self._rebuild(entry, text, build, about)
         self._handed_out[entry] = None
         return entry
 
-    def _rebuild(self, entry: Path, text: str, build: Callable[[Path], None]) -> None:
+    def _rebuild(self, entry: Path, text: str, build: Callable[[Path], None], about: str) -> None:
         with _writing(self.root), entry_lock(entry):
             fault = self._fault(entry, text)
             if fault is None:  # somebody else built it meanwhile
@@ -114,7 +117,7 @@ class Cache:
             if entry.exists():
                 _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
             _clear(entry)
-            _build(entry, text, build, {})
+            _build(entry, text, build, {"about": about} if about else {})
 
     @contextmanager
     def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:

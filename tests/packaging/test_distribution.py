@@ -16,10 +16,12 @@ pytestmark = pytest.mark.packaging
 
 CARDS = """
 import json, pathlib, harness
-from harness.registry import find_cards
+from harness.registry import find_cards, find_families
+datasets = {**find_cards("datasets"), **find_families()}
 print(json.dumps({
     "package": str(pathlib.Path(harness.__file__).parent),
-    **{kind: {name: str(card.path) for name, card in find_cards(kind).items()} for kind in ("backends", "datasets")},
+    "backends": {name: str(card.path) for name, card in find_cards("backends").items()},
+    "datasets": {name: str(card.path) for name, card in datasets.items()},
 }))
 """
 

@@ -6,14 +6,18 @@ import json
 import pytest
 
 from harness.loaders import load_dataset, load_golden_of
-from harness.registry import find_cards
+from harness.registry import find_cards, find_families
 from harness.storage.cache import file_digest
 
 
 def test_every_bundled_card_states_facts_and_digests_of_all_its_files(repository):
-    for path in (repository / "datasets").glob("*.toml"):
-        card = find_cards("datasets")[path.stem]
-        assert card.path == path
+    files = {path.stem for path in (repository / "datasets").glob("*.toml")}
+    cards = find_cards("datasets")
+    assert files == {*cards, *find_families()}
+    assert cards.keys() == {"cacm", "chunking-eval"}
+    for name, card in cards.items():
+        assert card.path == repository / "datasets" / f"{name}.toml"
+        assert card.location is not None
         files = {str(file.relative_to(card.location)): file for file in card.location.rglob("*.gz")}
         assert dict(card.sha256) == {name: file_digest(file) for name, file in files.items()}
         assert None not in (card.documents, card.empty_documents, card.queries)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cards import Parameter, read_backend_card, read_dataset_card
+from harness.cards import Parameter, read_backend_card
 from harness.errors import CardError
 from harness.parameters import encoder_parameters
 
@@ -56,28 +56,6 @@ scope = "engine"
 help = "memory: 512m, 2g"
 """
 
-DATASET = """
-name = "toys"
-summary = "Three toys"
-format = "beir"
-path = "toys"
-language = "en"
-licence = "CC0-1.0"
-source = "https://example.org/toys"
-
-[text]
-fields = ["title", "text"]
-separator = "\\n"
-
-[facts]
-documents = 3
-queries = 2
-judgments = { test = 2 }
-
-[sha256]
-"corpus.jsonl.gz" = "%s"
-""" % ("0" * 64)
-
 
 def write(folder: Path, name: str, text: str) -> Path:
     path = folder / f"{name}.toml"
@@ -96,14 +74,6 @@ def test_backend_card(tmp_path):
     assert card.oracle.applies({"k1": 1.0, "model": "bm25"})
     assert not card.oracle.applies({"k1": 1.0, "model": "ql"})
     assert len(card.digest) == 64
-
-
-def test_dataset_card_locates_its_data_beside_itself(tmp_path):
-    card = read_dataset_card(write(tmp_path, "toys", DATASET))
-    assert card.location == tmp_path / "toys"
-    assert (card.split, card.fields, card.separator) == (None, ("title", "text"), "\n")
-    assert (card.documents, card.queries, dict(card.judgments)) == (3, 2, {"test": 2})
-    assert dict(card.sha256) == {"corpus.jsonl.gz": "0" * 64}
 
 
 @pytest.mark.parametrize(
@@ -147,26 +117,6 @@ def test_backend_card_problems(tmp_path, before, after, expected):
         read_backend_card(path)
     assert expected in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ('format = "beir"', "format = 3", "'format' must be a string"),
-        ('["title", "text"]', '["title", "body"]', "one or both of 'title' and 'text'"),
-        ('["title", "text"]', '["text", 3]', "must be a list of strings"),
-        ('["title", "text"]', "[]", "one or both of 'title' and 'text'"),
-        ("documents = 3", "documents = 3.5", "'facts.documents' must be an integer"),
-        ("{ test = 2 }", '{ test = "2" }', "'facts.judgments.test' must be an integer"),
-        ("0" * 64, "0" * 63, "'sha256.corpus.jsonl.gz' is not a SHA-256"),
-        ("licence =", "license =", "unknown key 'license' (did you mean 'licence'?)"),
-    ],
-)
-def test_dataset_card_problems(tmp_path, before, after, expected):
-    assert before in DATASET
-    with pytest.raises(CardError) as caught:
-        read_dataset_card(write(tmp_path, "toys", DATASET.replace(before, after, 1)))
-    assert expected in str(caught.value)
 
 
 def test_every_problem_is_reported_at_once(tmp_path):

@@ -175,9 +175,10 @@ def test_another_broken_pipe_is_not_taken_for_the_readers() -> None:
     [
         ("harness comp", {"compare"}),
         ("harness backends cs", {"csr", "csr-splade"}),
-        ("harness datasets cac", {"cacm"}),
+        ("harness datasets info cac", {"cacm"}),
         ("harness compare --dry", {"--dry-run"}),
         ("harness compare --dataset cac", {"cacm"}),
+        ("harness compare --dataset msmarco/dl", {"msmarco/dl19", "msmarco/dl20"}),
         (
             "harness compare --backends csr,luc",
             {"csr,lucene", "csr,lucene-flat", "csr,lucene-hnsw", "csr,lucene-impact"},

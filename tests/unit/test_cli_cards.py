@@ -1,4 +1,4 @@
-"""The verbs `backends` and `datasets`, on cards of their own."""
+"""The verb `backends`, on cards of its own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.adapters.csr import CsrEngine
-from harness.cli.cards import CardFormat, backends, datasets
-from harness.cli.completion import complete_backend, complete_backends, complete_dataset
+from harness.cli.cards import CardFormat, backends
+from harness.cli.completion import complete_backend, complete_backends
 from harness.errors import UnknownNameError
 
 BACKEND = """
@@ -54,27 +54,11 @@ scope = "engine"
 help = "Be quick"
 """
 
-DATASET = """
-name = "tiny"
-summary = "Three documents"
-format = "beir"
-path = "tiny"
-language = "en"
-licence = "CC0-1.0"
-source = "made up"
-[facts]
-documents = 3204
-queries = 2
-[facts.judgments]
-test = 5
-"""
-
 
 @pytest.fixture
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for kind, name, text in (("backends", "zzz", BACKEND), ("datasets", "tiny", DATASET)):
-        (tmp_path / kind).mkdir()
-        (tmp_path / kind / f"{name}.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends" / "zzz.toml").write_text(BACKEND, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -113,7 +97,7 @@ def test_a_parameter_that_changes_no_result_is_not_said_to_change_the_encoder(
 
 def test_no_line_is_wider_than_a_hundred_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """But for paths, which are never broken."""
-    for show in (backends, lambda: backends("qdrant"), lambda: backends("lucene"), datasets, lambda: datasets("cacm")):
+    for show in (backends, lambda: backends("qdrant"), lambda: backends("lucene")):
         show()
         lines = capsys.readouterr().out.splitlines()
         assert [line for line in lines if len(line) > 100 and "/" not in line] == []
@@ -131,22 +115,6 @@ def test_gaps_that_the_engine_declares_are_shown(
     assert "  gap        two at once: one index per process\n" in capsys.readouterr().out
 
 
-def test_datasets_are_listed_and_shown(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    datasets(cards=cards)
-    listed = capsys.readouterr().out
-    assert ["tiny", "3,204", "2", "en", "Three", "documents"] in [line.split() for line in listed.splitlines()]
-    datasets("tiny", cards=cards)
-    page = " ".join(capsys.readouterr().out.split())
-    for fact in (
-        "documents 3,204",
-        "empty not stated",
-        "judgments test 5",
-        "licence CC0-1.0",
-        "text title + ' ' + text",
-    ):
-        assert fact in page
-
-
 def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backends("zzz", cards=cards, output=CardFormat.JSON)
     card = json.loads(capsys.readouterr().out)
@@ -154,14 +122,11 @@ def test_json_holds_what_the_card_says(cards: Path, capsys: pytest.CaptureFixtur
     assert card["parameters"]["model"]["choices"] == ["bm25", "ql"]
     backends(cards=cards, output=CardFormat.JSON)
     assert "zzz" in [card["name"] for card in json.loads(capsys.readouterr().out)]
-    datasets("tiny", cards=cards, output=CardFormat.JSON)
-    assert json.loads(capsys.readouterr().out)["judgments"] == {"test": 5}
 
 
-@pytest.mark.parametrize("verb", [backends, datasets])
-def test_an_unknown_name_is_refused_with_the_known_ones(verb: object, cards: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"known: .*(zzz|tiny)"):
-        verb("zzy", cards=cards)  # type: ignore[operator]
+def test_an_unknown_name_is_refused_with_the_known_ones(cards: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"known: .*zzz"):
+        backends("zzy", cards=cards)
 
 
 @pytest.mark.usefixtures("cards")
@@ -169,7 +134,6 @@ def test_names_are_completed_from_the_cards() -> None:
     assert complete_backend("zz") == [("zzz", "A made-up engine")]
     assert complete_backends("csr,zz") == [("csr,zzz", "A made-up engine")]
     assert complete_backends("zzz:k1=") == []
-    assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_backend("nothing-of-the-kind") == []
 
 

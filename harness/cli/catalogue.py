@@ -1,0 +1,254 @@
+"""The verb ``datasets``: what can be measured on by name, and what of it is on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+
+from harness.cli.cards import CardFormat, CardsOption, FormatOption
+from harness.cli.completion import complete_dataset
+from harness.cli.dataset_pages import (
+    card_page,
+    family_page,
+    language_name,
+    list_table,
+    members_table,
+    size,
+    stored_facts,
+)
+from harness.cli.plain import fact_lines, terminal_width
+from harness.dataset_cards import DatasetCard, DatasetFamily
+from harness.errors import HarnessError, UsageError
+from harness.registry import find_cards, find_dataset, find_families, unknown_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.fetching import Stored
+
+__all__ = ["app"]
+
+
+class _Group(typer.core.TyperGroup):
+    """A dataset's name in the place of a command shows it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own types
+        if self.get_command(ctx, args[0]) is None and find_dataset(args[0]) is not None:
+            args = ["info", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="List, search, show, fetch or remove datasets. Without a command: list; a name alone: info. Downloads, "
+    "their progress and checks are those of the libraries that know the datasets; with HARNESS_OFFLINE=1 nothing is "
+    "downloaded, and what is missing is named with the place where it belongs.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A card, or FAMILY/MEMBER, as beir/scifact.", show_default=False, autocompletion=complete_dataset
+    ),
+]
+AnyArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A card, FAMILY/MEMBER, or a loader's own name, as irds:beir/scifact.",
+        show_default=False,
+        autocompletion=complete_dataset,
+    ),
+]
+
+
+@app.callback(invoke_without_command=True)
+def datasets(context: typer.Context, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
+    """List the datasets where no command is given."""
+    if context.invoked_subcommand is None:
+        list_(cards, output)
+    elif cards is not None or output is not CardFormat.TABLE:
+        raise UsageError(
+            f"--cards and --format before '{context.invoked_subcommand}' are of no command", fix="put them behind it"
+        )
+
+
+@app.command("list")
+def list_(cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
+    """List the datasets, those of a family on one line."""
+    known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
+    known.sort(key=lambda one: one.name)
+    if output is CardFormat.JSON:
+        plain = [
+            {**_plain(one), "members": list(one.members)} if isinstance(one, DatasetFamily) else _plain(one)
+            for one in known
+        ]
+        typer.echo(_json(plain))
+        return
+    typer.echo(list_table(known, terminal_width()))
+    typer.echo("\nharness datasets info NAME shows one, or the members of a family", err=True)
+
+
+@app.command("search")
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words that all have to occur.", show_default=False)],
+    cards: CardsOption = None,
+    output: FormatOption = CardFormat.TABLE,
+) -> None:
+    """Search all datasets, members of families too.
+
+    Names, summaries, languages, licences, sources and tasks are searched, in small letters.
+
+    Example: harness datasets search korean reranking
+    """
+    every = [*find_cards("datasets", cards).values()]
+    for family in find_families(cards).values():
+        every += family.members.values()
+    found = [card for card in every if all(word.lower() in _described(card) for word in words)]
+    if output is CardFormat.JSON:
+        typer.echo(_json([_plain(card) for card in found]))
+    elif found:
+        typer.echo(members_table(found, terminal_width()))
+    else:
+        typer.echo(f"no dataset has {' and '.join(map(repr, words))}: try fewer words, or harness datasets", err=True)
+
+
+@app.command("info")
+def info(name: NameArgument, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
+    """Show one dataset, or the members of a family.
+
+    What the card says, which results were published, and what of the dataset is on this machine.
+    """
+    known, width = find_dataset(name, cards), terminal_width()
+    if known is None:
+        raise unknown_dataset(name, cards)
+    if isinstance(known, DatasetFamily):
+        typer.echo(_json(_plain(known)) if output is CardFormat.JSON else family_page(known, width))
+        return
+    here = _stored(known, cards)
+    if output is CardFormat.JSON:
+        said = {"error": here} if isinstance(here, str) else None if here is None else _plain_stored(here)
+        typer.echo(_json({**_plain(known), "on_this_machine": said}))
+    else:
+        typer.echo(card_page(known, here, width))
+
+
+@app.command("fetch")
+def fetch(
+    name: AnyArgument,
+    split: Annotated[str | None, typer.Option(help="Which judgments. Default: the card's.", show_default=False)] = None,
+    cards: CardsOption = None,
+    output: FormatOption = CardFormat.TABLE,
+) -> None:
+    """Download, check and prepare a dataset.
+
+    A comparison needs no network then. The facts on the card are held against the files.
+
+    Example: harness datasets fetch beir/scifact
+    """
+    from harness.cli.output import progress_display
+    from harness.fetching import fetch_dataset
+
+    with progress_display() as display:
+        dataset, here = fetch_dataset(name, split=split, cards=cards, progress=display.section("fetch"))
+    judgments = None if dataset.qrels is None else len(dataset.qrels)
+    counts = {"documents": len(dataset.corpus), "queries": len(dataset.queries), "judgments": judgments}
+    if output is CardFormat.JSON:
+        typer.echo(_json({"name": dataset.name, **counts, "on_this_machine": _plain_stored(here)}))
+        return
+    of_split = f" of the split '{dataset.provenance['split']}'" if dataset.provenance.get("split") else ""
+    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count is not None)
+    typer.echo(f"{dataset.name}: {listed}{of_split}")
+    typer.echo("\n".join(fact_lines(stored_facts(here), terminal_width())))
+
+
+@app.command("remove")
+def remove(
+    name: AnyArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    cards: CardsOption = None,
+    output: FormatOption = CardFormat.TABLE,
+) -> None:
+    """Delete what was downloaded and prepared.
+
+    That of all splits. Files that another dataset on this machine needs stay, and yours are never deleted. What is
+    removed is downloaded and prepared anew when it is needed again.
+    """
+    from harness.fetching import remove_dataset, stored_files
+
+    here = stored_files(name, cards=cards)
+    downloaded = sum(local.size for local in (here.downloaded or {}).values())
+    if not here.paths and not here.prepared:
+        typer.echo(_json({"name": here.name, "freed": 0}) if output is CardFormat.JSON else _nothing(here))
+        return
+    if output is CardFormat.TABLE:
+        typer.echo("\n".join([here.name, *fact_lines(stored_facts(here), terminal_width())]), err=True)
+    if not yes and not _agreed(here.name, downloaded + sum(entry.bytes for entry in here.prepared)):
+        typer.echo("nothing was removed", err=True)
+        return
+    freed = remove_dataset(name, cards=cards)
+    left = stored_files(name, cards=cards)
+    if output is CardFormat.JSON:
+        typer.echo(_json({"name": here.name, "freed": freed, "on_this_machine": _plain_stored(left)}))
+        return
+    typer.echo(f"freed {size(freed)}")
+    if left.paths or left.prepared:
+        typer.echo("kept, because another dataset or a running comparison needs it:", err=True)
+        typer.echo("\n".join(fact_lines(stored_facts(left), terminal_width())), err=True)
+
+
+def _agreed(name: str, most: int) -> bool:
+    question = f"remove {name}, {size(most)} at most"
+    if not _is_asked():
+        raise UsageError(f"{question}: nobody can be asked", fix="pass --yes")
+    return typer.confirm(f"{question}?", err=True)
+
+
+def _is_asked() -> bool:
+    return sys.stdin.isatty()
+
+
+def _nothing(here: Stored) -> str:
+    of_user = "" if here.downloaded is not None else ": its files are no download, and were not touched"
+    return f"nothing of {here.name} was downloaded or prepared{of_user}"
+
+
+def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
+    """What this machine has; None of a dataset that is no download, or why it cannot be said."""
+    if card.spec is None:
+        return None
+    from harness.fetching import stored_files
+
+    try:
+        return stored_files(card.name, cards=cards)
+    except HarnessError as error:
+        return error.what
+
+
+def _described(card: DatasetCard) -> str:
+    spoken = [language_name(code) for code in (card.language, card.query_language) if code is not None]
+    return " ".join((card.name, card.summary, card.licence, card.source, card.spec or "", *spoken)).lower()
+
+
+def _plain(one: DatasetCard | DatasetFamily) -> dict[str, object]:
+    return asdict(one)
+
+
+def _plain_stored(here: Stored) -> dict[str, object]:
+    downloaded = {
+        split: {"paths": local.paths, "bytes": local.size, "complete": local.complete}
+        for split, local in (here.downloaded or {}).items()
+    }
+    prepared = [{"path": entry.path, "bytes": entry.bytes} for entry in here.prepared]
+    return {"downloaded": downloaded if here.downloaded is not None else None, "prepared": prepared}
+
+
+def _json(content: Mapping[str, object] | list[dict[str, object]]) -> str:
+    return json.dumps(content, indent=2, default=str, ensure_ascii=False)

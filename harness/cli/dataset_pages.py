@@ -1,0 +1,236 @@
+"""What the verb ``datasets`` prints for people: tables of datasets, and a page for one or for a family."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
+from harness.dataset_cards import DatasetCard, DatasetFamily, Published
+
+if TYPE_CHECKING:
+    from harness.fetching import Stored
+    from harness.loaders.base import LocalFiles
+
+__all__ = [
+    "card_page",
+    "family_page",
+    "language_name",
+    "list_table",
+    "members_table",
+    "size",
+    "stored_facts",
+]
+
+_UNSTATED = "not stated"
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+_MANY = 3
+_LANGUAGES = {
+    "ar": "Arabic", "bn": "Bengali", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fa": "Persian",
+    "fi": "Finnish", "fr": "French", "hi": "Hindi", "id": "Indonesian", "it": "Italian", "ja": "Japanese",
+    "ko": "Korean", "nl": "Dutch", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili",
+    "te": "Telugu", "th": "Thai", "tr": "Turkish", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese",
+}  # fmt: skip
+"""English names of the codes that the families have (ISO 639-1)."""
+
+
+def list_table(known: Iterable[DatasetCard | DatasetFamily], width: int) -> str:
+    """One row a dataset or family: how many it holds, how large they are, languages, licence."""
+    rows = []
+    for one in known:
+        cards = list(one.members.values()) if isinstance(one, DatasetFamily) else [one]
+        number = f"{len(cards)}" if isinstance(one, DatasetFamily) else ""
+        counts = [card.documents for card in cards if card.documents is not None]
+        row = (one.name, number, _range(counts), _one_or_count([card.language for card in cards], "languages"))
+        rows.append((*row, _one_or_count([_short(card.licence) for card in cards], "licences"), one.summary))
+    return folded_table(("dataset", "members", "documents", "language", "licence", "summary"), rows, width)
+
+
+def members_table(cards: Iterable[DatasetCard], width: int) -> str:
+    """One row a dataset: its size, its language, its licence."""
+    rows = [
+        (
+            card.name,
+            _cell(card.documents),
+            _cell(card.queries_of(card.split)),
+            card.language if card.query_language is None else f"{card.language}/{card.query_language}",
+            _short(card.licence),
+            card.summary,
+        )
+        for card in cards
+    ]
+    return folded_table(("dataset", "documents", "queries", "language", "licence", "summary"), _aligned(rows), width)
+
+
+def family_page(family: DatasetFamily, width: int) -> str:
+    """The members of a family, and what was published over several of them."""
+    cards = list(family.members.values())
+    facts = [
+        ("members", f"{len(cards)}"),
+        ("language", _listed(card.language for card in cards)),
+        ("licence", _listed(_short(card.licence) for card in cards)),
+        ("source", _one_or_count([card.source for card in cards], "places, which each member's page names")),
+        ("pairs", "DOCUMENTS-QUERIES, two members: documents of one, queries of the other") if family.pairs else None,
+        ("card", str(family.path)),
+    ]
+    lines = [*wrapped(f"{family.name}: {family.summary}", "  ", first="", width=width), ""]
+    lines += [*fact_lines([fact for fact in facts if fact is not None], width), "", members_table(cards, width)]
+    return "\n".join([*lines, *_published(family.published, "published", width)])
+
+
+def card_page(card: DatasetCard, here: Stored | str | None, width: int) -> str:
+    """Everything that a card says; ``here`` is what this machine has, why that is unknown, or None for no download."""
+    counts = [
+        ("documents", _count(card.documents)),
+        ("empty", _count(card.empty_documents) if card.empty_documents is not None or card.location else None),
+        ("queries", _by_split(card.split_queries) or _count(card.queries)),
+        ("judgments", _by_split(card.judgments) or _UNSTATED),
+        ("unknown", _by_split(card.judgments_of_unknown_documents, "judgments of documents that it lacks")),
+        ("split", _split(card)),
+    ]
+    facts = [
+        *([] if card.parts else counts),
+        ("language", _language(card)),
+        ("analyzer", card.analyzer),
+        ("text", f" + {card.separator!r} + ".join(card.fields)),
+        ("fields", ", ".join(f"{role}={name}" for role, name in card.columns.items())),
+        ("identical ids", {"keep": "kept", "drop": "dropped before scoring"}.get(card.identical_ids or "")),
+        ("empty documents", "dropped" if card.drop_empty else None),
+        ("metric", card.metric),
+        ("note", card.note),
+        ("licence", card.licence),
+        ("citation", card.citation),
+        ("source", card.source),
+        ("obtain", card.obtain),
+        ("parts", ", ".join(f"{card.name.partition('/')[0]}/{part}" for part in card.parts)),
+        ("read as", card.spec),
+        ("format", card.format),
+        ("location", None if card.location is None else str(card.location)),
+        ("queries in", None if card.queries_file is None else str(card.queries_file)),
+        ("judgments in", None if card.qrels_file is None else str(card.qrels_file)),
+        ("card", str(card.path)),
+        *([("here", f"not known: {here}")] if isinstance(here, str) else [] if here is None else stored_facts(here)),
+    ]
+    lines = wrapped(f"{card.name}: {card.summary}", "  ", first="", width=width)
+    lines += ["", *fact_lines([(label, text) for label, text in facts if text], width)]
+    return "\n".join([*lines, *_published(card.published, f"published for '{card.split}'", width)])
+
+
+def stored_facts(here: Stored) -> list[tuple[str, str]]:
+    """What of a dataset is on this machine, labelled."""
+    facts = [
+        ("downloaded", f"{f'{split}: ' if split else ''}{_state(local)}")
+        for split, local in (here.downloaded or {}).items()
+    ]
+    if here.prepared:
+        held = sum(entry.bytes for entry in here.prepared)
+        facts.append(("prepared", f"{size(held)} in {_place([entry.path for entry in here.prepared])}"))
+    return facts or [("prepared", "nothing")]
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the unit in which people say it."""
+    amount, units = float(count), iter(_UNITS)
+    unit = next(units)
+    while amount >= _STEP and unit != _UNITS[-1]:
+        amount, unit = amount / _STEP, next(units)
+    return f"{amount:,.0f} {unit}" if unit == _UNITS[0] else f"{amount:,.1f} {unit}"
+
+
+def _state(local: LocalFiles) -> str:
+    if not local.paths:
+        return "nothing" if local.complete is not True else "nothing is missing"
+    whole = {True: "all of it", False: "a part of it", None: "loading tells whether anything is missing"}
+    return f"{size(local.size)} in {_place(local.paths)} ({whole[local.complete]})"
+
+
+def _place(paths: Sequence[Path]) -> str:
+    """The folder that all of the paths are in, or the one path."""
+    return str(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
+
+
+def _published(rows: Sequence[Published], title: str, width: int) -> list[str]:
+    """A table of published scores, one column a metric, with the sources below; nothing where there are none."""
+    if not rows:
+        return []
+    metrics = list(dict.fromkeys(metric for row in rows for metric in row.scores))
+    sources = list(dict.fromkeys(row.source for row in rows))
+    splits = {row.split for row in rows} - {None}
+    by_split = len(splits) > 1
+    cells = [
+        (
+            f"{row.system} ({row.split})" if by_split else row.system,
+            *(f"{row.scores[metric]:.4f}" if metric in row.scores else "" for metric in metrics),
+            f"[{sources.index(row.source) + 1}]",
+        )
+        for row in rows
+    ]
+    table = plain_table(("published" if by_split else title, *metrics, "in"), cells, width)
+    notes = [line for at, text in enumerate(sources, 1) for line in wrapped(text, "    ", f"[{at}] ", width)]
+    return ["", table, "", *notes]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows whose second and third cells, which are numbers, end below one another."""
+    wide = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
+    return [(row[0], row[1].rjust(wide[0]), row[2].rjust(wide[1]), *row[3:]) for row in rows]
+
+
+def _split(card: DatasetCard) -> str:
+    if len(card.splits) > 1:
+        return f"{', '.join(card.splits)}; {card.split} by default"
+    return f"{card.split} (default)" if card.split else "test, or the only one"
+
+
+def language_name(code: str) -> str:
+    """Return a code and its English name, or the code alone where the name is not known here."""
+    return f"{code} ({_LANGUAGES[code]})" if code in _LANGUAGES else code
+
+
+def _language(card: DatasetCard) -> str:
+    asked = "" if card.query_language is None else f", queries {language_name(card.query_language)}"
+    return f"{language_name(card.language)}{asked}"
+
+
+def _by_split(counts: Mapping[str, int], what: str = "") -> str:
+    return ", ".join(f"{split} {count:,}{f' {what}' if what else ''}" for split, count in counts.items())
+
+
+def _range(counts: Sequence[int]) -> str:
+    if not counts:
+        return _UNSTATED
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{_rounded(low)} to {_rounded(high)}"
+
+
+def _rounded(count: int) -> str:
+    for unit, name in ((1_000_000, "M"), (1_000, "k")):
+        if count >= unit:
+            return f"{count / unit:.3g}{name}"
+    return str(count)
+
+
+def _one_or_count(values: Sequence[str], noun: str) -> str:
+    distinct = list(dict.fromkeys(values))
+    return ", ".join(distinct) if len(distinct) < _MANY else f"{len(distinct)} {noun}"
+
+
+def _listed(values: Iterable[str]) -> str:
+    """Distinct values in the order of how often they occur."""
+    every = list(values)
+    return ", ".join(sorted(dict.fromkeys(every), key=lambda one: -every.count(one)))
+
+
+def _short(licence: str) -> str:
+    return licence.partition(" (")[0]
+
+
+def _cell(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
+
+
+def _count(count: int | None) -> str:
+    return _UNSTATED if count is None else f"{count:,}"

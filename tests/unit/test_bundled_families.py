@@ -1,0 +1,293 @@
+"""The families of the field: every member is there, and says what the sources say.
+
+The tables of sourced facts are not part of the repository: `HARNESS_SHARED_FACTS`, or beside the checkout.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.analysis import analyzer_names
+from harness.dataset_cards import DatasetCard, Published
+from harness.metrics import parse_measures
+from harness.registry import dataset_names, find_dataset, find_families
+
+Row = dict[str, str]
+Table = Callable[[str], list[Row]]
+
+FAMILIES = find_families()
+MEMBERS = {card.name: card for family in FAMILIES.values() for card in family.members.values()}
+ELSEWHERE = ("bioasq", "robust04", "signal1m", "trec-news")
+MS_MARCO_PASSAGES = 8_841_823
+
+
+@pytest.fixture(scope="module")
+def facts(repository: Path) -> Table:
+    named = os.environ.get("HARNESS_SHARED_FACTS")
+    folder = Path(named) if named else repository.parent / "shared" / "facts"
+    if not folder.is_dir():
+        pytest.skip("the tables of sourced facts are absent (set HARNESS_SHARED_FACTS)")
+
+    def table(name: str) -> list[Row]:
+        with (folder / f"{name}.tsv").open(encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    return table
+
+
+def by_split(text: str) -> dict[str, int]:
+    return {split: int(count) for split, count in (part.split(":") for part in text.split(";"))} if text else {}
+
+
+def published(card: DatasetCard, system: str) -> Published:
+    (row,) = (row for row in card.published if row.system == system)
+    return row
+
+
+def test_every_family_has_all_of_its_members() -> None:
+    assert {name: len(family.members) for name, family in FAMILIES.items()} == {
+        "beir": 19 + 12,
+        "miracl": 18,
+        "mmarco": 14,
+        "msmarco": 3,
+        "mteb-ko": 30,
+        "nanobeir": 13,
+        "xquad-r": 12,
+    }
+    assert {*MEMBERS, *FAMILIES} <= dataset_names().keys()
+    assert all(find_dataset(name) == card for name, card in MEMBERS.items())
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_every_member_says_how_to_get_it_and_under_which_rules(name: str) -> None:
+    card = MEMBERS[name]
+    assert re.fullmatch(r"[a-z]{2}", card.language)
+    assert card.identical_ids == ("drop" if name.startswith("beir/") else "keep")
+    assert [way is not None and way != () for way in (card.spec, card.obtain, card.parts)].count(True) == 1
+    assert card.spec is None or re.fullmatch(r"(irds|mteb|hf):\S+", card.spec)
+    assert card.summary
+    assert card.licence
+    assert card.metric is not None
+    if card.spec is not None:
+        assert card.documents is not None
+        assert card.queries_of(card.split) is not None
+
+
+def test_all_metrics_are_ones_that_can_be_computed() -> None:
+    rows = [row for card in MEMBERS.values() for row in card.published]
+    rows += [row for family in FAMILIES.values() for row in family.published]
+    names = {metric for row in rows for metric in row.scores} | {str(card.metric) for card in MEMBERS.values()}
+    assert [str(measure) for measure in parse_measures(",".join(sorted(names)))] == sorted(names)
+    assert all(0 <= score <= 1 for row in rows for score in row.scores.values())
+
+
+def test_an_analyzer_is_named_where_the_language_has_none() -> None:
+    named = {name: card.analyzer for name, card in MEMBERS.items() if card.analyzer is not None}
+    assert named == {"miracl/yo": "whitespace"}
+    assert "whitespace" in analyzer_names()
+
+
+def test_ids_of_ir_datasets_are_ones_that_it_has_with_its_counts() -> None:
+    library = pytest.importorskip("ir_datasets")
+    for card in MEMBERS.values():
+        for split in card.splits if (card.spec or "").startswith("irds:") else ():
+            metadata = library.registry[card.location_of(split).removeprefix("irds:")].metadata()
+            counts = [metadata[part]["count"] for part in ("docs", "queries", "qrels")]
+            assert counts == [card.documents, card.queries_of(split), card.judgments[split]], (card.name, split)
+
+
+def test_beir(facts: Table) -> None:
+    rows = facts("beir")
+    assert list(FAMILIES["beir"].members) == [row["name"] for row in rows]
+    forums = tuple(row["name"] for row in rows if row["name"].startswith("cqadupstack/"))
+    for row in rows:
+        card = MEMBERS[f"beir/{row['name']}"]
+        if row["name"] == "cqadupstack":
+            assert card.parts == forums
+            continue
+        assert card.documents == int(row["docs"])
+        assert card.queries_of("test") == int(row["test_queries"])
+        assert card.judgments.get("test") == (int(row["test_judgments"]) if row["test_judgments"] else None)
+        assert (card.obtain is not None) == (row["public_zip"] == "no") == (row["name"] in ELSEWHERE)
+        if card.spec is not None:
+            assert dict(card.split_queries) == by_split(row["per_split_queries"])
+            assert dict(card.judgments) == by_split(row["per_split_judgments"])
+            assert {*card.splits} == card.judgments.keys()
+        stated = row["licence_mteb_task"]
+        if card.obtain is None:
+            assert card.licence.lower().removesuffix(" (as mteb states it)") == stated.replace("specified", "stated")
+
+
+def test_baselines_of_beir(facts: Table) -> None:
+    systems = {
+        "Anserini BM25 flat": "BM25 (Anserini, flat)",
+        "SPLADE++ EnsembleDistil (Anserini, onnx)": "SPLADE++ ED (Anserini)",
+        "SPLADE-v3 (Anserini, onnx)": "SPLADE-v3 (Anserini)",
+    }
+    rows = [row for row in facts("baselines") if row["dataset"].startswith("beir/") and row["system"] in systems]
+    assert len(rows) == 3 * 3 * 29
+    for row in rows:
+        if row["metric"] in ("nDCG@10", "R@100"):
+            found = published(MEMBERS[row["dataset"]], systems[row["system"]])
+            assert found.scores[row["metric"]] == float(row["value"])
+            assert found.split == row["split"]
+
+
+def test_the_guide_s_rows_beside_anserini_s(facts: Table) -> None:
+    named = {"NQ": "nq", "FiQA": "fiqa", "SciFact": "scifact", "HotpotQA": "hotpotqa"}
+    means = {row.system: row.scores["nDCG@10"] for row in FAMILIES["beir"].published}
+    for row in facts("sparse_reference_baselines"):
+        assert means.pop(row["model"]) == float(row["avg"])
+        for column, name in named.items():
+            assert published(MEMBERS[f"beir/{name}"], row["model"]).scores == {"nDCG@10": float(row[column])}
+    assert means == {}
+
+
+def test_nanobeir(facts: Table) -> None:
+    for row in facts("nanobeir"):
+        card = MEMBERS[f"nanobeir/{row['beir_name']}"]
+        assert card.summary.startswith(row["name"])
+        assert (card.documents, card.split) == (int(row["docs"]), row["hf_split"])
+        assert dict(card.split_queries) == {"train": int(row["queries"])}
+        assert dict(card.judgments) == {"train": int(row["judgments"])}
+
+
+def test_miracl(facts: Table) -> None:
+    rows = {row["lang"]: row for row in facts("miracl")}
+    assert rows.keys() == FAMILIES["miracl"].members.keys()
+    for language, row in rows.items():
+        card = MEMBERS[f"miracl/{language}"]
+        assert (card.language, card.documents, card.split) == (language, int(row["passages"]), "dev")
+        splits = [split for split in ("dev", "train") if row[f"{split}_queries"]]
+        assert list(card.splits) == splits
+        assert dict(card.split_queries) == {split: int(row[f"{split}_queries"]) for split in splits}
+        assert dict(card.judgments) == {split: int(row[f"{split}_judgments"]) for split in splits}
+
+
+def test_baselines_of_miracl(facts: Table) -> None:
+    systems = {"Anserini BM25": "BM25 (Anserini)", "Pyserini BM25": "BM25 (Pyserini)"}
+    rows = [row for row in facts("baselines") if row["dataset"].startswith("miracl/") and row["system"] in systems]
+    assert {row["dataset"] for row in rows} == {name for name in MEMBERS if name.startswith("miracl/")}
+    for row in rows:
+        found = published(MEMBERS[row["dataset"]], systems[row["system"]])
+        assert (found.scores[row["metric"]], found.split) == (float(row["value"]), row["split"])
+
+
+def test_mmarco(facts: Table) -> None:
+    rows = [row for row in facts("mmarco") if row["version"].startswith("v2")]
+    assert {row["lang"] for row in rows} == FAMILIES["mmarco"].members.keys()
+    for row in rows:
+        card = MEMBERS[f"mmarco/{row['lang']}"]
+        assert card.documents == MS_MARCO_PASSAGES == int(row["passages"] or MS_MARCO_PASSAGES)
+        if row["passages"]:
+            assert dict(card.split_queries) == {"dev.small": int(row["dev_small_query_count"])}
+            judged = {"dev.small": int(row["dev_small_judgments"]), "dev": int(row["dev_judgments"])}
+            assert dict(card.judgments) == judged
+    pairs = [FAMILIES["mmarco"].member(f"{one}-{two}") for one in ("ja", "vi") for two in ("en", "de")]
+    assert [pair.spec for pair in pairs if pair is not None] == [
+        f"hf:unicamp-dl/mmarco:{pair}" for pair in ("ja-en", "ja-de", "vi-en", "vi-de")
+    ]
+
+
+def test_msmarco(facts: Table) -> None:
+    rows = {(row["collection"], row["part"]): row for row in facts("trec")}
+    stated = {
+        "dev": ("dev", rows["msmarco-passage", "dev small (Anserini: msmarco-passage.dev-subset)"]),
+        "dl19": ("test", rows["trec-dl-2019-passage", "qrels"]),
+        "dl20": ("test", rows["trec-dl-2020-passage", "qrels"]),
+    }
+    for name, (split, row) in stated.items():
+        card = MEMBERS[f"msmarco/{name}"]
+        assert (card.documents, card.split) == (MS_MARCO_PASSAGES, split)
+        assert dict(card.split_queries) == {split: int(row["queries"])}
+        assert dict(card.judgments) == {split: int(row["judgments"])}
+    systems = {
+        "Anserini BM25 [bm25-default]": "BM25 (Anserini, k1 0.9, b 0.4)",
+        "Anserini BM25 [bm25-tuned]": "BM25 (Anserini, k1 0.82, b 0.68)",
+        "SPLADE++ EnsembleDistil (Anserini, onnx) [splade-pp-ed-onnx]": "SPLADE++ ED (Anserini)",
+        "SPLADE-v3 (Anserini, onnx) [splade-v3-onnx]": "SPLADE-v3 (Anserini)",
+    }
+    named = {"msmarco-passage": "dev", "trec-dl-2019-passage": "dl19", "trec-dl-2020-passage": "dl20"}
+    checked = 0
+    for row in facts("baselines"):
+        if row["system"] in systems and row["dataset"] in named:
+            found = published(MEMBERS[f"msmarco/{named[row['dataset']]}"], systems[row["system"]])
+            if row["metric"] in found.scores:
+                assert found.scores[row["metric"]] == float(row["value"])
+                checked += 1
+    assert checked == 4 * (3 + 1 + 1)
+
+
+def mteb_rows(facts: Table, card: DatasetCard) -> Iterator[tuple[str, Row]]:
+    """The rows of a card's task and subset by split, which the spec names."""
+    parsed = re.fullmatch(r"mteb:([^:@]+)(?::([^@]+))?@\{split\}", card.spec or "")
+    assert parsed is not None, card.spec
+    rows = [*facts("mteb_ko"), *facts("mteb_subsets")]
+    for split in card.splits:
+        key = (parsed[1], parsed[2] or "default", split)
+        yield split, next(row for row in rows if (row["task"], row["subset"], row["split"]) == key)
+
+
+@pytest.mark.parametrize("family", ["mteb-ko", "xquad-r"])
+def test_tasks_of_mteb(facts: Table, family: str) -> None:
+    for card in FAMILIES[family].members.values():
+        for split, row in mteb_rows(facts, card):
+            assert "INCONSISTENT" not in row["counts"]
+            assert card.documents == int(row["docs"]), card.name
+            assert card.queries_of(split) == int(row["queries"])
+            assert card.judgments.get(split, int(row["num_relevant_docs"])) == int(row["num_relevant_docs"])
+            if family == "mteb-ko":
+                spoken = [{"kor": "ko", "eng": "en"}[code[:3]] for code in row["languages"].split(",")]
+                assert [card.language, card.query_language or card.language][: len(spoken)] == spoken
+
+
+def test_the_korean_leaderboard(facts: Table) -> None:
+    rows = facts("ko_leaderboard")
+    found = FAMILIES["mteb-ko"].published
+    assert [row.system for row in found] == [row["model"] for row in rows]
+    for one, row in zip(found, rows, strict=True):
+        assert dict(one.scores) == {f"nDCG@{k}": float(row[f"ndcg@{k}"]) for k in (1, 3, 5, 10)}
+        assert ("ranked anew" in one.source) == (row["kind"] == "Reranking")
+    of_the_mean = ("ko-strategyqa", "autorag", "miracl", "publichealthqa", "belebele", "multilongdoc")
+    assert list(FAMILIES["mteb-ko"].members)[:6] == list(of_the_mean)
+    assert all(name in found[0].source for name in of_the_mean)
+
+
+def test_results_of_mteb_are_on_the_revision_that_the_task_has(facts: Table) -> None:
+    baselines = [row for row in facts("baselines") if row["system"] == "mteb/baseline-bm25s"]
+    checked = 0
+    for card in FAMILIES["mteb-ko"].members.values():
+        for row in card.published:
+            ((_, task),) = ((split, one) for split, one in mteb_rows(facts, card) if split == row.split)
+            dataset = f"mteb/{task['task']}" + ("" if task["subset"] == "default" else f"/{task['subset']}")
+            values = {
+                one["metric"]: float(one["value"])
+                for one in baselines
+                if (one["dataset"], one["split"]) == (dataset, row.split) and task["revision"] in one["settings"]
+            }
+            assert dict(row.scores) == {"nDCG@10": values["ndcg_at_10"], "R@100": values["recall_at_100"]}
+            checked += 1
+    assert checked >= 5
+
+
+def test_the_page_counts_the_members(repository: Path) -> None:
+    page = (repository / "docs" / "how-to" / "find-a-dataset.md").read_text(encoding="utf-8")
+    counted = {name: int(count) for name, count in re.findall(r"^\| `([\w-]+)` \| (\d+) \|", page, re.MULTILINE)}
+    assert counted == {name: len(family.members) for name, family in FAMILIES.items()}
+
+
+@pytest.mark.integration
+def test_tasks_of_mteb_are_ones_that_it_has() -> None:
+    library = pytest.importorskip("mteb")
+    for name in ("mteb-ko", "xquad-r"):
+        for card in FAMILIES[name].members.values():
+            task, _, subset = (card.spec or "").removeprefix("mteb:").removesuffix("@{split}").partition(":")
+            metadata = library.get_task(task).metadata
+            assert (subset or "default") in metadata.hf_subsets, card.name
+            assert {*card.splits} <= {*metadata.eval_splits}, card.name

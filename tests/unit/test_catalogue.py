@@ -1,0 +1,249 @@
+"""The verb `datasets`, on a card, a family and a library of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import toy_library
+import typer
+from toy_library import ToyLoader
+from typer.testing import CliRunner, Result
+
+from harness.cli.catalogue import app
+from harness.cli.completion import complete_dataset
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.loaders import load_dataset
+from harness.loaders.beir import BeirLoader
+
+DATASET = """
+name = "tiny"
+summary = "Three documents"
+format = "beir"
+path = "tiny"
+language = "en"
+licence = "CC0-1.0"
+source = "made up"
+[facts]
+documents = 3204
+queries = 2
+[facts.judgments]
+test = 5
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyLoader:
+    loader = ToyLoader(tmp_path / "network", tmp_path / "home")
+    loader.offer("de")
+    monkeypatch.setattr("harness.loaders.registry.loaders", lambda: {"beir": BeirLoader(), "toy": loader})
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "tiny.toml").write_text(DATASET, encoding="utf-8")
+    (tmp_path / "datasets" / "zoo.toml").write_text(toy_library.CARD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "120")
+    return loader
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def said(*arguments: str) -> str:
+    return " ".join(run(*arguments).stdout.split())
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_family_is_one_line_of_the_list() -> None:
+    for arguments in ((), ("list",)):
+        lines = [line.split() for line in run(*arguments).stdout.splitlines()]
+        assert ["dataset", "members", "documents", "language", "licence", "summary"] in lines
+        assert ["tiny", "3,204", "en", "CC0-1.0", "Three", "documents"] in lines
+        assert ["zoo", "4", "3", "de,", "en", "CC0-1.0", "Animals"] in lines
+    names = {one["name"]: one for one in json.loads(run("list", "--format", "json").stdout)}
+    assert names["zoo"]["members"] == ["de", "en", "rare", "all"]
+    assert names["tiny"]["documents"] == 3204
+    assert json.loads(run("--format", "json").stdout) == json.loads(run("list", "--format", "json").stdout)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 160])
+@pytest.mark.parametrize("arguments", [("list",), ("info", "beir"), ("search", "en"), ("info", "beir/scifact")])
+def test_no_line_is_wider_than_the_terminal(
+    arguments: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for paths and addresses, which are never broken, and tables whose columns of facts leave no choice."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run(*arguments).stdout.splitlines()
+    if columns >= 80:
+        assert [line for line in lines if len(line) > columns and "/" not in line] == []
+    assert max(map(len, lines)) > columns // 2
+
+
+@pytest.mark.usefixtures("toy")
+def test_search_takes_all_words_and_names_of_languages() -> None:
+    assert "zoo/de" in said("search", "GERMAN", "tiere")
+    assert said("search", "cc0", "english").split().count("CC0-1.0") == 4
+    assert run("search", "english", "tiere").stdout == ""
+    assert "no dataset has 'english' and 'tiere'" in run("search", "english", "tiere").stderr
+    found = json.loads(run("search", "zoo", "--format", "json").stdout)
+    assert [card["name"] for card in found] == ["zoo/de", "zoo/en", "zoo/rare", "zoo/all"]
+
+
+@pytest.mark.usefixtures("toy")
+def test_info_shows_everything_that_a_card_says() -> None:
+    page = said("info", "tiny")
+    for fact in ("documents 3,204", "empty not stated", "judgments test 5", "text title + ' ' + text"):
+        assert fact in page
+    page = said("info", "zoo/de")
+    for fact in (
+        "queries train 1, test 2",
+        "split train, test; test by default",
+        "language de (German)",
+        "identical ids dropped before scoring",
+        "metric nDCG@10",
+        "citation Keeper, Animals, 2020",
+        "licence CC0-1.0 (made up)",
+        "read as toy:{member}/{split}".replace("{member}", "de"),
+        "downloaded train: nothing downloaded test: nothing",
+        "published for 'test' nDCG@10 in",
+        "BM25 0.6000 [1]",
+        "[1] a page",
+    ):
+        assert fact in page
+    assert "obtain ask the keeper" in said("info", "zoo/rare")
+    assert "parts zoo/de, zoo/en" in said("info", "zoo/all")
+    assert "language de (German), queries en (English)" in said("info", "zoo/de-en")
+    assert "analyzer whitespace" in said("zoo/en")
+
+
+@pytest.mark.usefixtures("toy")
+def test_info_of_a_family_lists_members_and_what_was_published_over_them() -> None:
+    page = said("info", "zoo")
+    assert "members 4" in page
+    assert "pairs DOCUMENTS-QUERIES" in page
+    assert "zoo/de 3 2 de CC0-1.0 Tiere" in page
+    assert "a mean 0.5000 [1]" in page
+    assert json.loads(run("info", "zoo", "--format", "json").stdout)["members"]["de"]["documents"] == 3
+
+
+def test_info_says_what_is_on_this_machine(toy: ToyLoader) -> None:
+    before = json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]
+    assert before["downloaded"]["test"] == {"paths": [], "bytes": 0, "complete": False}
+    assert before["prepared"] == []
+    assert toy.downloads == [], "asking does not download"
+    run("fetch", "zoo/de")
+    after = json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]
+    assert after["downloaded"]["test"]["complete"] is True
+    assert after["downloaded"]["train"]["complete"] is False
+    assert len(after["prepared"]) == 2
+    page = said("info", "zoo/de")
+    assert "(all of it)" in page
+    assert "(a part of it)" in page
+    assert json.loads(run("info", "tiny", "--format", "json").stdout)["on_this_machine"] is None
+
+
+@pytest.mark.usefixtures("toy")
+def test_info_works_where_no_loader_reads_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.loaders.registry.loaders", lambda: {"beir": BeirLoader()})
+    assert "here not known: no loader reads 'toy:de/test'" in said("info", "zoo/de")
+    assert "no loader" in json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["error"]
+    with pytest.raises(UsageError, match="no loader reads"):
+        run("fetch", "zoo/de")
+
+
+def test_fetch_downloads_checks_and_prepares(toy: ToyLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = said("fetch", "zoo/de")
+    assert out.startswith("zoo/de: 3 documents, 2 queries, 3 judgments of the split 'test'")
+    assert str(tmp_path / "home" / "de") in out
+    assert str(tmp_path / "cache") in out
+    assert len(toy.downloads) == 3
+    monkeypatch.setattr("harness.loaders.prepared._build", None)  # nothing is left to prepare
+    load_dataset("zoo/de")
+    assert len(toy.downloads) == 3
+    assert json.loads(run("fetch", "zoo/de", "--format", "json").stdout)["judgments"] == 3
+
+
+def test_fetch_of_one_split(toy: ToyLoader) -> None:
+    assert said("fetch", "zoo/de", "--split", "train").startswith("zoo/de: 3 documents, 1 queries, 1 judgments")
+    assert "de/queries.test.json" not in toy.downloads
+
+
+@pytest.mark.usefixtures("toy")
+def test_fetch_refuses_what_contradicts_the_card_or_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not on the network"):
+        run("fetch", "zoo/en")
+    path = tmp_path / "datasets" / "zoo.toml"
+    path.write_text(toy_library.CARD.replace("facts.documents = 3", "facts.documents = 30"), encoding="utf-8")
+    with pytest.raises(DataError, match="documents: 3, the card says 30"):
+        run("fetch", "zoo/de")
+    with pytest.raises(UsageError, match="ask the keeper"):
+        run("fetch", "zoo/rare")
+
+
+def test_fetch_names_what_was_prepared_for_another_name(toy: ToyLoader) -> None:
+    run("fetch", "toy:de/test")
+    assert len(json.loads(run("fetch", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"]) == 2
+    assert len(toy.downloads) == 3
+
+
+def test_remove_frees_the_library_s_files_and_the_prepared_texts(toy: ToyLoader, tmp_path: Path) -> None:
+    run("fetch", "zoo/de")
+    run("fetch", "zoo/de", "--split", "train")
+    freed = json.loads(run("remove", "zoo/de", "--yes", "--format", "json").stdout)
+    assert freed["freed"] > 0
+    assert freed["on_this_machine"]["prepared"] == []
+    assert [*(tmp_path / "home" / "de").iterdir()] == []
+    assert not any(path.name == "texts.arrow" for path in (tmp_path / "cache").rglob("*"))
+    assert said("remove", "zoo/de") == "nothing of zoo/de was downloaded or prepared"
+    run("fetch", "zoo/de")
+    assert len(toy.downloads) == 5 + 3
+
+
+def test_remove_asks_and_keeps_where_it_may_not(toy: ToyLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("fetch", "zoo/de")
+    with pytest.raises(UsageError, match=r"remove zoo/de, .* at most: nobody can be asked\n  pass --yes"):
+        run("remove", "zoo/de")
+    monkeypatch.setattr("harness.cli.catalogue._is_asked", lambda: True)
+    monkeypatch.setattr(typer, "confirm", lambda *args, **options: False)
+    assert "nothing was removed" in run("remove", "zoo/de").stderr
+    assert len([*toy.home.rglob("*.json")]) == 3
+    monkeypatch.setattr(typer, "confirm", lambda *args, **options: True)
+    assert "freed" in run("remove", "zoo/de").stdout
+    assert [*toy.home.rglob("*.json")] == []
+
+
+def test_remove_never_touches_files_of_the_user_s_own(repository: Path) -> None:
+    before = sorted(path for path in (repository / "datasets" / "cacm").rglob("*"))
+    run("remove", "cacm", "--yes")
+    assert sorted((repository / "datasets" / "cacm").rglob("*")) == before
+
+
+@pytest.mark.usefixtures("toy")
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    for command in ("info", "fetch", "remove"):
+        with pytest.raises(UnknownNameError, match=r"did you mean 'zoo/de'"):
+            run(command, "zoo/dee")
+    with pytest.raises(UnknownNameError, match=r"did you mean 'tiny'"):
+        run("info", "tinny")
+    assert "No such command 'tinny'" in run("tinny", code=2).stderr
+
+
+@pytest.mark.usefixtures("toy")
+def test_options_that_stand_before_a_command_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="before 'info' are of no command\n  put them behind it"):
+        run("--cards", str(tmp_path), "info", "tiny")
+    with pytest.raises(UsageError, match="before 'info'"):
+        run("--format", "json", "info", "tiny")
+
+
+@pytest.mark.usefixtures("toy")
+def test_names_of_members_are_completed() -> None:
+    assert complete_dataset("tin") == [("tiny", "Three documents")]
+    assert complete_dataset("zoo/d") == [("zoo/de", "Tiere")]
+    assert [name for name, _ in complete_dataset("zoo")] == ["zoo", "zoo/all", "zoo/de", "zoo/en", "zoo/rare"]
