@@ -276,7 +276,7 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
         raise UsageError(
             f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
         )
-    return _Place(_name_of(path), spec, None, loader)
+    return _Place(_name_of(path) if path.exists() else text, spec, None, loader)
 
 
 def _of_card(card: DatasetCard, files: DatasetFiles) -> _Place:
