@@ -12,6 +12,7 @@ from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
 from harness.loaders.irds import IrdsLoader
+from harness.loaders.mteb import MtebLoader
 
 __all__ = ["ENTRY_POINT_GROUP", "loader_for", "loaders"]
 
@@ -29,6 +30,7 @@ def loaders() -> Mapping[str, Loader]:
     """
     ours: tuple[Loader, ...] = (
         IrdsLoader(),
+        MtebLoader(),
         BeirLoader(),
         GoldenLoader(),
         TrecLoader(),

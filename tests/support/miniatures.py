@@ -7,6 +7,7 @@ queries, one of them unjudged elsewhere, and graded judgments with zeros.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,10 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from faulty_http import FaultyServer, Reply, serve
 
@@ -131,3 +134,68 @@ def irds_home(
         patch.setattr(ir_datasets.util, "DownloadConfig", _DownloadConfig(contents=downloads))
         beir._init()
         yield server
+
+
+def parquet_repository(folder: Path, tables: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> Path:
+    """Write a repository as the hub holds it: a Parquet file for each config and split, and a card that names them."""
+    card = ["---", "configs:"]
+    for config, splits in tables.items():
+        card += [f"- config_name: {config}", "  data_files:"]
+        for split, rows in splits.items():
+            path = folder / config / f"{split}-00000-of-00001.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+            card += [f"  - split: {split}", f"    path: {path.relative_to(folder).as_posix()}"]
+    (folder / "README.md").write_text("\n".join([*card, "---", ""]))
+    return folder
+
+
+def mteb_tables(content: Miniature, prefix: str = "", split: str = "test") -> dict[str, Any]:
+    """Return corpus, queries and judgments in MTEB's layout, one more query without judgments among them.
+
+    ``prefix`` is a subset and a hyphen, of a task in several languages. Grades are floats, as in some repositories.
+    """
+    queries = [{"_id": query, "text": text} for query, text in content.queries.items()]
+    return {
+        f"{prefix}corpus": {
+            "corpus": [{"_id": doc, "title": title, "text": text} for doc, title, text in content.documents]
+        },
+        f"{prefix}queries": {"queries": [*queries, {"_id": "unjudged", "text": "what is not judged"}]},
+        f"{prefix}qrels" if prefix else "default": {
+            split: [
+                {"query-id": query, "corpus-id": doc, "score": float(grade)}
+                for query, judged in content.qrels.items()
+                for doc, grade in judged.items()
+            ]
+        },
+    }
+
+
+def mteb_task(
+    patch: pytest.MonkeyPatch,
+    name: str,
+    folder: Path,
+    *,
+    langs: list[str] | dict[str, list[str]],
+    task_type: str = "Retrieval",
+    **attributes: object,
+) -> None:
+    """Register a task of the library's own class for a repository that lies in a folder."""
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    metadata = TaskMetadata(
+        name=name,
+        description="A small collection of sentences made for tests.",
+        reference="https://example.org",
+        dataset={"path": str(folder), "revision": "0" * 40},
+        type=task_type,
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=langs,
+        main_score="ndcg_at_10",
+        license="cc0-1.0",
+    )
+    task = type(name, (AbsTaskRetrieval,), {"metadata": metadata, **attributes})
+    patch.setitem(importlib.import_module("mteb.get_tasks")._TASKS_REGISTRY, name, task)
