@@ -14,7 +14,7 @@ from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
-from harness.ranking import without_identical_ids
+from harness.ranking import among_candidates, without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
 
@@ -86,7 +86,8 @@ def evaluate(
     ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
     ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With
     ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
-    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise.
+    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those
+    of reranking tasks, only hits among these are scored.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
@@ -105,6 +106,8 @@ def evaluate(
     judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
     of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
+    if isinstance(qrels, Dataset) and qrels.candidates is not None:
+        hits = among_candidates(hits, qrels.candidates)
     if identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop"):
         hits = without_identical_ids(hits)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -37,7 +37,8 @@ class Dataset:
     ``qrels`` is None for a collection without judgments: engines can still be held against their references.
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
-    collection's rule is.
+    collection's rule is. ``candidates`` are the documents that each query's hits are taken from, by query id, as
+    reranking tasks have them; None for all documents.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dataset:
     provenance: dict[str, str] = field(default_factory=dict)
     filtered: Filtered | None = None
     identical_ids: IdenticalIds | None = None
+    candidates: Mapping[str, Sequence[str]] | None = None
 
     @classmethod
     def of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -108,8 +108,33 @@ def load_dataset(
     qrels = judged.qrels if judged is not None else None
     identical_ids = (card.identical_ids if card is not None else None) or loaded.identical_ids
     return Dataset(
-        place.name, corpus, kept, qrels, _provenance(place, found, corpus, kept), identical_ids=identical_ids
+        place.name,
+        corpus,
+        kept,
+        qrels,
+        _provenance(place, found, corpus, kept),
+        identical_ids=identical_ids,
+        candidates=_candidates(place, loaded, corpus, kept),
     )
+
+
+def _candidates(
+    place: _Place, loaded: LoadedDataset, corpus: Corpus, queries: Queries
+) -> Mapping[str, Sequence[str]] | None:
+    """Return the candidates of the queries; None without any, and where a file took the queries' place."""
+    found = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
+    if not found:
+        return None
+    problems = Problems(f"{place.spec.location} candidates", "query")
+    listed = {query: found.get(query, ()) for query in queries.ids}
+    documents = list(dict.fromkeys(document for one in listed.values() for document in one))
+    for row in unknown_rows(documents, corpus.ids):
+        problems.add(None, f"document '{documents[row]}' is a candidate, and is not in {loaded.documents.name}")
+    for number, (query, candidates) in enumerate(listed.items(), 1):
+        if not candidates:
+            problems.add(number, f"query '{query}' has no candidates, and others have some")
+    problems.raise_if_any()
+    return listed
 
 
 def filter_dataset(

@@ -303,8 +303,8 @@ def _short(description: object) -> str:
 
 def _translated(part: Part, error: Exception) -> DataError:
     """Return what went wrong, which file it was, and what to do."""
+    from ir_datasets.lazy_libs import requests
     from ir_datasets.util import HashVerificationError, home_path
-    from requests.exceptions import RequestException
 
     causes = [error, *(cause for _, cause in error.args[1])] if _is_of_mirrors(error) else [error]
     cause = next((one for one in reversed(causes) if not isinstance(one, FileNotFoundError)), causes[-1])
@@ -338,7 +338,7 @@ def _translated(part: Part, error: Exception) -> DataError:
             fix="nothing of it was kept: try again. If it goes on, its publisher changed it: see whether a newer "
             "ir_datasets knows it",
         )
-    if isinstance(cause, RequestException):
+    if isinstance(cause, requests().exceptions.RequestException):
         listed = "; ".join(file.how_to_get for file in missing if file.place is not None)
         return DataError(
             place,

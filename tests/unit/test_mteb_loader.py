@@ -12,6 +12,7 @@ from harness.errors import DataError, MissingExtraError, UnknownNameError, Usage
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.mteb import MtebLoader
+from harness.types import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
 
@@ -217,3 +218,81 @@ def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "mteb", None)
     with pytest.raises(MissingExtraError, match=r"retrieval-harness\[mteb\]"):
         load_dataset("mteb:SciFact")
+
+
+def candidates_of(content: Miniature) -> dict[str, list[str]]:
+    """Ten documents of each query, judged ones among them."""
+    documents = [doc for doc, _, _ in content.documents]
+    return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
+
+
+def reranking(content: Miniature, folder: Path, patch: pytest.MonkeyPatch, listed: Mapping[str, list[str]]) -> None:
+    tables = mteb_tables(content)
+    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed.items()]}
+    mteb_task(patch, "Ranked", parquet_repository(folder, tables), langs=["eng-Latn"], task_type="Reranking")
+
+
+def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
+    return {
+        query: list(zip(run.doc_ids.take(run.rows[start:end]), run.scores[start:end].tolist(), strict=True))
+        for query, start, end in zip(run.query_ids, run.indptr[:-1], run.indptr[1:], strict=True)
+    }
+
+
+def test_a_reranking_task_ranks_its_candidates_only(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The candidates come in the order of a search that returns every document; other hits take no place."""
+    listed = candidates_of(content)
+    reranking(content, tmp_path / "repository", monkeypatch, listed)
+    ranked = harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5)
+    whole = harness.compare(dataset=str(beir_folder(content, tmp_path / "beir")), backends=["csr"], k=30)
+    expected = {
+        query: [hit for hit in hits if hit[0] in listed[query]][:5]
+        for query, hits in hits_of(whole.runs["csr"]).items()
+    }
+    assert hits_of(ranked.runs["csr"]) == expected
+    assert any(len(hits) == 5 for hits in expected.values())
+    info = ranked.report.dataset.candidates
+    assert info is not None
+    assert (info.fewest, info.most, info.searched) == (10, 10, 30)
+    assert "each query ranked among its 10 candidates, of all 30 documents that backends return" in str(ranked)
+    assert ranked.report.dataset.sha256 != whole.report.dataset.sha256
+
+
+def test_evaluate_scores_candidates_only(content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = candidates_of(content)
+    reranking(content, tmp_path / "repository", monkeypatch, listed)
+    dataset = load_dataset("mteb:Ranked")
+    run = {query: {doc: 100.0 - place for place, (doc, _, _) in enumerate(content.documents)} for query in listed}
+    kept = {query: {doc: score for doc, score in hits.items() if doc in listed[query]} for query, hits in run.items()}
+    scored, expected = harness.evaluate(run, dataset, "nDCG@10"), harness.evaluate(kept, content.qrels, "nDCG@10")
+    assert scored.means() == expected.means()
+    assert scored.means() != harness.evaluate(run, content.qrels, "nDCG@10").means()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q0": ["nowhere"]}, "document 'nowhere' is a candidate"),
+        ({"q1": []}, "query 'q1' has no candidates"),
+    ],
+)
+def test_refuses_candidates_that_are_not_there(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, list[str]], words: str
+) -> None:
+    reranking(content, tmp_path / "repository", monkeypatch, {**candidates_of(content), **change})
+    with pytest.raises(DataError, match="candidate") as caught:
+        load_dataset("mteb:Ranked")
+    assert words in str(caught.value)
+
+
+def test_refuses_what_would_miss_candidates(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
+    with pytest.raises(UsageError, match="--max-docs"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr"], max_docs=25)
+    monkeypatch.setattr("harness.results.hit_rules.MOST_HITS", 100)
+    with pytest.raises(UsageError, match="--sample-queries 3"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr"])
