@@ -20,7 +20,6 @@ from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
-from harness.loaders.parts import missing_queries
 from harness.optional import require
 from harness.protocols import Progress
 from harness.storage.cache import JSON
@@ -50,8 +49,8 @@ class IrdsLoader:
         """Find the parts. Files are downloaded when they are first read, and said in ``progress``.
 
         Raises MissingExtraError without the library, UnknownNameError for an id that it does not know, UsageError for
-        a split, which the id already says, and for a field that is not there, DataError for an id without documents.
-        Judgments and queries that are not there raise when they are read.
+        a split, which the id already says, for a field that is not there and for an id without documents. Queries that
+        are not there raise it when they are read, and so do those of an id whose judgments are below it.
         """
         dataset = _dataset(spec)
         name = spec.location.removeprefix(_PREFIX)
@@ -63,12 +62,17 @@ class IrdsLoader:
             raise UsageError(f"{spec.location} has no split '{split}'", fix=known)
         if not dataset.has_docs():
             raise _lacks(spec.location, "docs")
+        judgments = _judgments(spec, dataset, progress)
+        if not dataset.has_queries():
+            queries = _refused(_lacks(spec.location, "queries"))
+        elif judgments is None and spec.qrels is None and _is_above_judgments(name):
+            queries = _refused(_lacks(spec.location, "qrels"))
+        else:
+            queries = _queries(spec, dataset, progress)
         return LoadedDataset(
             _documents(spec, dataset, progress),
-            _queries(spec, dataset, progress)
-            if dataset.has_queries()
-            else missing_queries(_lacks(spec.location, "queries")),
-            _judgments(spec, dataset, progress),
+            queries,
+            judgments,
             provenance=_provenance(name, dataset),
             language=_language(dataset),
         )
@@ -136,7 +140,7 @@ def _ids_with(part: str) -> list[str]:
     return [name for name, dataset in _all_datasets().items() if dataset.has(part)]
 
 
-def _lacks(location: str, part: str) -> DataError:
+def _lacks(location: str, part: str) -> UsageError:
     """Return the error for a part that is not there, with ids that have it: below this one, else those beside it."""
     name, having = location.removeprefix(_PREFIX), _ids_with(part)
     near: list[str] = []
@@ -145,7 +149,21 @@ def _lacks(location: str, part: str) -> DataError:
         name = name.rpartition("/")[0]
     listed = ", ".join(_PREFIX + one for one in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
     own = {"docs": "", "queries": "; or name a file: --queries FILE", "qrels": "; or name a file: --qrels FILE"}[part]
-    return DataError(location, [f"has no {_WORDS[part]}"], fix=f"of these ids there are: {listed or 'none'}{own}")
+    return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
+
+
+def _refused(error: UsageError) -> TextSource:
+    """Return queries that cannot be read: to read them raises ``error``, before any document is looked for."""
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
+        raise error
+
+    return TextSource("queries", read)
+
+
+def _is_above_judgments(name: str) -> bool:
+    """Return whether an id below this one has judgments: it is then the one that is meant."""
+    return any(one.startswith(f"{name}/") for one in _ids_with("qrels"))
 
 
 def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
@@ -190,16 +208,9 @@ def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Text
 
 
 def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:  # noqa: ANN401
-    """Return the judgments; None where neither the id nor one below it has any."""
-    name = spec.location.removeprefix(_PREFIX)
+    """Return the judgments; None where the id has none."""
     if not dataset.has_qrels():
-        if not any(one.startswith(f"{name}/") for one in _ids_with("qrels")):
-            return None
-
-        def refuse(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001
-            raise _lacks(spec.location, "qrels")
-
-        return JudgmentSource(f"{spec.location} judgments", refuse)
+        return None
     part = Part(spec.location, "judgments", _handler(dataset, "qrels"))
     partial = next((name for name in _PARTIAL_JUDGMENTS if name in dataset.qrels_cls()._fields), None)
 

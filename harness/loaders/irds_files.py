@@ -311,9 +311,9 @@ def _translated(part: Part, error: Exception) -> DataError:
     missing = [file for file in files_of([part.handler]) if not file.is_here]
     place = f"{part.spec} ({part.name})"
     if isinstance(cause, _OfflineError):
-        wanted = [file for file in missing if str(cause) in file.urls] or missing
+        wanted = [file for file in missing if str(cause) in file.urls]
         listed = "; ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
-        problem = f"{OFFLINE} is set, and this machine lacks {_short(cause)}"
+        problem = f"{OFFLINE} is set, and this machine lacks {_short(wanted[0].urls[0] if wanted else cause)}"
         return DataError(place, [problem], fix=f"{listed}; or leave {OFFLINE} out")
     if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
         return DataError(
