@@ -14,6 +14,8 @@ from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.mteb import MtebLoader
 from harness.types import Run
 
+pytest.importorskip("mteb")
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
 
 
@@ -293,6 +295,8 @@ def test_refuses_what_would_miss_candidates(
     reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
     with pytest.raises(UsageError, match="--max-docs"):
         harness.compare(dataset="mteb:Ranked", backends=["csr"], max_docs=25)
+    with pytest.raises(UsageError, match="give candidates=30"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr|keywords:candidates=29"])
     monkeypatch.setattr("harness.results.hit_rules.MOST_HITS", 100)
     with pytest.raises(UsageError, match="--sample-queries 3"):
         harness.compare(dataset="mteb:Ranked", backends=["csr"])
