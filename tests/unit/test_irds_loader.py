@@ -268,6 +268,55 @@ def test_knows_the_text_of_every_kind_of_record_or_says_which_fields_there_are()
     }
 
 
+class Page(NamedTuple):
+    doc_id: str
+    heading: str
+    body: bytes
+
+
+def test_reads_records_without_a_text_of_their_own_and_judgments_by_subtopic(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ir_datasets
+    from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQuery, TrecSubQrel
+
+    class Pages(BaseDocs):
+        def docs_iter(self) -> Iterator[Page]:
+            yield Page("p1", "Dams", b"caf\xc3\xa9 by a dam")
+            yield Page("p2", "Bees", b"broken \xff byte")
+
+        def docs_cls(self) -> type:
+            return Page
+
+        def docs_lang(self) -> str:
+            return "fr"
+
+    class Asked(BaseQueries):
+        def queries_iter(self) -> Iterator[GenericQuery]:
+            yield GenericQuery("1", "dams")
+
+        def queries_lang(self) -> str:
+            return "en"
+
+    class Judged(BaseQrels):
+        def qrels_iter(self) -> Iterator[TrecSubQrel]:
+            yield from (TrecSubQrel("1", "p1", grade, f"{grade}") for grade in (1, 3, 0))
+            yield TrecSubQrel("1", "p2", -2, "1")
+
+        def qrels_cls(self) -> type:
+            return TrecSubQrel
+
+    monkeypatch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+    ir_datasets.registry.register("pages", ir_datasets.Dataset(Pages(), Asked(), Judged()))
+    with pytest.raises(DataError, match="does not say which field of its documents is the text") as caught:
+        load_dataset("irds:pages")
+    assert "--columns text=heading; there are: heading, body" in str(caught.value)
+    loaded = load_dataset("irds:pages", files=DatasetFiles(columns={"text": "body", "title": "heading"}))
+    assert loaded.corpus.texts.to_pylist() == ["Dams café by a dam", "Bees broken \ufffd byte"]
+    assert loaded.qrels is not None
+    assert loaded.qrels.grades.tolist() == [3, -2]
+    assert "4 judgments, several of a pair by subtopic_id: the highest of each counts" in loaded.provenance["notes"]
+    assert "language" not in loaded.provenance
+
+
 def test_server_of_these_tests_serves_ranges() -> None:
     server = FileServer(content=b"0123456789")
     reply = FaultyServer.answer(server, "GET", "/x", {"range": "bytes=4-"}, b"")
