@@ -29,7 +29,6 @@ from harness.metrics import is_mean
 from harness.planning.plan import Plan, Trial, in_language, make_plan
 from harness.planning.request import CompareOptions, CompareRequest, Output
 from harness.protocols import Display
-from harness.ranking import cut, without_identical_ids
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
@@ -46,6 +45,7 @@ from harness.results.collection import dataset_info
 from harness.results.comparison import Comparison
 from harness.results.differences import notable_differences, paired_differences, reference_label, reference_notes
 from harness.results.frontier import frontier_stats
+from harness.results.hit_rules import HitRules
 from harness.results.latencies import latency_table
 from harness.results.oracle import Oracles
 from harness.runner import Outcome, run_plan
@@ -53,7 +53,7 @@ from harness.storage.cache import Cache
 from harness.storage.cache_entries import COMPARISON, WORK
 from harness.storage.result_folder import check_target
 from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Run
+from harness.types import Corpus
 from harness.wording import counted
 
 __all__ = [
@@ -147,15 +147,15 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
     A dataset without documents is for indexes that were there before: nothing is known of what they should hold.
     In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
     """
-    drop = dataset.identical_ids == "drop" and bool((dataset.corpus.ids.rows_of(dataset.queries.ids) >= 0).any())
-    # a hit that is dropped takes no other hit's place
-    deep = replace(plan, request=replace(plan.request, k=plan.request.k + 1)) if drop else plan
+    rules = HitRules.of(dataset, plan)
+    # a hit that is left out takes no other hit's place
+    deep = rules.deepened(plan)
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
         if len(dataset.corpus):  # else nothing is held against it
             _compile_reference(plan, display)
         outcomes = run_plan(deep, dataset, cache, work, display)
     oracles = Oracles(outcomes, deep, dataset, display)
-    return [_assess(outcome, plan, oracles, judge, drop=drop) for outcome in outcomes]
+    return [_assess(outcome, plan, oracles, judge, rules) for outcome in outcomes]
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
@@ -239,7 +239,7 @@ def preview(plan: Plan, display: Display | None = None) -> Preview:
     plan = in_language_of(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
-        stored = StoredTrials(cache, plan, dataset, identities)
+        stored = StoredTrials(cache, HitRules.of(dataset, plan).deepened(plan), dataset, identities)
         return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
 
 
@@ -337,25 +337,20 @@ def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
     return dataset
 
 
-def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, *, drop: bool) -> Assessed:
-    """Hold a run against its oracle as it is, then score it; with ``drop`` without hits that have their query's id."""
+def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, rules: HitRules) -> Assessed:
+    """Hold a run against its oracle as it is, then score it without hits that the dataset leaves out."""
     try:
         held = oracles.hold(outcome)
-        if drop and outcome.run is not None:
+        if rules.leave_out and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # a run that was there before is as deep as it is
             k = None if stored else plan.request.k
-            rebuilds = tuple(_dropped(run, k) for run in outcome.rebuilds)
-            outcome = replace(outcome, run=_dropped(outcome.run, k), rebuilds=rebuilds)
+            rebuilds = tuple(rules.kept(run, k) for run in outcome.rebuilds)
+            outcome = replace(outcome, run=rules.kept(outcome.run, k), rebuilds=rebuilds)
             if held is not None and held.exact is not None:
-                held = held._replace(exact=_dropped(held.exact, k))
+                held = held._replace(exact=rules.kept(held.exact, k))
         return assess(outcome, held, plan, judge)
     except HarnessError as error:
         return Assessed(replace(outcome, failure=failure_of(error), run=None), None, None)
-
-
-def _dropped(run: Run, k: int | None) -> Run:
-    kept = without_identical_ids(run)
-    return kept if k is None else cut(kept, k)
 
 
 def _findings(

@@ -18,7 +18,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
-from harness.ranking import without_identical_ids
+from harness.ranking import among_candidates, without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
 from harness.wording import counted
@@ -93,7 +93,8 @@ def evaluate(
     ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
     ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With
     ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
-    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise.
+    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those
+    of reranking tasks, only hits among these are scored.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
@@ -153,6 +154,8 @@ def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrel
     hits, judgments = as_run(run), as_qrels(qrels)
     if unnumbered and hits.hits:
         _refuse_unnumbered(hits, judgments)
+    if isinstance(qrels, Dataset) and qrels.candidates is not None:
+        hits = among_candidates(hits, qrels.candidates)
     return hits, judgments, drops
 
 

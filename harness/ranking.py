@@ -9,7 +9,7 @@ larger key comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ __all__ = [
     "RankingDigest",
     "TieBreak",
     "TieRule",
+    "among_candidates",
     "best",
     "check",
     "cut",
@@ -203,6 +204,21 @@ def without_identical_ids(run: Run) -> Run:
     indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
     wide = None if run.wide_scores is None else run.wide_scores[kept]
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
+
+
+def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
+    """Return the run without hits that are not among their query's candidates, in its own order.
+
+    A query that ``candidates`` does not name keeps no hit.
+    """
+    listed = [candidates.get(query, ()) for query in run.query_ids]
+    owner = np.repeat(np.arange(len(listed), dtype=np.int64), [len(one) for one in listed])
+    rows = run.doc_ids.rows_of(strings([document for one in listed for document in one])).astype(np.int64)
+    width = len(run.doc_ids) + 1
+    found = np.repeat(np.arange(len(listed), dtype=np.int64), np.diff(run.indptr)) * width + run.rows
+    kept = np.flatnonzero(np.isin(found, (owner * width + rows)[rows >= 0]))
+    indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:

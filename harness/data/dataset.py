@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -40,6 +40,8 @@ class Dataset:
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
     collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
     that are not named follow it. ``titles`` counts the titles of the documents' records; None where they are not known.
+    ``candidates`` are the documents that each query's hits are taken from, by query id, as reranking tasks have them;
+    None for all documents.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Dataset:
     identical_ids: IdenticalIds | None = None
     language: str | None = None
     titles: TitleCounts | None = None
+    candidates: Mapping[str, Sequence[str]] | None = None
 
     @classmethod
     def of(

@@ -37,11 +37,16 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
     """Return the dataset with ``size`` documents, in their own order: every judged one, and others at random.
 
     Where more than ``size`` are judged, exactly these are kept. A dataset of fewer documents is returned as it is.
-    Raises UsageError where the filter's documents are all left out.
+    Raises UsageError where the filter's documents are all left out, and where queries are ranked among candidates.
     """
     corpus = dataset.corpus
     if size >= len(corpus):
         return dataset
+    if dataset.candidates is not None:
+        raise UsageError(
+            "--max-docs would leave candidates of the queries out, which they are ranked among",
+            fix="leave it out, or ask fewer queries: --sample-queries",
+        )
     kept = np.zeros(len(corpus), dtype=np.bool_)
     if dataset.qrels is not None:
         judged = corpus.ids.rows_of(dataset.qrels.doc_ids)

@@ -107,7 +107,7 @@ class LoadedDataset:
     splits only, and left out. ``identical_ids`` says whether a hit that has its query's id is dropped before scoring;
     None where the loader does not know. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not
     known or there are several. ``candidates`` gives the documents that each query is to be ranked among, by query id:
-    of reranking tasks, None otherwise.
+    of reranking tasks; None, or nothing where it is called, otherwise.
     """
 
     documents: TextSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -128,7 +128,27 @@ def load_dataset(
         identical_ids=described.identical_ids,
         language=described.language,
         titles=documents.titles,
+        candidates=_candidates(place, loaded, corpus, kept),
     )
+
+
+def _candidates(
+    place: _Place, loaded: LoadedDataset, corpus: Corpus, queries: Queries
+) -> Mapping[str, Sequence[str]] | None:
+    """Return the candidates of the queries; None without any, and where a file took the queries' place."""
+    found = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
+    if not found:
+        return None
+    problems = Problems(f"{place.spec.location} candidates", "query")
+    listed = {query: found.get(query, ()) for query in queries.ids}
+    documents = list(dict.fromkeys(document for one in listed.values() for document in one))
+    for row in unknown_rows(documents, corpus.ids):
+        problems.add(None, f"document '{documents[row]}' is a candidate, and is not in {loaded.documents.name}")
+    for number, (query, candidates) in enumerate(listed.items(), 1):
+        if not candidates:
+            problems.add(number, f"query '{query}' has no candidates, and others have some")
+    problems.raise_if_any()
+    return listed
 
 
 def filter_dataset(
@@ -355,7 +375,7 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
         raise UsageError(
             f"there is no file '{text}'{_near_file(path)}", fix="look at its name, and at the current folder"
         )
-    return _Place(_name_of(path), spec, None, loader)
+    return _Place(_name_of(path) if path.exists() else text, spec, None, loader)
 
 
 def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:

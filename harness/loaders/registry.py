@@ -13,6 +13,8 @@ from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
+from harness.loaders.irds import IrdsLoader
+from harness.loaders.mteb import MtebLoader
 
 __all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders"]
 
@@ -32,7 +34,15 @@ def loaders() -> Mapping[str, Loader]:
 
 @functools.cache
 def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 - entry points are looked up on it
-    ours: tuple[Loader, ...] = (BeirLoader(), GoldenLoader(), TrecLoader(), TableLoader(), TextFolderLoader())
+    ours: tuple[Loader, ...] = (
+        IrdsLoader(),
+        MtebLoader(),
+        BeirLoader(),
+        GoldenLoader(),
+        TrecLoader(),
+        TableLoader(),
+        TextFolderLoader(),
+    )
     found = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         loader = _loaded(entry)

@@ -12,7 +12,15 @@ from harness.reporting.frontier import frontier_notes, frontier_tables, legend_o
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import BackendResult, FilterInfo, FindingInfo, IdenticalIdsInfo, MetricValue, Report
+from harness.results.schema import (
+    BackendResult,
+    CandidatesInfo,
+    FilterInfo,
+    FindingInfo,
+    IdenticalIdsInfo,
+    MetricValue,
+    Report,
+)
 from harness.wording import counted, few_for_interval
 
 __all__ = ["header", "legend", "notes", "tables"]
@@ -49,6 +57,7 @@ def header(report: Report) -> str:
         f"{documents}{empty}",
         *_identical_ids(dataset.identical_ids),
         *([_filter(dataset.filter)] if dataset.filter is not None else []),
+        *([_candidates(dataset.candidates)] if dataset.candidates is not None else []),
         queries,
         judged if dataset.judgments else "no judgments, so no metrics",
         f"k={resolved['k']}",
@@ -74,6 +83,11 @@ def _identical_ids(info: IdenticalIdsInfo | None) -> list[str]:
         return []
     verb = "left out" if info.rule == "drop" else "kept"
     return [f"{counted(info.queries, 'query', 'queries')} with a document's id: such hits are {verb}"]
+
+
+def _candidates(info: CandidatesInfo) -> str:
+    among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
+    return f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
 
 
 def _filter(info: FilterInfo) -> str:

@@ -24,6 +24,8 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
+    if dataset.candidates is not None:
+        content += "".join(f"{one}\n" for query in dataset.queries.ids for one in dataset.candidates[query]).encode()
     searched = len(dataset.queries)
     return schema.DatasetInfo(
         name=dataset.name,
@@ -40,12 +42,20 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
         ),
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
+        candidates=_candidates_info(dataset),
         content=schema.ContentDigests(
             documents=dataset.corpus.digest,
             queries=_sha256(dataset.queries.digest.encode()),
             judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
         ),
     )
+
+
+def _candidates_info(dataset: Dataset) -> schema.CandidatesInfo | None:
+    if dataset.candidates is None:
+        return None
+    counts = [len(set(dataset.candidates[query])) for query in dataset.queries.ids]
+    return schema.CandidatesInfo(fewest=min(counts), most=max(counts), searched=len(dataset.corpus))
 
 
 def _bytes(qrels: Qrels) -> bytes:

@@ -29,6 +29,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "BackendResult",
     "BuildStats",
+    "CandidatesInfo",
     "ClosedLoopStats",
     "ColdStats",
     "ContentDigests",
@@ -134,6 +135,14 @@ class IdenticalIdsInfo(Record):
     queries: Count = Field(description="queries whose id a document has")
 
 
+class CandidatesInfo(Record):
+    """The documents that each query was ranked among; others were searched, and left out before scoring."""
+
+    fewest: Count = Field(description="candidates of a query")
+    most: Count
+    searched: Count = Field(description="documents that every backend returned for each query")
+
+
 class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
@@ -150,6 +159,7 @@ class DatasetInfo(Record):
     )
     identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
     filter: FilterInfo | None = Field(None, description="null where every document could be returned")
+    candidates: CandidatesInfo | None = Field(default=None, description="null where all documents compete")
     content: ContentDigests | None = Field(default=None, description="null in results of earlier versions")
 
 

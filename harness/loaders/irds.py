@@ -1,0 +1,338 @@
+"""Every dataset that ``ir_datasets`` knows, by its id: ``irds:beir/scifact/test``.
+
+Texts are what the library calls the default text of a document or query. Where that of a document is its title, a space
+and its text, as in most collections, the two are taken apart, so that a title that is empty leaves no space behind; so
+the documents of ``irds:beir/scifact`` are those of SciFact's own files. ``--columns`` takes other fields:
+``text=abstract``, ``query=description``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harness.data.columns import TextBatch
+from harness.data.judgments import Judgments
+from harness.data.problems import Problems
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
+from harness.optional import require
+from harness.protocols import Progress
+from harness.storage.cache import JSON
+
+__all__ = ["IrdsLoader"]
+
+_PREFIX = "irds:"
+_SCHEME = 1
+_BATCH = 2048
+_LISTED = 8
+_PARTS = ("docs", "queries", "qrels")
+_WORDS = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
+_PARTIAL_JUDGMENTS = ("subtopic_id", "start")
+"""Fields of judgments that are of a part of the query or document: of several such the highest grade is taken."""
+
+
+class IrdsLoader:
+    """Reads a dataset by its id in ``ir_datasets``."""
+
+    name = "irds"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location begins with ``irds:``."""
+        return spec.location.startswith(_PREFIX)
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Find the parts. Files are downloaded when they are first read, and said in ``progress``.
+
+        Raises MissingExtraError without the library, UnknownNameError for an id that it does not know, UsageError for
+        a split, which the id already says, for a field that is not there and for an id without documents. Queries that
+        are not there raise it when they are read, and so do those of an id whose judgments are below it.
+        """
+        dataset = _dataset(spec)
+        name = spec.location.removeprefix(_PREFIX)
+        if split is not None:
+            below = [one for one in _ids_with("qrels") if one.startswith(f"{name}/")]
+            known = (
+                f"splits are part of the id: {', '.join(_PREFIX + one for one in below)}" if below else "leave it out"
+            )
+            raise UsageError(f"{spec.location} has no split '{split}'", fix=known)
+        if not dataset.has_docs():
+            raise _lacks(spec.location, "docs")
+        judgments = _judgments(spec, dataset, progress)
+        if not dataset.has_queries():
+            queries = _refused(_lacks(spec.location, "queries"))
+        elif judgments is None and spec.qrels is None and _is_above_judgments(name):
+            queries = _refused(_lacks(spec.location, "qrels"))
+        else:
+            queries = _queries(spec, dataset, progress)
+        return LoadedDataset(
+            _documents(spec, dataset, progress),
+            queries,
+            judgments,
+            provenance=_provenance(name, dataset),
+            language=_language(dataset),
+        )
+
+    def local_files(self, spec: DatasetSpec) -> LocalFiles:
+        """Return what this machine has of a dataset, in the folder of the library, without asking the network."""
+        handlers = _handlers(_dataset(spec))
+        paths = tuple(sorted(stored_paths(handlers, _home())))
+        here = [file.is_here for file in files_of(handlers)]
+        # what was taken out of an archive serves without it
+        complete = True if here and all(here) else None if paths or not here else False
+        return LocalFiles(paths, sum(map(_size, paths)), complete)
+
+    def remove(self, spec: DatasetSpec) -> int:
+        """Delete the files of a dataset but those that another one needs of which this machine has more."""
+        home, mine = _home(), _handlers(_dataset(spec))
+        paths = stored_paths(mine, home)
+        for other in _all_datasets().values():
+            theirs = stored_paths(_handlers(other), home)
+            if theirs & paths and theirs - paths:
+                paths -= theirs
+        freed = sum(map(_size, paths))
+        for path in paths:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return freed
+
+
+def _library() -> Any:  # noqa: ANN401 - the library has no types
+    return require("ir_datasets", extra="irds", feature="loader irds")
+
+
+def _dataset(spec: DatasetSpec) -> Any:  # noqa: ANN401
+    library, name = _library(), spec.location.removeprefix(_PREFIX)
+    try:
+        return library.registry[name]
+    except KeyError as error:
+        raise UnknownNameError("dataset of ir_datasets", name, library.registry) from error
+
+
+def _home() -> Path:
+    _library()
+    from ir_datasets.util import home_path
+
+    return Path(home_path())
+
+
+def _handlers(dataset: Any) -> list[Any]:  # noqa: ANN401
+    return [_handler(dataset, part) for part in _PARTS if dataset.has(part)]
+
+
+def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
+    """Return the object that brings a part; the library's own accessor may already write files."""
+    for one in dataset._constituents:  # noqa: SLF001
+        if hasattr(one, f"{part}_handler"):
+            return _handler(one, part) if type(one) is type(dataset) else one
+    return dataset
+
+
+def _all_datasets() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
+    return found
+
+
+def _ids_with(part: str) -> list[str]:
+    return [name for name, dataset in _all_datasets().items() if dataset.has(part)]
+
+
+def _lacks(location: str, part: str) -> UsageError:
+    """Return the error for a part that is not there, with ids that have it: below this one, else those beside it."""
+    name, having = location.removeprefix(_PREFIX), _ids_with(part)
+    near: list[str] = []
+    while name and not near:
+        near = [one for one in having if one.startswith(f"{name}/") or one == name]
+        name = name.rpartition("/")[0]
+    listed = ", ".join(_PREFIX + one for one in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
+    own = {"docs": "", "queries": "; or name a file: --queries FILE", "qrels": "; or name a file: --qrels FILE"}[part]
+    return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
+
+
+def _refused(error: UsageError) -> TextSource:
+    """Return queries that cannot be read: to read them raises ``error``, before any document is looked for."""
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
+        raise error
+
+    return TextSource("queries", read)
+
+
+def _is_above_judgments(name: str) -> bool:
+    """Return whether an id below this one has judgments: it is then the one that is meant."""
+    return any(one.startswith(f"{name}/") for one in _ids_with("qrels"))
+
+
+def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
+    part = Part(spec.location, "documents", _handler(dataset, "docs"))
+    cls = dataset.docs_cls()
+    title, text = _document_fields(spec, cls)
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
+        verify(part)
+        with reading(part, progress) as shown:
+            documents = iter(dataset.docs_iter())
+            start = 1
+            while batch := list(islice(documents, _BATCH)):
+                shown.resume(f"reading {spec.location}")
+                yield TextBatch(
+                    [one.doc_id for one in batch],
+                    [_text(one, text) for one in batch],
+                    None if title is None else [_text(one, title) for one in batch],
+                    range(start, start + len(batch)),
+                    [one._asdict() for one in batch],
+                    frozenset({"doc_id", *(cls._fields if text is None else ()), *filter(None, (title, text))}),
+                )
+                start += len(batch)
+
+    key = _key(part, {"title": title, "text": text})
+    return TextSource(f"{spec.location} documents", read, spec.location, key, unit="document")
+
+
+def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
+    part = Part(spec.location, "queries", _handler(dataset, "queries"))
+    text = _query_field(spec, dataset.queries_cls())
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
+        verify(part)
+        with reading(part, progress):
+            asked = list(dataset.queries_iter())
+        yield TextBatch([one.query_id for one in asked], [_text(one, text) for one in asked])
+
+    return TextSource(
+        f"{spec.location} queries", read, f"{spec.location} queries", _key(part, {"text": text}), unit="query"
+    )
+
+
+def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> JudgmentSource | None:  # noqa: ANN401
+    """Return the judgments; None where the id has none."""
+    if not dataset.has_qrels():
+        return None
+    part = Part(spec.location, "judgments", _handler(dataset, "qrels"))
+    partial = next((name for name in _PARTIAL_JUDGMENTS if name in dataset.qrels_cls()._fields), None)
+
+    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001
+        verify(part)
+        with reading(part, progress):
+            judged = list(dataset.qrels_iter())
+        if partial is not None:
+            highest: dict[tuple[str, str], Any] = {}
+            for one in judged:
+                pair = (one.query_id, one.doc_id)
+                if pair not in highest or one.relevance > highest[pair].relevance:
+                    highest[pair] = one
+            if len(highest) < len(judged):
+                notes.append(f"{len(judged):,} judgments, several of a pair by {partial}: the highest of each counts")
+            judged = list(highest.values())
+        return Judgments(
+            list(range(1, len(judged) + 1)),
+            [one.query_id for one in judged],
+            [one.doc_id for one in judged],
+            [int(one.relevance) for one in judged],
+        )
+
+    return JudgmentSource(f"{spec.location} judgments", read, f"{spec.location} judgments", unit="judgment")
+
+
+def _text(record: Any, field: str | None) -> str:  # noqa: ANN401
+    """Return a field, or the default text where None; bytes, as of web pages, as UTF-8 with replacements."""
+    value = record.default_text() if field is None else getattr(record, field)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    return "" if value is None else str(value)
+
+
+def _document_fields(spec: DatasetSpec, cls: Any) -> tuple[str | None, str | None]:  # noqa: ANN401
+    """Return the fields of title and text; None for the text is the default text, with the title in it."""
+    named = _named(spec, cls, ("title", "text"))
+    if named:
+        return named.get("title"), named.get("text", "text" if "text" in cls._fields else None)
+    if not hasattr(cls, "default_text"):
+        if "text" in cls._fields:
+            return None, "text"
+        raise _wordless(spec, "documents", "text", cls)
+    if {"title", "text"} <= {*cls._fields} and _default_of(cls) == "title text":
+        return "title", "text"
+    return None, None
+
+
+def _query_field(spec: DatasetSpec, cls: Any) -> str | None:  # noqa: ANN401
+    named = _named(spec, cls, ("query",))
+    if named:
+        return named["query"]
+    if hasattr(cls, "default_text"):
+        return None
+    if "text" in cls._fields:
+        return "text"
+    raise _wordless(spec, "queries", "query", cls)
+
+
+def _default_of(cls: Any) -> str:  # noqa: ANN401
+    """Return the default text of a record whose fields hold their names; "" where such a record has none."""
+    try:
+        return str(cls(*cls._fields).default_text())
+    except AttributeError:  # a field is a list of objects
+        return ""
+
+
+def _named(spec: DatasetSpec, cls: Any, roles: tuple[str, ...]) -> Mapping[str, str]:  # noqa: ANN401
+    named = {role: spec.columns[role] for role in roles if role in spec.columns}
+    for field in named.values():
+        if field not in cls._fields:
+            raise UnknownNameError(f"field of {spec.location} in --columns", field, cls._fields)
+    return named
+
+
+def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:  # noqa: ANN401
+    fields = [name for name in cls._fields if name not in ("doc_id", "query_id")]
+    return DataError(
+        spec.location,
+        [f"ir_datasets does not say which field of its {what} is the text"],
+        fix=f"name one, as --columns {role}={fields[0]}; there are: {', '.join(fields)}",
+    )
+
+
+def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | None:
+    """Return what names the content: the MD5 of each file, which is held against it; None where one has none."""
+    files = files_of([part.handler])
+    if not files or any(file.md5 is None for file in files):
+        return None
+    return {
+        "irds": part.spec,
+        "part": part.name,
+        "md5": [file.md5 for file in files],
+        "library": str(_library().__version__),
+        "fields": {**fields},
+        "reader": _SCHEME,
+    }
+
+
+def _language(dataset: Any) -> str | None:  # noqa: ANN401
+    """Return the language of the documents, None where that of the queries is another."""
+    documents = dataset.docs_lang()
+    queries = dataset.queries_lang() if dataset.has_queries() else None
+    return documents if queries in (None, documents) else None
+
+
+def _provenance(name: str, dataset: Any) -> dict[str, str]:  # noqa: ANN401
+    told: Mapping[str, Any] = dataset.documentation() if hasattr(dataset, "documentation") else {}
+    urls = [file.urls[0] for file in files_of(_handlers(dataset)) if file.urls]
+    found = {
+        "ir_datasets_id": name,
+        "ir_datasets": str(_library().__version__),
+        "source": ", ".join(urls[:_LISTED]),
+        "citation": ", ".join(told.get("bibtex_ids", ())),
+        "terms": str(told.get("data_access", "")).strip(),
+        "language": _language(dataset) or "",
+    }
+    return {key: text for key, text in found.items() if text}
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+    return path.stat().st_size

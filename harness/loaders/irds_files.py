@@ -1,0 +1,357 @@
+"""The files of a dataset of ``ir_datasets``: which there are, how they are fetched, and what their faults mean.
+
+The library downloads a file when it is first read: to a temporary name, resumed where the server allows it, held
+against its MD5, and moved into place. It does not check a file that lies there already, so :func:`verify` does. Which
+files a dataset is made of is nowhere listed; they are found by following what its parts refer to.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import logging
+import tarfile
+import types
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.errors import DataError
+from harness.loaders.offline import OFFLINE, is_offline
+from harness.protocols import Progress
+
+__all__ = ["Part", "RemoteFile", "Shown", "files_of", "reading", "stored_paths", "verify"]
+
+_CHUNK = 1 << 20
+_STORE = ".pklz4"
+"""What the library adds to a file's name for its own index of the documents."""
+_PATHS = ("_cache_path", "_extract_path", "extract_path", "_output_file", "_docstore_path", "_affected_files")
+"""Attributes of the library's objects that name what they write."""
+_FAULTS = (
+    OSError,  # of the network and of checksums too: the library's and requests' errors derive from it
+    ValueError,
+    RuntimeError,
+    KeyError,
+    AssertionError,
+    EOFError,
+    ImportError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+)
+
+_log = logging.getLogger("harness.irds")
+
+
+class Part(NamedTuple):
+    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it."""
+
+    spec: str
+    name: str
+    handler: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that a dataset is made of.
+
+    ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
+    where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
+    whether it stays there; otherwise it is deleted once it was read. ``size`` is in bytes, None where not known.
+    """
+
+    urls: tuple[str, ...]
+    place: Path | None
+    kept: bool
+    md5: str | None
+    size: int | None
+    terms: str | None
+    instructions: str | None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it lies where the library looks for it."""
+        return self.place is not None and self.place.exists()
+
+    @property
+    def how_to_get(self) -> str:
+        """What to put where, for somebody without a network."""
+        known = [f"{self.size:,} bytes"] if self.size else []
+        known += [f"MD5 {self.md5}"] if self.md5 else []
+        facts = f" ({', '.join(known)})" if known else ""
+        if not self.urls:
+            return self.instructions or f"ask its owners for the file, and put it at {self.place}"
+        if self.place is None:
+            return f"{self.urls[0]}{facts} is read from the network each time, and cannot be put in place"
+        return f"put {self.urls[0]}{facts} at {self.place}"
+
+
+def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
+    """Return the files that parts of a dataset are made of, each once, in the order of their places."""
+    from ir_datasets.datasets.base import ExpectedFile
+    from ir_datasets.util import Download
+
+    found: dict[tuple[str, str], RemoteFile] = {}
+    for one in _objects(handlers):
+        file = None
+        if isinstance(one, Download):
+            file = _of_download(one)
+        elif isinstance(one, ExpectedFile):
+            place = Path(one._path)  # noqa: SLF001 - the library tells it in no other way
+            told = (one._instructions or "").format(path=place) or None  # noqa: SLF001
+            file = RemoteFile((), place, True, one._expected_md5, None, None, told)  # noqa: SLF001
+        if file is not None:
+            found.setdefault((str(file.place), file.md5 or ""), file)
+    return [found[key] for key in sorted(found)]
+
+
+def _of_download(download: Any) -> RemoteFile:  # noqa: ANN401 - the library has no types
+    from ir_datasets.util import LocalDownload
+
+    local = next((one for one in download.mirrors if isinstance(one, LocalDownload)), None)
+    urls = tuple(url for one in download.mirrors if (url := getattr(one, "url", getattr(one, "uri", None))))
+    kept = download._cache_path is not None  # noqa: SLF001 - the library tells it in no other way
+    place = download._cache_path if kept else local.path(force=False) if local is not None else None  # noqa: SLF001
+    return RemoteFile(
+        urls,
+        None if place is None else Path(place),
+        kept,
+        download.expected_md5,
+        download._size_hint,  # noqa: SLF001
+        download.dua,
+        None if local is None or urls else local._message,  # noqa: SLF001
+    )
+
+
+def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
+    """Return the files and folders below ``home`` that parts of a dataset are kept in, if they are there."""
+    from ir_datasets.util import Cache
+
+    named: list[Path] = []
+    for one in _objects(handlers):
+        attributes = vars(one) if hasattr(one, "__dict__") else {}
+        names = (*_PATHS, "_path") if isinstance(one, Cache) else _PATHS
+        for value in (attributes.get(name) for name in names):
+            listed = value if isinstance(value, list | tuple) else [value]
+            named += [Path(path) for path in listed if isinstance(path, str | Path)]
+    named += [path.with_name(path.name + _STORE) for path in named]
+    return {path for path in named if path != home and path.is_relative_to(home) and path.exists()}
+
+
+def _objects(roots: Iterable[Any]) -> Iterator[Any]:
+    """Yield the library's objects that ``roots`` refer to, and their files, each once."""
+    seen, waiting = set[int](), list(roots)
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set | frozenset):
+            waiting += one
+        elif isinstance(one, types.FunctionType):
+            waiting += [cell.cell_contents for cell in one.__closure__ or ()]
+        elif isinstance(one, types.MethodType):
+            waiting += [one.__self__, one.__func__]
+        elif isinstance(one, functools.partial):
+            waiting += [one.func, *one.args, *one.keywords.values()]
+        elif type(one).__module__.partition(".")[0] == "ir_datasets" and not isinstance(one, type):
+            yield one
+            waiting += vars(one).values() if hasattr(one, "__dict__") else ()
+
+
+def verify(part: Part) -> None:
+    """Hold the files of a part that lie in place against their MD5; raise DataError for another content."""
+    for file in files_of([part.handler]):
+        if file.md5 is None or file.place is None or not file.place.is_file():
+            continue
+        stat = file.place.stat()
+        actual = _md5(file.place, stat.st_size, stat.st_mtime_ns)
+        if actual != file.md5.lower():
+            raise DataError(
+                str(file.place),
+                [f"its MD5 is {actual}, and {part.spec} expects {file.md5}"],
+                fix=f"remove it, and {file.how_to_get}" if is_offline() else "remove it, and it is downloaded anew",
+            )
+
+
+@functools.lru_cache(maxsize=256)
+def _md5(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 - a file that changed is another one
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as stream:
+        while block := stream.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+class _OfflineError(RuntimeError):
+    """Something would have been downloaded."""
+
+
+class Shown:
+    """Where the progress of a part is shown: phases of the library's come between those of reading."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress, self._interrupted = progress, False
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Begin a phase of the library's."""
+        self._interrupted = True
+        if self._progress is not None:
+            self._progress.start(phase, total)
+
+    def advance(self, amount: int) -> None:
+        """Count what the library did."""
+        if self._progress is not None:
+            self._progress.advance(amount)
+
+    def resume(self, phase: str) -> None:
+        """Go back to reading, if another phase came between."""
+        if self._interrupted and self._progress is not None:
+            self._progress.start(phase, None)
+        self._interrupted = False
+
+
+class _Bar:
+    """What the library takes for its progress bar."""
+
+    def __init__(self, shown: Shown) -> None:
+        self.n, self._shown = 0, shown
+        self.bar_format = ""
+
+    def update(self, amount: int = 1) -> None:
+        self.n += amount
+        self._shown.advance(amount)
+
+    def set_postfix(self, *args: object, **kwargs: object) -> None:
+        """Say nothing: the phase's name is enough."""
+
+
+@contextmanager
+def reading(part: Part, progress: Progress | None) -> Iterator[Shown]:
+    """Let the library read a part: its progress and its log are ours, and so are its errors.
+
+    Raises DataError for whatever fails: the network, a checksum, a full disk, a damaged archive, a missing module; and
+    for a file that is not here where ``HARNESS_OFFLINE`` forbids to download it.
+    """
+    from ir_datasets.log import Logger
+    from ir_datasets.util.download import GoogleDriveDownload, RequestsDownload
+
+    shown = Shown(progress)
+
+    @contextmanager
+    def bar(logger: object, *args: object, **kwargs: Any) -> Iterator[_Bar]:  # noqa: ARG001, ANN401
+        shown.start(f"fetching {_short(kwargs.get('desc'))}", kwargs.get("total"))
+        yield _Bar(shown)
+
+    def counted(logger: object, items: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ARG001, ANN401
+        total = kwargs.get("total")
+        shown.start(f"indexing {part.spec}", total if isinstance(total, int) else None)
+        for one in items:
+            shown.advance(1)
+            yield one
+
+    def refuse(download: Any) -> Any:  # noqa: ANN401
+        raise _OfflineError(download.url)
+
+    for file in files_of([part.handler]):
+        if file.terms and not file.is_here and not is_offline():
+            _log.warning("%s: %s", part.spec, file.terms.strip())
+    with ExitStack() as replaced:
+        for name, ours in (("logger", lambda logger: _LIBRARY_LOG), ("pbar_raw", bar), ("pbar", counted)):  # noqa: ARG005
+            replaced.enter_context(_attribute(Logger, name, ours))
+        if is_offline():
+            for kind in (RequestsDownload, GoogleDriveDownload):
+                replaced.enter_context(_attribute(kind, "stream", refuse))
+        try:
+            yield shown
+        except _FAULTS as error:
+            raise _translated(part, error) from error
+
+
+@contextmanager
+def _attribute(owner: type, name: str, value: object) -> Iterator[None]:
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class _LibraryLog(logging.LoggerAdapter[logging.Logger]):
+    """The library's log as ours, one level below: it tells of every step."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:  # noqa: ANN401
+        super().log(max(level - 10, logging.DEBUG), msg, *args, **kwargs)
+
+
+_LIBRARY_LOG = _LibraryLog(_log)
+
+
+def _short(description: object) -> str:
+    """Return the file's name of a URL, and any other text as it is."""
+    text = str(description or "")
+    return text.rstrip("/").rpartition("/")[2] if "://" in text else text
+
+
+def _translated(part: Part, error: Exception) -> DataError:
+    """Return what went wrong, which file it was, and what to do."""
+    from ir_datasets.lazy_libs import requests
+    from ir_datasets.util import HashVerificationError, home_path
+
+    causes = [error, *(cause for _, cause in error.args[1])] if _is_of_mirrors(error) else [error]
+    cause = next((one for one in reversed(causes) if not isinstance(one, FileNotFoundError)), causes[-1])
+    missing = [file for file in files_of([part.handler]) if not file.is_here]
+    place = f"{part.spec} ({part.name})"
+    if isinstance(cause, _OfflineError):
+        wanted = [file for file in missing if str(cause) in file.urls]
+        listed = "; ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
+        problem = f"{OFFLINE} is set, and this machine lacks {_short(wanted[0].urls[0] if wanted else cause)}"
+        return DataError(place, [problem], fix=f"{listed}; or leave {OFFLINE} out")
+    if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
+        return DataError(
+            place, ["its files are given away by their owners only"], fix="; ".join(one.how_to_get for one in closed)
+        )
+    if isinstance(cause, ImportError):
+        return DataError(
+            place, [f"ir_datasets needs the Python module '{cause.name}' for it"], fix=f"pip install {cause.name}"
+        )
+    if getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
+        needed = f" {sum(file.size or 0 for file in missing):,} bytes are still to come." if missing else ""
+        return DataError(
+            place,
+            [f"there is no room left: {cause}"],
+            fix=f"nothing half-written was kept.{needed} Make room below {home_path()}, or name another disk in the "
+            "environment variable IR_DATASETS_HOME",
+        )
+    if isinstance(cause, HashVerificationError):
+        return DataError(
+            place,
+            [f"what was downloaded is another file: {cause}"],
+            fix="nothing of it was kept: try again. If it goes on, its publisher changed it: see whether a newer "
+            "ir_datasets knows it",
+        )
+    if isinstance(cause, requests().exceptions.RequestException):
+        listed = "; ".join(file.how_to_get for file in missing if file.place is not None)
+        return DataError(
+            place,
+            [f"the download failed: {cause}"],
+            fix=f"nothing half-written was kept: try again{f', or {listed}' if listed else ''}",
+        )
+    return DataError(
+        place,
+        [f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"],
+        fix=f"if a file below {home_path()} is damaged, remove it, and it is fetched anew",
+    )
+
+
+def _is_of_mirrors(error: Exception) -> bool:
+    """Return whether this is the library's error for a file that it found in none of several places."""
+    return isinstance(error, RuntimeError) and len(error.args) > 1 and isinstance(error.args[1], list)

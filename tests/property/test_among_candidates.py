@@ -1,0 +1,45 @@
+"""Hits among candidates are those of a plain filter, in the run's own order, whatever the ids."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.arrow import strings
+from harness.ranking import among_candidates
+from harness.types import Ids, Run
+
+IDS = st.sampled_from(["a", "b", "c\u0301", "c", "10", "01", "<x y>", "é", "e\u0301"])
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> tuple[Run, dict[str, list[str]]]:
+    documents = draw(st.lists(IDS, min_size=1, unique=True))
+    queries = draw(st.lists(IDS, unique=True))
+    rows = [draw(st.permutations(range(len(documents)))) for _ in queries]
+    rows = [list(one)[: draw(st.integers(0, len(documents)))] for one in rows]
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    flat = np.array([row for one in rows for row in one], dtype=np.int32)
+    run = Run(Ids(strings(queries)), Ids(strings(documents)), indptr, flat, np.arange(len(flat), dtype=np.float32))
+    return run, draw(st.dictionaries(IDS, st.lists(IDS)))
+
+
+@given(searches())
+def test_keeps_what_a_plain_filter_keeps(search: tuple[Run, dict[str, list[str]]]) -> None:
+    run, candidates = search
+    kept = among_candidates(run, candidates)
+    documents = run.doc_ids.to_list()
+    for number, query in enumerate(run.query_ids):
+        hits = [
+            (documents[row], score)
+            for row, score in zip(
+                run.rows[run.indptr[number] : run.indptr[number + 1]].tolist(),
+                run.scores[run.indptr[number] : run.indptr[number + 1]].tolist(),
+                strict=True,
+            )
+        ]
+        expected = [hit for hit in hits if hit[0] in candidates.get(query, ())]
+        start, end = kept.indptr[number : number + 2]
+        found = zip(kept.rows[start:end].tolist(), kept.scores[start:end].tolist(), strict=True)
+        assert [(documents[row], score) for row, score in found] == expected
+    assert kept.indptr[0] == 0
+    assert kept.indptr[-1] == len(kept.rows) == len(kept.scores)

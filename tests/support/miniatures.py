@@ -1,0 +1,201 @@
+"""One small collection in the real formats of several libraries, so that their loaders can be held against each other.
+
+30 documents with and without titles, ids that are not in Unicode's composed form, with spaces, colons and brackets, six
+queries, one of them unjudged elsewhere, and graded judgments with zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from faulty_http import FaultyServer, Reply, serve
+
+_SUBJECTS = ("falcon", "harbour", "glacier", "violin", "orchard", "lantern")
+_ACTIONS = ("rests near the", "was painted beside a", "is older than the")
+_ODD = ("Ricardo_Montalba\u0301n", "<dbpedia:Escabeche>", "39#0", "2_Hearts_(Kylie_song)", "a:b-c", "00017")
+
+
+class Miniature(NamedTuple):
+    """Documents as (id, title, text), queries by id, and grades by query and document."""
+
+    documents: list[tuple[str, str, str]]
+    queries: dict[str, str]
+    qrels: dict[str, dict[str, int]]
+
+
+def miniature() -> Miniature:
+    """Return the collection, the same each time."""
+    documents = []
+    for number in range(30):
+        subject, other = _SUBJECTS[number % 6], _SUBJECTS[(number * 5 + 1) % 6]
+        text = f"The {subject} {_ACTIONS[number % 3]} {other} in winter number{number % 7}."
+        title = f"{subject.title()} {number}" if number % 4 else ""
+        documents.append((_ODD[number] if number < len(_ODD) else f"d{number}", title, text))
+    queries = {f"q{i}": f"where is the {subject} in winter" for i, subject in enumerate(_SUBJECTS)}
+    qrels = {
+        query: {documents[row][0]: grade for row, grade in ((i, 2), (i + 6, 1), (i + 13, 0), (i + 18, 1))}
+        for i, query in enumerate(queries)
+    }
+    return Miniature(documents, queries, qrels)
+
+
+def beir_files(content: Miniature, *, metadata: bool = True) -> Mapping[str, str]:
+    """Return the members of a BEIR archive by their names."""
+    about = {"metadata": {}} if metadata else {}
+    rows = [f"{query}\t{doc}\t{grade}" for query, judged in content.qrels.items() for doc, grade in judged.items()]
+    return {
+        "corpus.jsonl": "".join(
+            json.dumps({"_id": doc, "title": title, "text": text, **about}, ensure_ascii=False) + "\n"
+            for doc, title, text in content.documents
+        ),
+        "queries.jsonl": "".join(
+            json.dumps({"_id": query, "text": text, **about}) + "\n" for query, text in content.queries.items()
+        ),
+        "qrels/test.tsv": "\n".join(["query-id\tcorpus-id\tscore", *rows]) + "\n",
+    }
+
+
+def beir_folder(content: Miniature, folder: Path) -> Path:
+    """Write a folder in BEIR layout, and return it."""
+    for name, text in beir_files(content).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def beir_zip(content: Miniature, name: str, path: Path) -> Path:
+    """Write the archive that BEIR publishes of a dataset called ``name``, which has judgments for training too."""
+    files = {**beir_files(content)}
+    files["qrels/train.tsv"] = files["qrels/test.tsv"]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, text in files.items():
+            archive.writestr(f"{name}/{member}", text)
+    return path
+
+
+@dataclass
+class FileServer(FaultyServer):
+    """Serves one file, whole or from the byte that a range asks for."""
+
+    content: bytes = b""
+    ranges: bool = True
+
+    routes: ClassVar[tuple[tuple[str, str, str], ...]] = (("GET", r"/(.*)", "get"),)
+
+    def carry_out(
+        self, operation: str, name: str, request: tuple[str, str], headers: Mapping[str, str], body: bytes
+    ) -> Reply:
+        about = {"accept-ranges": "bytes"} if self.ranges else {}
+        asked = headers.get("range", "")
+        if not (self.ranges and asked):
+            return Reply(200, self.content, about)
+        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        size = len(self.content)
+        return Reply(206, self.content[start:], {**about, "content-range": f"bytes {start}-{size - 1}/{size}"})
+
+
+@contextmanager
+def irds_home(
+    home: Path, archive: Path, patch: pytest.MonkeyPatch, *, md5: str | None = None, size: int | None = None
+) -> Iterator[FileServer]:
+    """Let ``ir_datasets`` register its BEIR datasets anew, in ``home``, with SciFact's archive on a loopback server.
+
+    The library's own code registers, downloads and reads. In its list of downloads the URL, the size and the checksum
+    of ``beir/scifact`` alone are those of the miniature.
+    """
+    import ir_datasets
+    from ir_datasets.datasets import beir
+    from ir_datasets.util.download import _DownloadConfig
+
+    content = archive.read_bytes()
+    home.mkdir(parents=True, exist_ok=True)
+    with serve(FileServer(content=content)) as server:
+        downloads = deepcopy(ir_datasets.util.DownloadConfig.contents())
+        downloads["beir"]["scifact"] |= {
+            "url": f"{server.url}/scifact.zip",
+            "expected_md5": md5 or hashlib.md5(content, usedforsecurity=False).hexdigest(),
+            "size_hint": size or len(content),
+        }
+        patch.setenv("IR_DATASETS_HOME", str(home))
+        patch.setenv("IR_DATASETS_TMP", str(home / "tmp"))
+        patch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+        patch.setattr(ir_datasets.util, "DownloadConfig", _DownloadConfig(contents=downloads))
+        beir._init()
+        yield server
+
+
+def parquet_repository(folder: Path, tables: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> Path:
+    """Write a repository as the hub holds it: a Parquet file for each config and split, and a card that names them."""
+    card = ["---", "configs:"]
+    for config, splits in tables.items():
+        card += [f"- config_name: {config}", "  data_files:"]
+        for split, rows in splits.items():
+            path = folder / config / f"{split}-00000-of-00001.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+            card += [f"  - split: {split}", f"    path: {path.relative_to(folder).as_posix()}"]
+    (folder / "README.md").write_text("\n".join([*card, "---", ""]))
+    return folder
+
+
+def mteb_tables(content: Miniature, prefix: str = "", split: str = "test") -> dict[str, Any]:
+    """Return corpus, queries and judgments in MTEB's layout, one more query without judgments among them.
+
+    ``prefix`` is a subset and a hyphen, of a task in several languages. Grades are floats, as in some repositories.
+    """
+    queries = [{"_id": query, "text": text} for query, text in content.queries.items()]
+    return {
+        f"{prefix}corpus": {
+            "corpus": [{"_id": doc, "title": title, "text": text} for doc, title, text in content.documents]
+        },
+        f"{prefix}queries": {"queries": [*queries, {"_id": "unjudged", "text": "what is not judged"}]},
+        f"{prefix}qrels" if prefix else "default": {
+            split: [
+                {"query-id": query, "corpus-id": doc, "score": float(grade)}
+                for query, judged in content.qrels.items()
+                for doc, grade in judged.items()
+            ]
+        },
+    }
+
+
+def mteb_task(
+    patch: pytest.MonkeyPatch,
+    name: str,
+    folder: Path,
+    *,
+    langs: list[str] | dict[str, list[str]],
+    task_type: str = "Retrieval",
+    **attributes: object,
+) -> None:
+    """Register a task of the library's own class for a repository that lies in a folder."""
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    metadata = TaskMetadata(
+        name=name,
+        description="A small collection of sentences made for tests.",
+        reference="https://example.org",
+        dataset={"path": str(folder), "revision": "0" * 40},
+        type=task_type,
+        category="t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=langs,
+        main_score="ndcg_at_10",
+        license="cc0-1.0",
+    )
+    task = type(name, (AbsTaskRetrieval,), {"metadata": metadata, **attributes})
+    patch.setitem(importlib.import_module("mteb.get_tasks")._TASKS_REGISTRY, name, task)

@@ -1,0 +1,324 @@
+"""`irds:ID`: one content through the library's own code and as a BEIR folder, and downloads that break."""
+
+import errno
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from faulty_http import FaultyServer, Reply, dead, raw
+from miniatures import FileServer, Miniature, beir_folder, beir_zip, irds_home, miniature
+
+import harness
+from harness.data.dataset import DatasetFiles
+from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
+from harness.loaders.dataset import load_corpus, load_dataset
+from harness.loaders.irds import IrdsLoader
+from harness.storage.cache import Cache
+
+pytest.importorskip("ir_datasets")
+
+SPEC = "irds:beir/scifact/test"
+
+
+class Home(NamedTuple):
+    folder: Path
+    server: FileServer
+    content: Miniature
+
+    @property
+    def archive(self) -> Path:
+        return self.folder / "beir" / "scifact" / "source.zip"
+
+    def files(self) -> list[str]:
+        """What lies in the library's folders, without marks of versions and an index that is still empty."""
+        found = [path for path in self.folder.rglob("*") if path.is_file() and path.stat().st_size]
+        return sorted(
+            path.relative_to(self.folder).as_posix()
+            for path in found
+            if path.name not in ("irds_version.txt", "bin.meta")
+        )
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    content = miniature()
+    archive = beir_zip(content, "scifact", tmp_path / "scifact.zip")
+    monkeypatch.setenv("IR_DATASETS_DL_TRIES", "2")
+    monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
+    with irds_home(tmp_path / "home", archive, monkeypatch) as server:
+        yield Home(tmp_path / "home", server, content)
+
+
+class Told:
+    """Progress that notes its phases."""
+
+    def __init__(self) -> None:
+        self.phases: list[tuple[str, int | None]] = []
+        self.advanced = 0
+
+    def start(self, phase: str, total: int | None) -> None:
+        self.phases.append((phase, total))
+
+    def advance(self, amount: int) -> None:
+        self.advanced += amount
+
+
+def test_ends_in_the_metrics_of_the_beir_folder(home: Home, tmp_path: Path) -> None:
+    folder = beir_folder(home.content, tmp_path / "beir")
+    runs = [harness.compare(dataset=dataset, backends=["csr"], k=10) for dataset in (SPEC, str(folder))]
+    assert runs[0].values.equals(runs[1].values)
+    assert len(runs[0].values) >= len(home.content.queries)
+
+
+def test_keeps_ids_and_texts_and_tells_what_it_is(home: Home, tmp_path: Path) -> None:
+    loaded, folder = load_dataset(SPEC), load_dataset(str(beir_folder(home.content, tmp_path / "beir")))
+    assert loaded.corpus.ids.to_list() == [doc for doc, _, _ in home.content.documents]
+    assert loaded.corpus.digest == folder.corpus.digest
+    assert loaded.queries.digest == folder.queries.digest
+    assert loaded.name == SPEC
+    assert loaded.identical_ids is None
+    assert loaded.provenance["citation"] == "Wadden2020Scifact, Thakur2021Beir"
+    assert loaded.provenance["ir_datasets_id"] == "beir/scifact/test"
+    assert loaded.provenance["language"] == "en"
+
+
+def test_reads_no_text_anew_and_tells_its_progress(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, told = Cache(tmp_path / "cache"), Told()
+    load_dataset(SPEC, cache=cache, progress=told)
+    size = home.archive.stat().st_size
+    assert [phase for phase in told.phases if "fetching" in phase[0]] == [("fetching scifact.zip", size)]
+    assert told.phases[-1] == (f"reading {SPEC}", None)
+    assert told.advanced >= size + 30
+
+    shutil.rmtree(home.folder / "beir" / "scifact" / "docs.pklz4")
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    again = load_dataset(SPEC, cache=cache)
+    assert len(again.corpus) == 30
+    assert home.server.calls["get"] == 1
+    assert "beir/scifact/docs.pklz4/bin" not in home.files()
+
+
+def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
+    loader, spec = IrdsLoader(), DatasetSpec(SPEC)
+    assert isinstance(loader, Downloader)
+    assert loader.local_files(spec) == LocalFiles((), 0, complete=False)
+    load_dataset(SPEC)
+    held = loader.local_files(spec)
+    assert held.complete
+    assert home.archive in held.paths
+    assert held.size > home.archive.stat().st_size
+    load_dataset("irds:beir/scifact/train")
+    assert loader.remove(spec) > 0
+    assert home.archive.exists()
+    assert not (home.archive.parent / "test.qrels").exists()
+    assert loader.remove(DatasetSpec("irds:beir/scifact/train")) > len(home.server.content)
+    assert home.files() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "split", "error", "words"),
+    [
+        ("irds:beir/scifakt/test", None, UnknownNameError, "did you mean 'beir/scifact/test'"),
+        ("irds:beir/scifact", None, UsageError, "has no judgments\n  of these ids there are: irds:beir/scifact/test"),
+        ("irds:beir/scifact", "test", UsageError, "splits are part of the id: irds:beir/scifact/test"),
+        ("irds:beir", None, UsageError, "irds:beir/arguana"),
+        ("irds:beir/nfcorpus", None, UsageError, "irds:beir/nfcorpus/dev"),
+    ],
+)
+def test_names_the_part_or_id_that_is_missing(
+    home: Home, spec: str, split: str | None, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=r"ir_datasets|irds:") as caught:
+        load_dataset(spec, split=split)
+    assert words in str(caught.value)
+    assert home.server.calls["get"] == 0
+
+
+def test_reads_documents_alone_of_an_id_without_judgments(home: Home) -> None:
+    assert len(load_corpus("irds:beir/scifact")) == 30
+
+
+def test_takes_named_fields(home: Home) -> None:
+    files = DatasetFiles(columns={"text": "title"})
+    assert load_dataset(SPEC, files=files).corpus.texts[1].as_py() == home.content.documents[1][1]
+    with pytest.raises(UnknownNameError, match="titel"):
+        load_dataset(SPEC, files=DatasetFiles(columns={"title": "titel"}))
+
+
+@pytest.mark.parametrize("share", random.Random(20).sample(range(1000), 50))  # noqa: S311 - places, no secrets
+def test_a_cut_archive_resumes_or_starts_again_and_leaves_nothing_half_written(home: Home, share: int) -> None:
+    """Cut each time nothing is left; cut once the library goes on, or begins anew where the server has no ranges."""
+    ranges = share % 2 == 0
+    size = len(home.server.content)
+    home.server.ranges = False
+    home.server.fail("get", cut_at(share * size // 1000))
+    with pytest.raises(DataError, match="nothing half-written was kept") as caught:
+        load_dataset(SPEC)
+    assert str(home.archive) in str(caught.value)
+    assert home.files() == []
+
+    home.server.ranges, home.server.faults = ranges, []
+    asked = home.server.calls["get"]
+    home.server.fail("get", cut_at(share * size // 1000), after=asked, times=1)
+    assert len(load_dataset(SPEC).corpus) == 30
+    assert home.server.calls["get"] == asked + 2
+    resumed = any("range" in headers for headers in home.server.headers)
+    assert resumed == (ranges and share * size // 1000 > 0)
+    assert home.archive.read_bytes() == home.server.content
+
+
+def cut_at(place: int) -> Any:
+    """An answer of which only the first bytes arrive."""
+
+    def act(carry_out: Any) -> Reply:
+        reply = carry_out()
+        return reply._replace(cut=max(0, len(reply.body) - place))
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (raw(200, b"<html>moved</html>"), "what was downloaded is another file"),
+        (raw(404, b"not here"), "what was downloaded is another file"),
+        (dead, "the download failed"),
+    ],
+)
+def test_says_what_came_instead_of_the_file(home: Home, act: Any, words: str) -> None:
+    home.server.fail("get", act)
+    with pytest.raises(DataError, match=words):
+        load_dataset(SPEC)
+    assert home.files() == []
+
+
+def test_holds_a_file_put_in_place_by_hand_against_its_checksum(home: Home) -> None:
+    home.archive.parent.mkdir(parents=True, exist_ok=True)
+    home.archive.write_bytes(home.server.content[:-1] + b"x")
+    with pytest.raises(DataError, match="its MD5 is") as caught:
+        load_dataset(SPEC)
+    assert str(home.archive) in str(caught.value)
+
+
+def test_a_full_disk_leaves_nothing_and_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Any, sink: Any, *args: Any) -> None:
+        sink.write(source.read(100))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ir_datasets.util.download.shutil.copyfileobj", full)
+    with pytest.raises(DataError, match="there is no room left") as caught:
+        load_dataset(SPEC)
+    assert "IR_DATASETS_HOME" in str(caught.value)
+    assert home.files() == []
+
+
+def test_a_disk_too_small_is_refused_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = beir_zip(miniature(), "scifact", tmp_path / "scifact.zip")
+    with irds_home(tmp_path / "home", archive, monkeypatch, size=10**18) as server:
+        with pytest.raises(DataError, match="there is no room left"):
+            load_dataset(SPEC)
+        assert server.calls["get"] == 0
+
+
+def test_offline_names_the_file_and_its_place(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(DataError, match="HARNESS_OFFLINE is set") as caught:
+        load_dataset(SPEC)
+    message = str(caught.value)
+    assert f"put {home.server.url}/scifact.zip ({len(home.server.content):,} bytes, MD5 " in message
+    assert f"at {home.archive}" in message
+    assert home.server.calls["get"] == 0
+    assert home.files() == []
+
+    home.archive.parent.mkdir(parents=True, exist_ok=True)
+    home.archive.write_bytes(home.server.content)
+    assert len(load_dataset(SPEC).corpus) == 30
+
+
+def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ir_datasets", None)
+    with pytest.raises(MissingExtraError, match=r"retrieval-harness\[irds\]"):
+        load_dataset(SPEC)
+
+
+def test_knows_the_text_of_every_kind_of_record_or_says_which_fields_there_are() -> None:
+    import ir_datasets
+
+    kinds = {}
+    for name, one in ir_datasets.registry._registered.items():
+        fields = [getattr(one, f"{part}_cls")() if one.has(part) else None for part in ("docs", "queries", "qrels")]
+        kinds.setdefault(tuple(fields), name)
+    loader, refused = IrdsLoader(), set[str]()
+    for name in kinds.values():
+        spec = DatasetSpec(f"irds:{name}")
+        try:
+            loader.load(spec, None, None)
+        except DataError as error:
+            refused.add(error.problems[0])
+        except UsageError as error:
+            refused.add(error.what.partition(" ")[2])
+    assert refused == {
+        "has no documents",
+        "ir_datasets does not say which field of its documents is the text",
+        "ir_datasets does not say which field of its queries is the text",
+    }
+
+
+class Page(NamedTuple):
+    doc_id: str
+    heading: str
+    body: bytes
+
+
+def test_reads_records_without_a_text_of_their_own_and_judgments_by_subtopic(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ir_datasets
+    from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQuery, TrecSubQrel
+
+    class Pages(BaseDocs):
+        def docs_iter(self) -> Iterator[Page]:
+            yield Page("p1", "Dams", b"caf\xc3\xa9 by a dam")
+            yield Page("p2", "Bees", b"broken \xff byte")
+
+        def docs_cls(self) -> type:
+            return Page
+
+        def docs_lang(self) -> str:
+            return "fr"
+
+    class Asked(BaseQueries):
+        def queries_iter(self) -> Iterator[GenericQuery]:
+            yield GenericQuery("1", "dams")
+
+        def queries_lang(self) -> str:
+            return "en"
+
+    class Judged(BaseQrels):
+        def qrels_iter(self) -> Iterator[TrecSubQrel]:
+            yield from (TrecSubQrel("1", "p1", grade, f"{grade}") for grade in (1, 3, 0))
+            yield TrecSubQrel("1", "p2", -2, "1")
+
+        def qrels_cls(self) -> type:
+            return TrecSubQrel
+
+    monkeypatch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+    ir_datasets.registry.register("pages", ir_datasets.Dataset(Pages(), Asked(), Judged()))
+    with pytest.raises(DataError, match="does not say which field of its documents is the text") as caught:
+        load_dataset("irds:pages")
+    assert "--columns text=heading; there are: heading, body" in str(caught.value)
+    loaded = load_dataset("irds:pages", files=DatasetFiles(columns={"text": "body", "title": "heading"}))
+    assert loaded.corpus.texts.to_pylist() == ["Dams café by a dam", "Bees broken \ufffd byte"]
+    assert loaded.qrels is not None
+    assert loaded.qrels.grades.tolist() == [3, -2]
+    assert "4 judgments, several of a pair by subtopic_id: the highest of each counts" in loaded.provenance["notes"]
+    assert "language" not in loaded.provenance
+
+
+def test_server_of_these_tests_serves_ranges() -> None:
+    server = FileServer(content=b"0123456789")
+    reply = FaultyServer.answer(server, "GET", "/x", {"range": "bytes=4-"}, b"")
+    assert reply.status == 206
+    assert reply.body == b"456789"

@@ -1,0 +1,302 @@
+"""`mteb:TASK`: one content through the library's own tasks and as a BEIR folder, and names that need a choice."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from miniatures import Miniature, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
+
+import harness
+from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
+from harness.loaders.dataset import load_corpus, load_dataset
+from harness.loaders.mteb import MtebLoader
+from harness.types import Run
+
+pytest.importorskip("mteb")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
+
+
+@pytest.fixture
+def content() -> Miniature:
+    return miniature()
+
+
+def one_language(content: Miniature, folder: Path, patch: pytest.MonkeyPatch, **attributes: object) -> None:
+    parquet_repository(folder, mteb_tables(content))
+    mteb_task(patch, "Miniature", folder, langs=["kor-Hang"], **attributes)
+
+
+def test_ends_in_the_metrics_of_the_beir_folder(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_language(content, tmp_path / "repository", monkeypatch)
+    folder = beir_folder(content, tmp_path / "beir")
+    runs = [harness.compare(dataset=dataset, backends=["csr"], k=10) for dataset in ("mteb:Miniature", str(folder))]
+    assert runs[0].values.equals(runs[1].values)
+    assert len(runs[0].values) >= len(content.queries)
+
+
+def test_is_what_the_library_gives_to_a_model(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are held against the library's own function, on titles and texts with white space at their ends."""
+    odd = [("a", "  ", " no title "), ("b", " both ", " ends "), ("c", "title alone ", ""), ("d", "", "plain")]
+    content = Miniature([*odd, *content.documents], content.queries, content.qrels)
+    one_language(content, tmp_path / "repository", monkeypatch, ignore_identical_ids=True)
+    import mteb
+    from mteb._create_dataloaders import _retrieval_texts
+    from mteb.types import PromptType
+
+    task = mteb.get_task("Miniature")
+    task.load_data()
+    data = task.dataset["default"]["test"]
+    loaded = load_dataset("mteb:Miniature")
+    assert loaded.corpus.texts.to_pylist() == list(_retrieval_texts(data["corpus"], PromptType.document))
+    assert loaded.queries.texts.to_pylist() == list(_retrieval_texts(data["queries"], PromptType.query))
+    assert loaded.corpus.ids.to_list() == list(data["corpus"]["id"])
+    assert loaded.identical_ids == "drop"
+    assert loaded.provenance["language"] == "ko"
+    assert loaded.provenance["licence"] == "cc0-1.0"
+    assert loaded.provenance["split"] == "test"
+    assert loaded.provenance["revision"] == "0" * 40
+    assert "unjudged" not in loaded.queries.ids.to_list()
+
+
+@pytest.mark.parametrize(
+    ("texts", "instructions", "expected"),
+    [
+        (["plain", "other"], ["be brief", "name it"], ["plain be brief", "other name it"]),
+        ([["first turn", "second"], ["only"]], None, ["first turn; second", "only"]),
+        (
+            [[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]] * 2,
+            ["think", "act"],
+            ["think user: hi; assistant: yes", "act user: hi; assistant: yes"],
+        ),
+    ],
+)
+def test_joins_instructions_and_turns_as_the_library_does(
+    content: Miniature,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    texts: list[Any],
+    instructions: list[str] | None,
+    expected: list[str],
+) -> None:
+    tables = mteb_tables(content)
+    tables["queries"]["queries"] = [{"_id": f"q{i}", "text": text} for i, text in enumerate(texts)]
+    if instructions is not None:
+        tables["instruction"] = {"test": [{"query-id": f"q{i}", "instruction": x} for i, x in enumerate(instructions)]}
+    tables["default"]["test"] = [row for row in tables["default"]["test"] if row["query-id"] in ("q0", "q1")]
+    mteb_task(monkeypatch, "Told", parquet_repository(tmp_path / "repository", tables), langs=["eng-Latn"])
+    assert load_dataset("mteb:Told").queries.texts.to_pylist() == expected
+    import mteb
+    from mteb._create_dataloaders import _retrieval_texts
+    from mteb.types import PromptType
+
+    task = mteb.get_task("Told")
+    task.load_data()
+    assert list(_retrieval_texts(task.dataset["default"]["test"]["queries"], PromptType.query)) == expected
+
+
+def test_reads_the_subset_that_is_named(content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Miniature(content.documents[:10], {"q0": content.queries["q0"]}, {"q0": {content.documents[0][0]: 1}})
+    tables: Mapping[str, Any] = {**mteb_tables(content, "ko-"), **mteb_tables(other, "en-")}
+    parquet_repository(tmp_path / "repository", tables)
+    langs = {"ko": ["kor-Hang"], "en": ["eng-Latn"], "ko-en": ["kor-Hang", "eng-Latn"]}
+    mteb_task(monkeypatch, "Several", tmp_path / "repository", langs=langs)
+    loaded = load_dataset("mteb:Several:ko@test")
+    assert len(loaded.corpus) == 30
+    assert loaded.provenance["language"] == "ko"
+    assert len(load_corpus("mteb:Several:en")) == 10
+    assert MtebLoader().load(DatasetSpec("mteb:Several:ko-en"), None, None).language is None
+    with pytest.raises(UsageError, match="has several subsets") as caught:
+        load_dataset("mteb:Several")
+    assert "ko, en, ko-en" in str(caught.value)
+    with pytest.raises(UsageError, match="has no split 'dev'"):
+        load_dataset("mteb:Several:ko", split="dev")
+    with pytest.raises(UsageError, match="say the split once"):
+        load_dataset("mteb:Several:ko@test", split="dev")
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ("mteb:SciFakt", UnknownNameError, "did you mean 'SciFact'"),
+        ("mteb:CQADupstackRetrieval", UsageError, "mteb:CQADupstackAndroidRetrieval"),
+        ("mteb:Banking77Classification", UsageError, "is a task of Classification"),
+        ("mteb:MIRACLRetrieval", UsageError, "ko, ru, sw"),
+        ("mteb:SciFact:de", UsageError, "has no subset 'de'"),
+        ("mteb:CUREv1:en", UsageError, "has several splits"),
+        ("mteb:CUB200I2IRetrieval", UsageError, "is about image"),
+    ],
+)
+def test_refuses_what_needs_a_choice_or_is_no_text_retrieval(spec: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=r"MTEB|mteb:") as caught:
+        load_dataset(spec)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "language", "split", "rule"),
+    [
+        ("mteb:Ko-StrategyQA", "ko", "dev", "keep"),
+        ("mteb:AutoRAGRetrieval", "ko", "test", "keep"),
+        ("mteb:PublicHealthQA:korean", "ko", "test", "keep"),
+        ("mteb:BelebeleRetrieval:kor_Hang-kor_Hang", "ko", "test", "keep"),
+        ("mteb:MultiLongDocRetrieval:ko", "ko", "test", "keep"),
+        ("mteb:MIRACLRetrieval:ko", "ko", "dev", "keep"),
+        ("mteb:ArguAna", "en", "test", "drop"),
+    ],
+)
+def test_knows_the_facts_of_real_tasks(spec: str, language: str, split: str, rule: str) -> None:
+    loaded = MtebLoader().load(DatasetSpec(spec), None, None)
+    assert (loaded.language, loaded.split, loaded.identical_ids) == (language, split, rule)
+
+
+def test_every_text_task_can_be_named() -> None:
+    """A subset and split of every task of text retrieval is found, and each has a key or a revision that moves."""
+    from harness.loaders.mteb import _tasks, _unfit
+
+    loader, named = MtebLoader(), 0
+    for task in _tasks():
+        if _unfit(task) is None:
+            about = task.metadata
+            subset = f":{about.hf_subsets[-1]}" if about.is_multilingual else ""
+            loaded = loader.load(DatasetSpec(f"mteb:{about.name}{subset}@{about.eval_splits[0]}"), None, None)
+            assert loaded.split == about.eval_splits[0]
+            named += 1
+    assert named > 500
+
+
+def test_offline_names_the_repository_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(DataError, match="HARNESS_OFFLINE is set") as caught:
+        load_dataset("mteb:SciFact")
+    assert "mteb/scifact at revision" in str(caught.value)
+    assert "datasets--mteb--scifact" in str(caught.value)
+
+
+def test_says_what_a_broken_repository_lacks(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = mteb_tables(content)
+    del tables["default"]
+    mteb_task(monkeypatch, "Broken", parquet_repository(tmp_path / "repository", tables), langs=["eng-Latn"])
+    with pytest.raises(DataError, match="MTEB cannot load") as caught:
+        load_dataset("mteb:Broken")
+    assert "qrels" in str(caught.value)
+
+
+def test_knows_and_removes_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    loader = MtebLoader()
+    assert isinstance(loader, Downloader)
+    assert loader.local_files(DatasetSpec("mteb:SciFact")) == LocalFiles((), 0, complete=False)
+    for name in ("scifact", "MIRACLRetrieval"):
+        folder = tmp_path / "hub" / f"datasets--mteb--{name}" / "blobs"
+        folder.mkdir(parents=True)
+        (folder / "x").write_bytes(b"12345")
+    held = loader.local_files(DatasetSpec("mteb:SciFact"))
+    assert held.size == 5
+    assert held.complete is None
+    assert loader.remove(DatasetSpec("mteb:SciFact")) == 5
+    assert loader.local_files(DatasetSpec("mteb:SciFact")).paths == ()
+
+
+def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "mteb", None)
+    with pytest.raises(MissingExtraError, match=r"retrieval-harness\[mteb\]"):
+        load_dataset("mteb:SciFact")
+
+
+def candidates_of(content: Miniature) -> dict[str, list[str]]:
+    """Ten documents of each query, judged ones among them."""
+    documents = [doc for doc, _, _ in content.documents]
+    return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
+
+
+def reranking(content: Miniature, folder: Path, patch: pytest.MonkeyPatch, listed: Mapping[str, list[str]]) -> None:
+    tables = mteb_tables(content)
+    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed.items()]}
+    mteb_task(patch, "Ranked", parquet_repository(folder, tables), langs=["eng-Latn"], task_type="Reranking")
+
+
+def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
+    return {
+        query: list(zip(run.doc_ids.take(run.rows[start:end]), run.scores[start:end].tolist(), strict=True))
+        for query, start, end in zip(run.query_ids, run.indptr[:-1], run.indptr[1:], strict=True)
+    }
+
+
+def test_a_reranking_task_ranks_its_candidates_only(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The candidates come in the order of a search that returns every document; other hits take no place."""
+    listed = candidates_of(content)
+    reranking(content, tmp_path / "repository", monkeypatch, listed)
+    ranked = harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5)
+    whole = harness.compare(dataset=str(beir_folder(content, tmp_path / "beir")), backends=["csr"], k=30)
+    expected = {
+        query: [hit for hit in hits if hit[0] in listed[query]][:5]
+        for query, hits in hits_of(whole.runs["csr"]).items()
+    }
+    assert hits_of(ranked.runs["csr"]) == expected
+    assert any(len(hits) == 5 for hits in expected.values())
+    info = ranked.report.dataset.candidates
+    assert info is not None
+    assert (info.fewest, info.most, info.searched) == (10, 10, 30)
+    assert "each query ranked among its 10 candidates, of all 30 documents that backends return" in str(ranked)
+    assert ranked.report.dataset.sha256 != whole.report.dataset.sha256
+
+
+def test_evaluate_scores_candidates_only(content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = candidates_of(content)
+    reranking(content, tmp_path / "repository", monkeypatch, listed)
+    dataset = load_dataset("mteb:Ranked")
+    run = {query: {doc: 100.0 - place for place, (doc, _, _) in enumerate(content.documents)} for query in listed}
+    kept = {query: {doc: score for doc, score in hits.items() if doc in listed[query]} for query, hits in run.items()}
+    scored, expected = harness.evaluate(run, dataset, "nDCG@10"), harness.evaluate(kept, content.qrels, "nDCG@10")
+    assert scored.means() == expected.means()
+    assert scored.means() != harness.evaluate(run, content.qrels, "nDCG@10").means()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q0": ["nowhere"]}, "document 'nowhere' is a candidate"),
+        ({"q1": []}, "query 'q1' has no candidates"),
+    ],
+)
+def test_refuses_candidates_that_are_not_there(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, list[str]], words: str
+) -> None:
+    reranking(content, tmp_path / "repository", monkeypatch, {**candidates_of(content), **change})
+    with pytest.raises(DataError, match="candidate") as caught:
+        load_dataset("mteb:Ranked")
+    assert words in str(caught.value)
+
+
+def test_refuses_what_would_miss_candidates(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
+    with pytest.raises(UsageError, match="--max-docs"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr"], max_docs=25)
+    with pytest.raises(UsageError, match="give candidates=30"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr|keywords:candidates=29"])
+    monkeypatch.setattr("harness.results.hit_rules.MOST_HITS", 100)
+    with pytest.raises(UsageError, match="--sample-queries 3"):
+        harness.compare(dataset="mteb:Ranked", backends=["csr"])
