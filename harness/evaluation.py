@@ -17,6 +17,7 @@ from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, 
 from harness.ranking import without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
+from harness.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,8 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
 def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 - lists of hits
     """Return sentence-transformers' lists, one a query, by the ids of the dataset's queries, whose order they have."""
     if len(run) != len(dataset.queries):
-        what = f"the run has {len(run):,} lists, and the dataset '{dataset.name}' {len(dataset.queries):,} queries"
+        queries = counted(len(dataset.queries), "query")
+        what = f"the run has {counted(len(run), 'list')}, and the dataset '{dataset.name}' {queries}"
         raise UsageError(what, fix="give one list for each query, in the dataset's order")
     return dict(zip(dataset.queries.ids, run, strict=True))
 
@@ -136,7 +138,7 @@ def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 
 def _require_content(run: Run, qrels: Qrels) -> None:
     """A run without any hits is one that failed, and has no score; judgments of nothing give none."""
     if not run.hits:
-        asked = f" for any of its {len(run.query_ids):,} queries" if len(run.query_ids) > 1 else ""
+        asked = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
         raise DataError("run", [f"it holds no hits{asked}"], fix="a run that answers nothing is invalid, not 0")
     if not len(qrels):
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")

@@ -11,14 +11,16 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Control characters but the line break, and those that turn the direction of text."""
 _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
 _QUOTED = re.compile(rf"'([^'\n]{{{_LONGEST_PIECE + 1},}})'")
+_Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 _FEW = 10
 """Queries below which a bootstrap has too few different values to draw from: of 95 % intervals, about 52 % hold the
 true mean with 2 uniform or U-shaped values, 75 % with 3, 87 % with 5, 93 % with 8 and more; a test measures it."""
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """``1 question``, ``2 questions``: a number with a noun, whose plural adds an s unless it is given."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+    """Return ``1 query``, ``2 queries``: a number with a noun, whose plural is the regular one unless it is given."""
+    regular = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural or regular}"
 
 
 def readable(text: str) -> str:
@@ -54,6 +56,6 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
     few = [count for count in counts if 2 <= count < _FEW]
     if not few:
         return []
-    over = counted(min(few), "query", "queries")
+    over = counted(min(few), "query")
     why = "so few values hardly show how much they vary (those of 0/1 values are exact)"
     return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; have {_FEW} or more to rely on one"]

@@ -33,16 +33,16 @@ def header(report: Report) -> str:
     """One line that says on what, how much and under which rules."""
     dataset, resolved = report.dataset, report.plan.resolved
     empty = f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""
-    queries = counted(dataset.queries.searched, "query", "queries")
+    queries = counted(dataset.queries.searched, "query")
     if dataset.sampled_from is not None:
-        queries = f"{dataset.queries.searched:,} of {dataset.sampled_from:,} queries, a sample"
+        queries = f"{dataset.queries.searched:,} of {counted(dataset.sampled_from, 'query')}, a sample"
     judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
     evaluated = _evaluated(report)
     if len(evaluated) == 1:
         judged += f", {evaluated.pop():,} evaluated"
     documents = counted(dataset.documents, "document")
     if dataset.documents_sampled_from is not None:
-        documents = f"{dataset.documents:,} of {dataset.documents_sampled_from:,} documents, a subsample"
+        documents = f"{dataset.documents:,} of {counted(dataset.documents_sampled_from, 'document')}, a subsample"
     parts = [
         dataset.name,
         f"{documents}{empty}",
@@ -63,11 +63,12 @@ def _identical_ids(info: IdenticalIdsInfo | None) -> list[str]:
     if info is None or not info.queries:
         return []
     verb = "left out" if info.rule == "drop" else "kept"
-    return [f"{counted(info.queries, 'query', 'queries')} with a document's id: such hits are {verb}"]
+    return [f"{counted(info.queries, 'query')} with a document's id: such hits are {verb}"]
 
 
 def _filter(info: FilterInfo) -> str:
-    return f"filter {in_words(info.fields)}: {info.matching:,} documents match ({info.selectivity:.2%})"
+    matching = counted(info.matching, "document matches", "documents match")
+    return f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
 
 
 def notes(report: Report) -> list[str]:
@@ -91,7 +92,7 @@ def notes(report: Report) -> list[str]:
             lines.extend(f"    {line}" for line in backend.error.log[-_LOG_LINES:])
         if backend.parity is not None and backend.parity.causes:
             causes = ", ".join(
-                f"{cause} ({count} of {backend.parity.queries} queries)"
+                f"{cause} ({count} of {counted(backend.parity.queries, 'query')})"
                 for cause, count in backend.parity.causes.items()
             )
             lines.append(f"{backend.label} differs from its oracle because of: {causes}")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from harness import Dataset, check, compare, diff
+from harness.cli.app import _build
 from harness.errors import DataError, UsageError
-from harness.wording import readable, shortened
+from harness.wording import counted, readable, shortened
+
+_PLURALS = "queries|questions|documents|backends|tests|judgments|hits|lists|builds|requirements|retrievers|corpora"
 
 
 def test_control_characters_are_escaped() -> None:
@@ -30,3 +38,33 @@ def test_every_error_is_readable() -> None:
     error = DataError("run", ["document 'a\x1bb' twice", "id 'a\nb'"], fix="see '\x07'")
     assert str(error) == "run: 2 problems\n  document 'a\\x1bb' twice\n  id 'a\\nb'\n  see '\\x07'"
     assert "(5,000 characters)" in str(UsageError(f"unknown '{'x' * 5000}'"))
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [(1, "query", "1 query"), (0, "query", "0 queries"), (1200, "entry", "1,200 entries"), (2, "day", "2 days")],
+)
+def test_a_number_has_its_noun_in_the_right_form(count: int, noun: str, said: str) -> None:
+    assert counted(count, noun) == said
+
+
+@pytest.fixture(scope="module")
+def one_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of one query over one document that has a word of it: of compare twice, of their diff, and of check."""
+    folder = tmp_path_factory.mktemp("one-of-each")
+    dataset = Dataset.of({"d1": "a word"}, {"q1": "word"}, {"q1": {"d1": 1}}, name="one")
+    compare("csr,csr:k1=1.2", dataset, out=folder / "compare", isolation="none")
+    compare("csr", dataset, out=folder / "later", k=1, isolation="none")
+    diff(folder / "compare", folder / "later").save(folder / "diff")
+    questions = [{"id": "q1", "question": "word", "expected_relevant_doc_ids": ["d1"]}]
+    check(questions, corpus=dataset, backends="csr", k=1, isolation="none", out=folder / "check")
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["compare", "check", "diff"])
+@pytest.mark.parametrize("format_name", ["table", "markdown", "html"])
+def test_one_is_never_followed_by_a_plural(one_of_each: Path, verb: str, format_name: str) -> None:
+    result = CliRunner().invoke(_build(), ["report", str(one_of_each / verb), "--format", format_name])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"\b1 (?:query|question|common query)\b", result.output), "it does not say that there is one query"
+    assert re.findall(rf"(?<![.,\d])1 (?:\w+ )?(?:{_PLURALS})\b", result.output) == []
