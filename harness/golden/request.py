@@ -49,6 +49,7 @@ class CheckRequest:
     k: int = 5
     require: str | Sequence[str] = ()
     metrics: str | Sequence[str] = ()
+    identical_ids: str = "auto"
     match: str = MatchRule.EXACT.value
     delimiter: str | None = None
     slice: str | Sequence[str] = ()
@@ -80,6 +81,7 @@ class CheckOptions(TypedDict, total=False):
     k: int
     require: str | Sequence[str]
     metrics: str | Sequence[str]
+    identical_ids: str
     match: str
     delimiter: str | None
     slice: str | Sequence[str]

@@ -26,7 +26,6 @@ from harness.regression.setting_changes import changed_settings
 from harness.regression.side import OVERLAP, Side
 from harness.regression.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
 from harness.types import Qrels
-from harness.wording import counted
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
 
@@ -185,7 +184,7 @@ def _with_labels(
         sides.append(scored)
         if lost:
             warnings.append(
-                f"'{side.source}' holds the first {counted(side.depth, 'document')} of each ranking, too few to score "
+                f"'{side.source}' holds the first {side.depth} documents of each ranking, too few to score "
                 f"{', '.join(lost)} again with the labels: left out"
             )
     return sides[0], sides[1], more, warnings
