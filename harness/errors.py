@@ -158,6 +158,9 @@ class DataError(HarnessError):
 class RankingError(HarnessError):
     """A ranking holds a score that is not finite, or the same document twice."""
 
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        super().__init__(what.replace("\n", "\\n"), fix=fix)  # of an id: such a message is one line
+
 
 class MetricError(HarnessError):
     """A metric of another package is no metric, has a name that is taken, fails, or gives no number."""
