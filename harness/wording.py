@@ -35,7 +35,7 @@ def readable(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return text as a cell of a table can hold it: on one line, control characters escaped, about 160 of it at most."""
+    """Return text as a cell of a table can hold it: one line, control characters escaped, about 160 characters."""
     return _shortened(_escaped(text).replace("\n", "\\n"), _LONGEST_PIECE)
 
 

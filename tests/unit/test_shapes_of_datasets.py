@@ -602,7 +602,7 @@ def test_lists_of_hits_follow_the_queries_of_a_dataset():
     dataset = Dataset.of({"a": "x", "b": "y"}, {"1": "x", "2": "y"}, {"1": ["a"], "2": ["b"]})
     hits = [[{"corpus_id": "a", "score": 1.0}], [{"corpus_id": "b", "score": 1.0}]]
     assert harness.evaluate(hits, dataset, "RR").means()[0].value == 1.0
-    with pytest.raises(UsageError, match="the run has 1 lists"):
+    with pytest.raises(UsageError, match="the run has 1 list, and"):
         harness.evaluate(hits[:1], dataset, "RR")
 
 
