@@ -53,6 +53,7 @@ GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""
 _QUERY_RULE = JoinRule(fields=("text",))
+_UNKNOWN_QUERIES_FIX = "name the judgments of these queries: --qrels FILE; or add the queries that are judged to {}"
 _UNKNOWN_FIX = (
     "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
     "can find: judgments_of_unknown_documents = {{ {} = {} }}"
@@ -381,8 +382,10 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
+    before = problems.count
     for row in unknown_rows(judgments.query_ids, known.query_ids):
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
+    fixes = [_UNKNOWN_QUERIES_FIX.format(known.queries)] if problems.count > before else []
     strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
     if len(strangers) == known.unknown_documents != len(judgments.lines):
         if strangers:
@@ -391,7 +394,8 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None)
+        fixes += [_UNKNOWN_FIX.format(split or "test", len(strangers))] if strangers else []
+    problems.raise_if_any(fix="; ".join(fixes) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
 
