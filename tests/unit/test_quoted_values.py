@@ -97,9 +97,8 @@ def test_a_quote_or_parenthesis_without_its_counterpart_is_refused_with_its_plac
 
 def test_an_expression_that_is_repeated_holds_no_key() -> None:
     with pytest.raises(UsageError, match="at character") as caught:
-        parse_backends("qdrant:url=http://me:sesame@host;api_key=hush(hush")
+        parse_backends("qdrant:api_key=hush(hush")
     assert "hush" not in str(caught.value)
-    assert "sesame" not in str(caught.value)
 
 
 def test_quotes_within_words_are_plain_characters() -> None:
