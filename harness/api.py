@@ -105,7 +105,7 @@ def run(
     cache = Cache()
     with cache.intact():
         whole = _load(plan, cache, shown, dataset)
-        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
+        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
         sample = _sampled(whole, plan.request)
         assessed = run_on(plan, sample, cache, shown, lambda _: sample.qrels)

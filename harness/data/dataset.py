@@ -80,7 +80,7 @@ class Dataset:
             raise UsageError(f"identical_ids is {identical_ids!r}", fix="give 'keep', 'drop' or None")
         if not isinstance(name, str) or not name:
             raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
-        named = parse_columns(columns or {})
+        named = parse_columns(columns or {}, "columns")
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
         asked = texts_of(queries, "queries", QUERY_ROLES, named)
         judged = None if qrels is None else qrels if isinstance(qrels, Qrels) else read_shape(qrels, QRELS)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from harness.arrow import numbers, strings
 from harness.cards import DatasetCard
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
@@ -39,12 +39,21 @@ from harness.strict_toml import nearest
 from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
 
-__all__ = ["check_dataset", "filter_dataset", "load_corpus", "load_dataset", "load_golden_of"]
+__all__ = [
+    "LoadedCorpus",
+    "check_dataset",
+    "filter_dataset",
+    "load_corpus",
+    "load_dataset",
+    "load_documents",
+    "load_golden_of",
+]
 
 GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""
 _QUERY_RULE = JoinRule(fields=("text",))
+_UNKNOWN_QUERIES_FIX = "name the judgments of these queries: --qrels FILE; or add the queries that are judged to {}"
 _UNKNOWN_FIX = (
     "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
     "can find: judgments_of_unknown_documents = {{ {} = {} }}"
@@ -106,10 +115,8 @@ def load_dataset(
     corpus = _corpus(place, documents)
     kept = _without(queries, loaded.queries_of_other_splits)
     qrels = judged.qrels if judged is not None else None
-    identical_ids = (card.identical_ids if card is not None else None) or loaded.identical_ids
-    return Dataset(
-        place.name, corpus, kept, qrels, _provenance(place, found, corpus, kept), identical_ids=identical_ids
-    )
+    provenance = _provenance(place, found, corpus, kept)
+    return Dataset(place.name, corpus, kept, qrels, provenance, identical_ids=place.identical_ids(loaded))
 
 
 def filter_dataset(
@@ -154,10 +161,31 @@ def load_corpus(
     progress: Progress | None = None,
 ) -> Corpus:
     """Return the documents of a dataset alone, for one that has no queries; arguments as in :func:`load_dataset`."""
+    return load_documents(name_or_path, files=files, cards=cards, cache=cache, progress=progress).corpus
+
+
+class LoadedCorpus(NamedTuple):
+    """The documents of a dataset, its rule for identical ids (None where it has none), and the empty ones left out."""
+
+    corpus: Corpus
+    identical_ids: IdenticalIds | None = None
+    empty_left_out: int = 0
+
+
+def load_documents(
+    name_or_path: str | Path,
+    *,
+    files: DatasetFiles | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> LoadedCorpus:
+    """Return the documents of a dataset with what it says of them; arguments as in :func:`load_dataset`."""
     place = _locate(name_or_path, files or DatasetFiles(), cards)
-    documents = place.load(None, progress).documents
-    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected)
-    return _corpus(place, found)
+    loaded = place.load(None, progress)
+    found = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected)
+    corpus = _corpus(place, found)
+    return LoadedCorpus(corpus, place.identical_ids(loaded), len(found.ids) - len(corpus))
 
 
 def _corpus(place: _Place, texts: Texts) -> Corpus:
@@ -212,6 +240,10 @@ class _Place(NamedTuple):
     @property
     def expected(self) -> int | None:
         return None if self.card is None else self.card.documents
+
+    def identical_ids(self, loaded: LoadedDataset) -> IdenticalIds | None:
+        """Return the card's rule, else the loader's; None where neither has one."""
+        return (self.card.identical_ids if self.card is not None else None) or loaded.identical_ids
 
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
         if self.loader is None:
@@ -350,8 +382,10 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     if not judgments.lines and not problems.count:
         problems.add(None, "the file holds no judgments")
     qrels = group_judgments(judgments, problems)
+    before = problems.count
     for row in unknown_rows(judgments.query_ids, known.query_ids):
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
+    fixes = [_UNKNOWN_QUERIES_FIX.format(known.queries)] if problems.count > before else []
     strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
     if len(strangers) == known.unknown_documents != len(judgments.lines):
         if strangers:
@@ -360,7 +394,8 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     else:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-    problems.raise_if_any(fix=_UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None)
+        fixes += [_UNKNOWN_FIX.format(split or "test", len(strangers))] if strangers else []
+    problems.raise_if_any(fix="; ".join(fixes) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
 
