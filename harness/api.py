@@ -119,7 +119,7 @@ def run(
     with cache.intact():
         whole = _load(plan, cache, shown, dataset)
         plan = in_language_of(plan, whole)
-        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query', 'queries')}"
+        held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
         found = dataset_findings(whole, plan.request.relevance)
         for one in found:

@@ -71,21 +71,21 @@ class HarnessError(Exception):
     """
 
     exit_code: ClassVar[int] = 3
+    repeats_arguments: ClassVar[bool] = False
+    """Whether ``what`` holds arguments as they were given, of which nothing that could be secret is shown."""
     log: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, fix: str | None = None) -> None:
-        self.what = readable(what)
+        self.what = readable(without_secrets(what) if self.repeats_arguments else what)
         self.fix = None if fix is None else readable(fix)
         super().__init__(self.what if self.fix is None else f"{self.what}\n  {self.fix}")
 
 
 class UsageError(HarnessError):
-    """An argument is wrong. What it repeats of the argument is without what could be secret."""
+    """An argument is wrong."""
 
     exit_code = 2
-
-    def __init__(self, what: str, *, fix: str | None = None) -> None:
-        super().__init__(without_secrets(what), fix=fix)
+    repeats_arguments = True
 
 
 class UnknownNameError(UsageError):
@@ -116,6 +116,7 @@ class CardError(HarnessError):
     """A TOML card, or ``harness.toml``, is malformed."""
 
     exit_code = 2
+    repeats_arguments = True
 
 
 class DataError(HarnessError):
@@ -134,7 +135,9 @@ class DataError(HarnessError):
         others: Sequence[DataError] = (),
     ) -> None:
         """``count`` is the number of problems when ``problems`` holds only the first of them."""
-        source = without_secrets(source)  # it may be a URL that was taken for a path
+        given, source = source, without_secrets(source)  # it may be a URL that was taken for a path
+        if source != given:  # systems and libraries repeat it; ids are left as they are
+            problems = [problem.replace(given, source) for problem in problems]
         self.source, self.others = source, tuple(others)
         self.problems = tuple(readable(problem).replace("\n", "\\n") for problem in problems)
         self.count = len(self.problems) if count is None else count
@@ -158,6 +161,9 @@ class DataError(HarnessError):
 class RankingError(HarnessError):
     """A ranking holds a score that is not finite, or the same document twice."""
 
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        super().__init__(what.replace("\n", "\\n"), fix=fix)  # of an id: such a message is one line
+
 
 class MetricError(HarnessError):
     """A metric of another package is no metric, has a name that is taken, fails, or gives no number."""
@@ -169,6 +175,8 @@ class CacheError(HarnessError):
 
 class ResultError(HarnessError):
     """A stored result is missing, damaged, or written by a newer schema."""
+
+    repeats_arguments = True
 
 
 class BackendError(HarnessError):

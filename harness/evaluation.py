@@ -186,7 +186,8 @@ def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 
     Where every ``corpus_id`` is a whole number, it is the position of a document, as ``semantic_search`` gives it.
     """
     if len(run) != len(dataset.queries):
-        what = f"the run has {len(run):,} lists, and the dataset '{dataset.name}' {len(dataset.queries):,} queries"
+        queries = counted(len(dataset.queries), "query")
+        what = f"the run has {counted(len(run), 'list')}, and the dataset '{dataset.name}' {queries}"
         raise UsageError(what, fix="give one list for each query, in the dataset's order")
     documents = [hit["corpus_id"] for hits in run for hit in hits]
     if documents and all(isinstance(document, int | np.integer) for document in documents):
@@ -216,7 +217,7 @@ def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
 def _require_content(run: Run, qrels: Qrels) -> None:
     """A run without any hits is one that failed, and has no score; judgments of nothing give none."""
     if not run.hits:
-        asked = f" for any of its {len(run.query_ids):,} queries" if len(run.query_ids) > 1 else ""
+        asked = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
         raise DataError("run", [f"it holds no hits{asked}"], fix="a run that answers nothing is invalid, not 0")
     if not len(qrels):
         raise DataError("judgments", ["there are none"], fix="give at least one judged document")

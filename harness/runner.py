@@ -360,7 +360,7 @@ def _in_words(outcome: Outcome) -> str:
     if outcome.record is None:
         return "read"
     index = outcome.record.index
-    searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query', 'queries')} searched"
+    searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query')} searched"
     if outcome.record.existing is not None:
         return f"an existing index of {counted(index.indexed, 'document')}, {searched}"
     builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""

@@ -10,32 +10,33 @@ __all__ = ["counted", "few_for_interval", "readable", "shortened"]
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but the line break, and those that turn the direction of text."""
 _LONGEST_PIECE, _LONGEST_LINE = 160, 2000
-_QUOTED = re.compile(rf"'([^'\n]{{{_LONGEST_PIECE + 1},}})'")
+_QUOTED = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
+"""A name or an id in a message; an apostrophe inside a word opens and closes nothing."""
+_Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 _FEW = 10
 """Queries below which a bootstrap has too few different values to draw from: of 95 % intervals, about 52 % hold the
 true mean with 2 uniform or U-shaped values, 75 % with 3, 87 % with 5, 93 % with 8 and more; a test measures it."""
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """``1 question``, ``2 questions``: a number with a noun, whose plural adds an s unless it is given."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+    """Return ``1 query``, ``2 queries``: a number with a noun, whose plural is the regular one unless it is given."""
+    regular = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural or regular}"
 
 
 def readable(text: str) -> str:
     """Return text as a message can hold it: control characters escaped, and long quoted pieces and lines shortened.
 
-    Line breaks stay. Ids come from files and may hold anything: 5 MB, or what moves a terminal's cursor.
+    Line breaks stay, but inside quotes. Ids come from files and may hold anything: 5 MB, or what moves a terminal's
+    cursor.
     """
-    text = _escaped(text)
-    if len(text) <= _LONGEST_PIECE:
-        return text
-    text = _QUOTED.sub(lambda found: f"'{_shortened(found[1], _LONGEST_PIECE)}'", text)
+    text = _QUOTED.sub(lambda found: f"'{shortened(found[1])}'", _escaped(text))
     return "\n".join(_shortened(line, _LONGEST_LINE) for line in text.split("\n"))
 
 
 def shortened(text: str) -> str:
-    """Return text as a cell of a table can hold it: control characters escaped, and about 160 characters at most."""
-    return _shortened(_escaped(text), _LONGEST_PIECE)
+    """Return text as a cell of a table can hold it: one line, control characters escaped, about 160 characters."""
+    return _shortened(_escaped(text).replace("\n", "\\n"), _LONGEST_PIECE)
 
 
 def _escaped(text: str) -> str:
@@ -54,6 +55,6 @@ def few_for_interval(counts: Iterable[int]) -> list[str]:
     few = [count for count in counts if 2 <= count < _FEW]
     if not few:
         return []
-    over = counted(min(few), "query", "queries")
+    over = counted(min(few), "query")
     why = "so few values hardly show how much they vary (those of 0/1 values are exact)"
     return [f"caution: bootstrap intervals over {over} are too narrow, for {why}; have {_FEW} or more to rely on one"]

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn, cast
 
 import typer
 import typer.core
@@ -25,6 +25,7 @@ import typer.main
 
 from harness._version import __version__
 from harness.errors import HarnessError
+from harness.remote.plain_url import without_secrets
 
 __all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
 
@@ -92,6 +93,10 @@ def main() -> NoReturn:
     except Exception:  # noqa: BLE001 - the one boundary: a traceback, how to report it, and a code of its own
         _exit_with_defect()
     sys.exit(ExitCode.FINE)
+
+
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""What Typer raises for a wrong command line, and does not export."""
 
 
 class _LazyGroup(typer.core.TyperGroup):
@@ -174,7 +179,7 @@ def _interruptions() -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Values that Typer refuses, in the words of the library that reads them for it."""
+    """Refuse in our words the values that Typer refuses, and show no secret of what else it does not take."""
     try:
         yield
     except typer.BadParameter as refused:
@@ -184,6 +189,9 @@ def _refusals() -> Iterator[None]:
         if error is None:
             raise
         raise error from refused
+    except _UsageError as refused:
+        refused.message = without_secrets(refused.message)
+        raise
 
 
 def discard_stdout() -> None:

@@ -16,6 +16,7 @@ from harness.cli.compare_options import (
     ColumnsOption,
     DeadlineOption,
     DepthOption,
+    IdenticalIdsOption,
     IsolationOption,
     JobsOption,
     MaxCallsOption,
@@ -115,6 +116,7 @@ def check(
     k: DepthOption = 5,
     require: RequireOption = None,
     metrics: MeasuresOption = None,
+    identical_ids: IdenticalIdsOption = "auto",
     match: MatchOption = "exact",
     delimiter: DelimiterOption = None,
     slice: SliceOption = None,  # noqa: A002 - the option's name

@@ -41,6 +41,7 @@ class IdenticalIdsRule(StrEnum):
 
     KEEP = "keep"
     DROP = "drop"
+    AUTO = "auto"
 
 
 def evaluate(
@@ -78,8 +79,12 @@ def evaluate(
         ),
     ] = None,
     identical_ids: Annotated[
-        IdenticalIdsRule, typer.Option(help="Hits that have their query's id: keep them, or drop them before scoring.")
-    ] = IdenticalIdsRule.KEEP,
+        IdenticalIdsRule,
+        typer.Option(
+            help="Hits that have their query's id: keep them, or drop them before scoring. auto is the dataset's rule, "
+            "which a file of judgments does not tell: it keeps them."
+        ),
+    ] = IdenticalIdsRule.AUTO,
     trec_eval: Annotated[
         bool, typer.Option("--trec-eval", help="trec_eval's own choice: --queries answered --ties trec_eval.")
     ] = False,

@@ -20,6 +20,7 @@ from harness.errors import UnknownNameError, UsageError
 __all__ = [
     "DOCUMENT_ROLES",
     "JUDGMENT_ROLES",
+    "OPTION",
     "QUERY_ROLES",
     "ColumnMap",
     "RecordBatch",
@@ -34,6 +35,8 @@ __all__ = [
 
 _ITEM = re.compile(r"""(?:[^,"]|"(?:[^"]|"")*")+""")
 _NEAR_TITLE = 0.8
+OPTION = "--columns"
+"""What messages call the names of fields; in Python it is another word."""
 _SHOWN = 40
 
 
@@ -99,8 +102,10 @@ Fields: TypeAlias = dict[str, str]
 """Role -> the field that plays it; optional roles without a field are left out."""
 
 
-def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = OPTION) -> dict[str, str]:
     """Return role -> field of ``id=doc_id,text="a,b"``, of a list of such items, or of a mapping.
+
+    ``called`` is the argument's name in messages.
 
     Raises UnknownNameError for an unknown role, UsageError for an item without ``=`` and a role that is named twice.
     """
@@ -114,16 +119,16 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str]) -> dict[str, st
             if len(field) > 1 and field[0] == field[-1] == '"':
                 field = field[1:-1].replace('""', '"')
             if not (role and equals and field):
-                raise UsageError(f"--columns '{item}' names no field", fix="write role=field, as id=doc_id,text=body")
+                raise UsageError(f"{called} '{item}' names no field", fix="write role=field, as id=doc_id,text=body")
             pairs.append((role.strip(), field.strip()))
     if not all(isinstance(word, str) for pair in pairs for word in pair):
         raise UsageError(f"columns are {dict(pairs)!r}", fix="give names: {'id': 'doc_id', 'text': 'body'}")
     named: dict[str, str] = {}
     for role, field in pairs:
         if role not in _ALL_ROLES:
-            raise UnknownNameError("role in --columns", role, _ALL_ROLES)
+            raise UnknownNameError(f"role in {called}", role, _ALL_ROLES)
         if named.setdefault(role, field) != field:
-            raise UsageError(f"--columns names two fields for '{role}': '{named[role]}' and '{field}'", fix="keep one")
+            raise UsageError(f"{called} names two fields for '{role}': '{named[role]}' and '{field}'", fix="keep one")
     return named
 
 
@@ -140,10 +145,11 @@ class ColumnMap:
     """The fields of one kind of record.
 
     Names that the user gave must be there, in judgments only if nothing else plays their role: ``query_id=qid`` is said
-    of the queries, and may be called otherwise in the judgments.
+    of the queries, and may be called otherwise in the judgments. ``called`` is in messages what names them.
     """
 
-    def __init__(self, roles: Sequence[Role], named: Mapping[str, str]) -> None:
+    def __init__(self, roles: Sequence[Role], named: Mapping[str, str], called: str = OPTION) -> None:
+        self.called = called
         self.roles = tuple(roles)
         self.named = named
         self._binding = self.roles != JUDGMENT_ROLES
@@ -171,29 +177,33 @@ class ColumnMap:
             elif named is not None and self._binding:
                 near = difflib.get_close_matches(named, names, n=1)
                 hint = f" (did you mean '{near[0]}'?)" if near else ""
-                problems.append(f"there is no field '{named}', which --columns names as the {role.name}{hint}")
+                problems.append(f"there is no field '{named}', which {self.called} names as the {role.name}{hint}")
             elif role.sure in names:
                 fields[role.name] = role.sure
             elif len(candidates) == 1 or (candidates and role.ordered):
                 fields[role.name] = candidates[0]
             elif candidates:
                 listed = " or ".join(f"'{name}'" for name in candidates)
-                problems.append(f"the {role.name} may be {listed}: say which, as --columns {role.name}={candidates[0]}")
+                problems.append(
+                    f"the {role.name} may be {listed}: say which, as {self.called} {role.name}={candidates[0]}"
+                )
             elif role.required:
                 missing.append(role.name)
             elif role.name == "title" and (near := difflib.get_close_matches("title", names, 1, _NEAR_TITLE)):
-                problems.append(f"'{near[0]}' looks like a misspelt 'title'; if it is one: --columns title={near[0]}")
+                problems.append(
+                    f"'{near[0]}' looks like a misspelt 'title'; if it is one: {self.called} title={near[0]}"
+                )
         if missing:
-            problems.insert(0, _missing(missing, names))
+            problems.insert(0, _missing(missing, names, self.called))
         return f"{'; '.join(problems)} (there are: {', '.join(names) or 'no fields'})" if problems else fields
 
 
-def _missing(roles: Sequence[str], names: Sequence[str]) -> str:
+def _missing(roles: Sequence[str], names: Sequence[str], called: str) -> str:
     folded = {name.lower().strip("_"): name for name in names}
     near = [difflib.get_close_matches(role, folded, n=1, cutoff=0.6) for role in roles]
     named = ",".join(f"{role}={folded[close[0]] if close else '…'}" for role, close in zip(roles, near, strict=True))
     listed = " and the ".join(roles)
-    return f"no field for the {listed}; name {'it' if len(roles) == 1 else 'them'}, as --columns {named}"
+    return f"no field for the {listed}; name {'it' if len(roles) == 1 else 'them'}, as {called} {named}"
 
 
 def shown(value: object) -> str:
@@ -299,7 +309,9 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
                 grade = _grade(record[fields["grade"]], line, problems)
             elif others := [name for name in record if name not in fields.values()]:
                 named = ", ".join(f"'{name}'" for name in others)
-                problems.add_once(line, f"no field for the grade; if {named} holds it, as --columns grade={others[0]}")
+                problems.add_once(
+                    line, f"no field for the grade; if {named} holds it, as {columns.called} grade={others[0]}"
+                )
             else:
                 ungraded += 1
             if problems.count == wrong:

@@ -92,7 +92,7 @@ class Dataset:
             raise UsageError(f"the name is {name!r}", fix="give a text, which reports show")
         if language is not None and not isinstance(language, str):
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
-        named = parse_columns(columns or {})
+        named = parse_columns(columns or {}, "columns")
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
         asked = texts_of(queries, "queries", QUERY_ROLES, named)
         judged = None if qrels is None else qrels if isinstance(qrels, Qrels) else read_shape(qrels, QRELS)

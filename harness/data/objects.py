@@ -41,17 +41,19 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
         value: the object; what it may be is in the message of the error.
         subject: what it is called in messages.
         roles: what its fields are for: of an id, of a text, and perhaps of a title.
-        named: role -> field where fields are called otherwise than is common.
+        named: role -> field where fields are called otherwise than is common; of no account for what stands at a place
+            of its own, as the key of a mapping or in a tuple.
 
     Raises:
         UsageError: the object has none of the shapes.
         DataError: a field is missing, an id is neither text nor a whole number, or there twice; or nothing is there.
     """
     problems, lines = Problems(subject, "record"), np.empty(0, dtype=np.int64)
-    records = _records(value, subject, roles)
+    records, fixed = _records(value, subject, roles)
+    named = {role: field for role, field in named.items() if role not in fixed}
     batch = RecordBatch(list(range(1, len(records) + 1)), records)
     parts = []
-    for texts in text_batches([batch], ColumnMap(roles, named), problems):
+    for texts in text_batches([batch], ColumnMap(roles, named, "columns"), problems):
         lines = np.array(texts.lines, dtype=np.int64)
         if len(texts.ids):
             parts.append(joined(texts, lines, JoinRule(), problems))
@@ -69,13 +71,15 @@ def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[
     return TextColumns(Ids(ids), table.column("text"), digest.hexdigest())
 
 
-def _records(value: object, subject: str, roles: Sequence[Role]) -> list[dict[str, Any]]:
+def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return the records, and the roles that their places settle, so that no field has to be named."""
     id_field, text_field = roles[0].sure, roles[1].sure
+    every = {role.name for role in roles}
     if isinstance(value, Mapping):
         if all(isinstance(one, str) for one in value.values()):
-            return [{id_field: key, text_field: one} for key, one in value.items()]
+            return [{id_field: key, text_field: one} for key, one in value.items()], every
         if all(isinstance(one, Mapping) for one in value.values()):
-            return [{**one, id_field: key} for key, one in value.items()]
+            return [{**one, id_field: key} for key, one in value.items()], {roles[0].name}
         raise _unfit(value, subject)
     table = as_table(value)
     if table is not None:
@@ -83,16 +87,16 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> list[dict[st
         twice = sorted({name for name in columns if columns.count(name) > 1})
         if twice:
             raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
-        return _rows(table)
+        return _rows(table), set()
     items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
     if items is not None and all(isinstance(one, Mapping) for one in items):
-        return [{str(name): one[name] for name in one} for one in items]
+        return [{str(name): one[name] for name in one} for one in items], set()
     fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}
     if items is not None and all(isinstance(one, tuple | list) for one in items):
         lengths = {len(one) for one in items}
         if len(lengths) == 1 and lengths <= (fields.keys() if len(roles) > 2 else {2}):
             names = fields[lengths.pop()]
-            return [dict(zip(names, one, strict=True)) for one in items]
+            return [dict(zip(names, one, strict=True)) for one in items], every
     raise _unfit(value, subject)
 
 

@@ -210,7 +210,7 @@ def ask_retriever(
     if asked is None:
         display.done(one.label, "failed")
         return subject, []
-    display.done(one.label, f"{len(asked.answers):,} questions asked")
+    display.done(one.label, f"{counted(len(asked.answers), 'question')} asked")
     notes.insert(
         0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
     )

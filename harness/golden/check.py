@@ -22,7 +22,7 @@ from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
-from harness.loaders import Description, describe_dataset, load_corpus
+from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
 from harness.planning.request import Output
 from harness.protocols import Display
@@ -32,6 +32,7 @@ from harness.results.backend import backend_results
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.check_requirements import Ideal, requirement_results
 from harness.results.check_subject import check_subject
+from harness.results.collection import identical_ids_info
 from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.subject import subject_of
 from harness.storage.cache import Cache
@@ -70,8 +71,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     shown: Display = display if display is not None else SilentDisplay()
     cache, subjects, warnings = Cache(), list[Examined](), list[schema.PreflightProblem]()
     with cache.intact():
-        corpora = {name: _corpus(plan, name, cache, shown) for name in plan.places}
-        described = {name: _described(plan, name) for name in plan.places}
+        loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
+        corpora = {name: one.corpus for name, one in loaded.items()}
+        queries = _queries(plan.golden)
         expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
         problems = [
             problem_of(found, corpus=name)
@@ -79,10 +81,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
             for found in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
         ]
         if not problems:
-            queries = _queries(plan.golden)
             datasets = {
-                name: Dataset(name, corpus, queries, None, **described[name]._asdict())
-                for name, corpus in corpora.items()
+                name: Dataset(name, one.corpus, queries, None, identical_ids=one.identical_ids, language=one.language)
+                for name, one in loaded.items()
             }
             warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries)]
             plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
@@ -91,8 +92,9 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 subjects += _subjects(plan, dataset, expected[name], cache, shown)
             subjects += _against(plan, queries, corpora, cache, shown)
     runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
+    infos = [_corpus_info(name, one, queries) for name, one in loaded.items()]
     command = [*plan.command(), *(output or Output()).arguments()]
-    report = _report(plan, corpora, subjects, problems, warnings, command)
+    report = _report(plan, infos, subjects, problems, warnings, command)
     if not plan.request.keep_text:
         report = without_questions(report, (question.question for question in plan.golden))
     return Checked(redacted(report), runs=runs, corpora=corpora)
@@ -115,23 +117,17 @@ def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
     return replace(checked, corpora=corpora, no_texts=next(iter(reasons), checked.no_texts))
 
 
-def _corpus(plan: CheckPlan, name: str, cache: Cache, display: Display) -> Corpus:
-    place = plan.places[name]
+def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedCorpus:
+    """Return the documents, with the rule for identical ids that was asked for, else theirs."""
+    place, asked = plan.places[name], plan.plans[name].identical_ids
     if isinstance(place, Dataset):
-        corpus = place.corpus
+        found = LoadedCorpus(place.corpus, place.identical_ids, place.language)
     else:
         files, progress = DatasetFiles(columns=plan.columns), display.section("load")
-        corpus = load_corpus(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
-    display.done("load", f"{name}, {counted(len(corpus), 'document')}, {counted(len(plan.golden), 'question')}")
-    return corpus
-
-
-def _described(plan: CheckPlan, name: str) -> Description:
-    """The rule for identical ids and the language of a corpus."""
-    place = plan.places[name]
-    if isinstance(place, Dataset):
-        return Description(place.identical_ids, place.language)
-    return describe_dataset(place, files=DatasetFiles(columns=plan.columns), cards=plan.request.cards)
+        found = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+    documents = counted(len(found.corpus), "document")
+    display.done("load", f"{name}, {documents}, {counted(len(plan.golden), 'question')}")
+    return found if asked is None else found._replace(identical_ids=asked)
 
 
 def _of_corpus(name: str, corpus: Corpus, queries: Queries) -> list[schema.PreflightProblem]:
@@ -193,7 +189,7 @@ def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Exa
 
 def _report(
     plan: CheckPlan,
-    corpora: Mapping[str, Corpus],
+    corpora: list[schema.CorpusInfo],
     subjects: Sequence[Examined],
     problems: Sequence[schema.PreflightProblem],
     warnings: Sequence[schema.PreflightProblem],
@@ -215,13 +211,13 @@ def _report(
         packages=package_versions(),
         settings=plan.settings(),
         golden=_golden_info(plan),
-        corpora=[_corpus_info(name, corpus) for name, corpus in corpora.items()],
+        corpora=corpora,
         subjects=results,
         requirements=requirements,
         preflight=problems,
         warnings=[*warnings, *found["warning"]],
         verdict=_verdict(results, requirements, problems),
-        notes=list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes)),
+        notes=_notes(plan, corpora),
     )
 
 
@@ -262,7 +258,22 @@ def _golden_info(plan: CheckPlan) -> schema.GoldenInfo:
     )
 
 
-def _corpus_info(name: str, corpus: Corpus) -> schema.CorpusInfo:
+def _corpus_info(name: str, loaded: LoadedCorpus, queries: Queries) -> schema.CorpusInfo:
+    corpus = loaded.corpus
     return schema.CorpusInfo(
-        name=name, documents=len(corpus), empty_documents=len(corpus.empty_rows), sha256=corpus.digest
+        name=name,
+        documents=len(corpus),
+        empty_documents=len(corpus.empty_rows),
+        sha256=corpus.digest,
+        empty_left_out=loaded.empty_left_out,
+        identical_ids=identical_ids_info(corpus.ids, queries.ids, loaded.identical_ids),
     )
+
+
+def _notes(plan: CheckPlan, corpora: Sequence[schema.CorpusInfo]) -> list[str]:
+    """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
+    notes = list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes))
+    rules = [one.identical_ids for one in corpora if one.identical_ids is not None]
+    if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
+        notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")
+    return notes

@@ -28,7 +28,7 @@ from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
 from harness.planning.execution_options import warm_up_seconds
 from harness.planning.numbers import require_whole_numbers
-from harness.planning.plan import Plan
+from harness.planning.plan import Plan, identical_ids_rule
 from harness.planning.request import CompareRequest
 from harness.ranking import TieRule
 from harness.results.check_subject import Rules
@@ -98,6 +98,7 @@ class CheckPlan:
             "k": request.k,
             "require": [requirement.text for requirement in self.rules.requirements],
             "metrics": list(self.rules.measures),
+            "identical_ids": request.identical_ids if request.identical_ids != "auto" else None,
             "match": self.match.rule.value,
             "delimiter": self.match.delimiter or None,
             "slice": list(self.rules.slices),
@@ -139,6 +140,11 @@ def plan_check(request: CheckRequest) -> CheckPlan:
     compared = _compare_request(request, golden.name, list(map(str, measures.values())))
     plans = {name: api.plan_of_backends(replace(compared, dataset=name)) for name in places}
     against = plan_against(asked, compared) if asked else None
+    if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
+        raise UsageError(
+            "--identical-ids drop with --against: what is there already is judged by all that it answers",
+            fix="leave one of them out",
+        )
     _refuse_shared_labels(plans, against)
     _refuse_untimed(request, requirements)
     match.require_order(ties)
@@ -308,6 +314,7 @@ def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]
         dataset=corpus,
         k=request.k,
         metrics=measures,
+        identical_ids=request.identical_ids,
         ties=request.ties,
         relevance=request.relevance,
         seed=request.seed,

@@ -19,6 +19,7 @@ from harness.ranking import TieRule
 from harness.retrievers.answers import Answer
 from harness.storage.columns import take_rows
 from harness.types import Corpus, Run
+from harness.wording import counted
 
 __all__ = ["Looked", "answers_of", "preflight"]
 
@@ -156,7 +157,7 @@ def _too_long(looked: Looked) -> Iterator[Finding]:
             "error",
             f"{_counted(len(long), looked)} got more than the {looked.k} hits that were asked for, up to {most}",
             f"have the retriever heed k, or ask for what it gives: --k {most}",
-            _said(long, lambda answer: f"{len(answer.ids)} hits"),
+            _said(long, lambda answer: f"{counted(len(answer.ids), 'hit')}"),
         )
 
 
@@ -258,7 +259,7 @@ _RULES: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
 
 
 def _counted(count: int, looked: Looked) -> str:
-    return f"{count:,} of {len(looked.asked):,} questions"
+    return f"{count:,} of {counted(len(looked.asked), 'question')}"
 
 
 def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ class CheckRequest:
     k: int = 5
     require: str | Sequence[str] = ()
     metrics: str | Sequence[str] = ()
+    identical_ids: str = "auto"
     match: str = MatchRule.EXACT.value
     delimiter: str | None = None
     slice: str | Sequence[str] = ()
@@ -84,6 +85,7 @@ class CheckOptions(TypedDict, total=False):
     k: int
     require: str | Sequence[str]
     metrics: str | Sequence[str]
+    identical_ids: str
     match: str
     delimiter: str | None
     slice: str | Sequence[str]

@@ -1,25 +1,25 @@
 """Loaders: files to columnar documents, queries and judgments."""
 
 from harness.loaders.dataset import (
-    Description,
+    LoadedCorpus,
     Located,
     check_dataset,
-    describe_dataset,
     filter_dataset,
     load_corpus,
     load_dataset,
+    load_documents,
     load_golden_of,
     locate_dataset,
 )
 
 __all__ = [
-    "Description",
+    "LoadedCorpus",
     "Located",
     "check_dataset",
-    "describe_dataset",
     "filter_dataset",
     "load_corpus",
     "load_dataset",
+    "load_documents",
     "load_golden_of",
     "locate_dataset",
 ]

@@ -42,13 +42,13 @@ from harness.types import Corpus, Ids, Qrels, Queries
 from harness.wording import counted
 
 __all__ = [
-    "Description",
+    "LoadedCorpus",
     "Located",
     "check_dataset",
-    "describe_dataset",
     "filter_dataset",
     "load_corpus",
     "load_dataset",
+    "load_documents",
     "load_golden_of",
     "locate_dataset",
 ]
@@ -57,6 +57,7 @@ GOLDEN = "golden.jsonl"
 _FILES = (*ENDINGS, ".gz")
 """A name that ends so, and is not there, is a missing file and no unknown dataset."""
 _QUERY_RULE = JoinRule(fields=("text",))
+_UNKNOWN_QUERIES_FIX = "name the judgments of these queries: --qrels FILE; or add the queries that are judged to {}"
 _UNKNOWN_FIX = (
     "remove the judgments of unknown documents, or state them on a card, where they count as documents that no engine "
     "can find: judgments_of_unknown_documents = {{ {} = {} }}"
@@ -118,15 +119,14 @@ def load_dataset(
         _log.info("%s: %s", place.spec.location, note)
     corpus = _corpus(place, documents)
     qrels = judged.qrels if judged is not None else None
-    described = _described(card, loaded)
     return Dataset(
         place.name,
         corpus,
         kept,
         qrels,
         _provenance(place, found, corpus, kept),
-        identical_ids=described.identical_ids,
-        language=described.language,
+        identical_ids=place.identical_ids(loaded),
+        language=place.language(loaded),
         titles=documents.titles,
         candidates=_candidates(place, loaded, corpus, kept),
     )
@@ -195,32 +195,35 @@ def load_corpus(
     progress: Progress | None = None,
 ) -> Corpus:
     """Return the documents of a dataset alone, for one that has no queries; arguments as in :func:`load_dataset`."""
+    return load_documents(name_or_path, files=files, cards=cards, cache=cache, progress=progress).corpus
+
+
+class LoadedCorpus(NamedTuple):
+    """The documents of a dataset, and what its card or loader says of them; None for what neither says."""
+
+    corpus: Corpus
+    identical_ids: IdenticalIds | None = None
+    language: str | None = None
+    empty_left_out: int = 0
+
+
+def load_documents(
+    name_or_path: str | Path,
+    *,
+    files: DatasetFiles | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> LoadedCorpus:
+    """Return the documents of a dataset with what it says of them; arguments as in :func:`load_dataset`."""
     place = _locate(name_or_path, files or DatasetFiles(), cards)
-    documents = place.load(None, progress).documents
-    found = prepare_texts(documents, place.rule, cache or Cache(), progress, place.expected, about=place.spec.location)
-    return _corpus(place, found)
-
-
-class Description(NamedTuple):
-    """What a dataset's card or loader says of it; None for what neither does."""
-
-    identical_ids: IdenticalIds | None
-    language: str | None
-
-
-def describe_dataset(
-    name_or_path: str | Path, *, files: DatasetFiles | None = None, cards: Path | None = None
-) -> Description:
-    """Return what is said of a dataset, without reading its texts; arguments and errors as in :func:`load_corpus`."""
-    place = _locate(name_or_path, files or DatasetFiles(), cards)
-    return _described(place.card, place.load(None, None))
-
-
-def _described(card: DatasetCard | None, loaded: LoadedDataset) -> Description:
-    """Return what the card says, and where it says nothing, the loader."""
-    if card is None:
-        return Description(loaded.identical_ids, loaded.language)
-    return Description(card.identical_ids or loaded.identical_ids, card.language or loaded.language)
+    loaded = place.load(None, progress)
+    about = place.spec.location
+    found = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
+    corpus = _corpus(place, found)
+    return LoadedCorpus(
+        corpus, place.identical_ids(loaded), place.language(loaded), empty_left_out=len(found.ids) - len(corpus)
+    )
 
 
 def _corpus(place: _Place, texts: Texts) -> Corpus:
@@ -298,6 +301,14 @@ class _Place(NamedTuple):
     @property
     def expected(self) -> int | None:
         return None if self.card is None else self.card.documents
+
+    def identical_ids(self, loaded: LoadedDataset) -> IdenticalIds | None:
+        """Return the card's rule, else the loader's; None where neither has one."""
+        return (self.card.identical_ids if self.card is not None else None) or loaded.identical_ids
+
+    def language(self, loaded: LoadedDataset) -> str | None:
+        """Return the card's language, else the loader's; None where neither knows it."""
+        return (self.card.language if self.card is not None else None) or loaded.language
 
     def load(self, split: str | None, progress: Progress | None) -> LoadedDataset:
         if self.loader is None:
@@ -484,6 +495,7 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
     fixes = [
         unmet_queries(qrels.query_ids, known.query_ids, known.queries) if strange_queries else None,
+        _UNKNOWN_QUERIES_FIX.format(known.queries) if strange_queries else None,
         unmet_documents(qrels.doc_ids, known.doc_ids, known.documents) if strangers else None,
         _UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None,
     ]

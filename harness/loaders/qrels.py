@@ -21,6 +21,8 @@ from harness.wording import counted
 __all__ = ["read_judgment_lines", "read_judgments"]
 
 _TREC_COLUMNS = 4
+_TREC_LAYOUT = "query 0 document grade"
+_ITERATIONS = ("0", "Q0")
 _OBJECTS = re.compile(rb"\s*\[\s*\{")
 """How a list of objects begins, which is a table."""
 
@@ -70,11 +72,13 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
             trec = _is_trec(line)
             if tuple(line.split("\t")) == BEIR_COLUMNS:
                 continue
-        columns = _trec_columns(line) if trec else line.split("\t")
-        problem = _problem(columns)
+        columns = _words(line) if trec else line.split("\t")
+        problem = _trec_problem(columns) if trec else _problem(columns)
         if problem is not None:
             problems.add(number, problem)
             continue
+        if trec:
+            del columns[1]
         judgments.lines.append(number)
         judgments.query_ids.append(columns[0])
         judgments.doc_ids.append(columns[1])
@@ -83,10 +87,11 @@ def read_judgment_lines(stream: BinaryIO, problems: Problems, notes: list[str]) 
 
 
 def _is_trec(line: str) -> bool:
-    """Return whether a line has TREC's four columns; an id of BEIR's three may hold a space."""
-    columns = _words(line)
-    tabs = line.count("\t") == len(BEIR_COLUMNS) - 1
-    return len(columns) == _TREC_COLUMNS and (not tabs or columns[1] in ("0", "Q0"))
+    """Return whether a line has TREC's four columns, or several without a tab: BEIR's ids may hold a space."""
+    columns, tabs = _words(line), line.count("\t")
+    if not tabs and len(columns) > 1:
+        return True
+    return len(columns) == _TREC_COLUMNS and (tabs != len(BEIR_COLUMNS) - 1 or columns[1] in _ITERATIONS)
 
 
 def _words(line: str) -> list[str]:
@@ -94,10 +99,12 @@ def _words(line: str) -> list[str]:
     return [word for word in re.split(r"[ \t\r\v\f]+", line) if word]
 
 
-def _trec_columns(line: str) -> list[str]:
-    """Return query, document and grade; a line of another number of columns as it is."""
-    columns = _words(line)
-    return [columns[0], *columns[2:]] if len(columns) == _TREC_COLUMNS else columns
+def _trec_problem(columns: Sequence[str]) -> str | None:
+    if len(columns) == _TREC_COLUMNS:
+        return grade_problem(columns[-1])
+    text = f"{counted(len(columns), 'column')}, expected TREC's four: {_TREC_LAYOUT}"
+    beir = len(columns) == len(BEIR_COLUMNS) and columns[1] not in _ITERATIONS
+    return f"{text} (or three separated by tabs: query, document, grade)" if beir else text
 
 
 def _problem(columns: Sequence[str]) -> str | None:
@@ -111,6 +118,8 @@ def _problem(columns: Sequence[str]) -> str | None:
     if not columns[0] or not columns[1]:
         return "the query's or the document's id is empty"
     problem = grade_problem(columns[2])
+    if problem is not None and columns[1] in _ITERATIONS:
+        return f"{problem} (TREC's layout has four columns: {_TREC_LAYOUT})"
     if problem is not None and not any(character.isdigit() for character in columns[2]):
         return f"{problem} (a header must be: {' '.join(BEIR_COLUMNS)})"
     return problem

@@ -129,12 +129,12 @@ def _outside(text: str) -> Iterator[int]:
             opened.append(place)
         elif character == ")":
             if not opened:
-                raise _unmatched(place, "that is closed", "opened")
+                raise _unmatched(text, place, "that is closed", "opened")
             opened.pop()
         elif not opened and character != _INSIDE:
             yield place
     if opened:
-        raise _unmatched(opened[-1], "that is opened", "closed")
+        raise _unmatched(text, opened[-1], "that is opened", "closed")
 
 
 _INSIDE = "\0"
@@ -156,8 +156,8 @@ def _without_quoted(text: str) -> str:
     return _BEGINS.sub(replace, text)
 
 
-def _unmatched(place: int, is_there: str, is_missing: str) -> UsageError:
+def _unmatched(text: str, place: int, is_there: str, is_missing: str) -> UsageError:
     return UsageError(
-        f"the parenthesis {is_there} at character {place + 1} is not {is_missing}",
+        f"the parenthesis {is_there} at character {place + 1} of '{text}' is not {is_missing}",
         fix='parentheses stand around components, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
     )

@@ -29,7 +29,7 @@ from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
 from harness.rerank.reranker import require_sense
 
-__all__ = ["Plan", "Trial", "execution_of", "in_language", "make_plan", "may_be_server"]
+__all__ = ["Plan", "Trial", "execution_of", "identical_ids_rule", "in_language", "make_plan", "may_be_server"]
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
@@ -196,7 +196,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
     queries = mistakes.catch(lambda: QuerySet(request.query_rule))
     files = mistakes.catch(lambda: request.files)
-    identical_ids = mistakes.catch(lambda: _identical_ids(request.identical_ids))
+    identical_ids = mistakes.catch(lambda: identical_ids_rule(request.identical_ids))
     resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
     execution = _execution(request, mistakes)
     load = _load(request, mistakes)
@@ -414,8 +414,8 @@ def _choice(kind: type[Choice], value: str, option: str) -> Choice:
     return kind(value)
 
 
-def _identical_ids(value: str) -> IdenticalIds | None:
-    """Return the rule that was asked for; None leaves it to the dataset."""
+def identical_ids_rule(value: str) -> IdenticalIds | None:
+    """Return the rule that was asked for; None leaves it to the dataset. Raises UsageError for an unknown one."""
     match value:
         case "auto":
             return None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from harness.errors import ResultError
 from harness.regression.schema import DataRelation, Sameness
 from harness.regression.side import Side
+from harness.wording import counted
 
 __all__ = ["Common", "common_queries"]
 
@@ -30,8 +31,8 @@ def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
     common = [query for query in same_id if not texts or before.digests.get(query) == after.digests.get(query)]
     if not common:
         raise ResultError(
-            f"'{before.source}' ({before.report.dataset.name}, {len(ours):,} queries) and '{after.source}' "
-            f"({after.report.dataset.name}, {len(theirs):,} queries) have no query in common",
+            f"'{before.source}' ({before.report.dataset.name}, {counted(len(ours), 'query')}) and '{after.source}' "
+            f"({after.report.dataset.name}, {counted(len(theirs), 'query')}) have no query in common",
             fix="compare results of the same queries",
         )
     documents, queries, judgments = _relation(before, after)
@@ -81,7 +82,7 @@ def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -
     one, other = before.report.dataset, after.report.dataset
     found = []
     if relation.documents == "different":
-        counts = f"{one.documents:,} documents before, {other.documents:,} now"
+        counts = f"{counted(one.documents, 'document')} before, {other.documents:,} now"
         found.append(f"THE DOCUMENTS ARE NOT THE SAME ({counts}): differences are the collection's too")
     if relation.documents == "unknown":
         found.append("the data are not the same, and the earlier result does not say which part of them changed")
@@ -89,10 +90,11 @@ def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -
         counts = f"{one.judgments:,} before, {other.judgments:,} now"
         found.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
     if relation.queries == "different":
-        counts = f"{relation.queries_before:,} queries before, {relation.queries_after:,} now"
+        counts = f"{counted(relation.queries_before, 'query')} before, {relation.queries_after:,} now"
         found.append(f"{counts}: only the {relation.common_queries:,} that both have are compared")
     if same_id > relation.common_queries:
-        found.append(f"{same_id - relation.common_queries:,} queries have the same id and another text: left out")
+        left_out = counted(same_id - relation.common_queries, "query has", "queries have")
+        found.append(f"{left_out} the same id and another text: left out")
     if not relation.texts_compared:
         found.append("a side does not hold the queries' texts, so queries are matched by their ids alone")
     return found

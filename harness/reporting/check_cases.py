@@ -13,6 +13,7 @@ from harness.results.check_schema import (
     QuestionResult,
     RequirementResult,
 )
+from harness.wording import counted
 
 __all__ = ["check_suites", "preflight_text", "question_case", "requirement_case", "subject_error"]
 
@@ -121,4 +122,4 @@ def _facts(report: CheckReport) -> dict[str, str]:
     }
     if golden.delimiter is not None:
         facts["match.delimiter"] = golden.delimiter
-    return facts | {f"corpus.{corpus.name}": f"{corpus.documents} documents" for corpus in report.corpora}
+    return facts | {f"corpus.{corpus.name}": f"{counted(corpus.documents, 'document')}" for corpus in report.corpora}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.reporting.cells import NOT_APPLICABLE, Table
 from harness.reporting.check_cases import preflight_text
-from harness.reporting.check_tables import check_tables, remarks, verdict_in_words, verdict_word
+from harness.reporting.check_tables import check_tables, corpus_words, remarks, verdict_in_words, verdict_word
 from harness.reporting.markdown_parts import (
     COMMENT_BYTES,
     Document,
@@ -54,7 +54,7 @@ def _facts(report: CheckReport) -> str:
     )
     parts = [
         f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
-        *(f"{code(corpus.name)}: {counted(corpus.documents, 'document')}" for corpus in report.corpora),
+        *(said for corpus in report.corpora for said in corpus_words(corpus, code(corpus.name))),
         matched,
         f"k = {settings['k']}",
         f"ties: {settings['ties']}",

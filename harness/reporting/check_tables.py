@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, Table, figure, milliseconds
+from harness.reporting.collection_words import empty_documents, identical_ids
 from harness.results.check_schema import (
     CheckMetric,
     CheckReport,
     CheckSubject,
+    CorpusInfo,
     PreflightProblem,
     QuestionResult,
     RequirementResult,
@@ -17,6 +19,7 @@ __all__ = [
     "check_header",
     "check_notes",
     "check_tables",
+    "corpus_words",
     "expected_and_found",
     "missed_lines",
     "remarks",
@@ -38,12 +41,19 @@ def check_header(report: CheckReport) -> str:
     parts = [
         f"{verdict_word(report).upper()}: {golden.name}",
         f"{counted(golden.questions, 'question')}, {golden.expecting:,} with an expected document",
-        *(f"{corpus.name}: {counted(corpus.documents, 'document')}" for corpus in report.corpora),
+        *(said for corpus in report.corpora for said in corpus_words(corpus, corpus.name)),
         matched,
         f"k={settings['k']}",
         f"ties={settings['ties']}",
     ]
     return " · ".join(parts)
+
+
+def corpus_words(corpus: CorpusInfo, name: str) -> list[str]:
+    """Return the size of a corpus that is shown as ``name``, and its rule for identical ids where that matters."""
+    documents = f"{name}: {counted(corpus.documents, 'document')}"
+    empty = empty_documents(corpus.empty_documents, corpus.empty_left_out)
+    return [f"{documents}{empty}", *identical_ids(corpus.identical_ids, "question")]
 
 
 def verdict_word(report: CheckReport) -> str:

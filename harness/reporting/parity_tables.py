@@ -56,7 +56,7 @@ def _parity(backends: list[BackendResult]) -> Table:
     rows = [_row(backend, depths, len(columns)) for backend in backends]
     queries = _queries(backends)
     return Table(
-        f"Parity with the exact reference, {counted(queries, 'query', 'queries')}",
+        f"Parity with the exact reference, {counted(queries, 'query')}",
         columns,
         tuple(rows) if queries else (),
     )
@@ -72,7 +72,7 @@ def _recall(backends: list[BackendResult]) -> Table:
     rows = [(*_row(backend, depths, len(columns) - 1), _in_graph(backend)) for backend in backends]
     queries = _queries(backends)
     return Table(
-        f"Recall against exact dense search, {counted(queries, 'query', 'queries')}",
+        f"Recall against exact dense search, {counted(queries, 'query')}",
         columns,
         tuple(rows) if queries else (),
     )

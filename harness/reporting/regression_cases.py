@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from harness.regression.schema import BackendChange, MetricJudgement, QueryChange, RegressionReport
 from harness.reporting.junit import Case, Outcome, Suite
 from harness.reporting.regression_tables import signed
+from harness.wording import counted
 
 __all__ = ["losers", "regression_suites", "unjudged", "verdict_line"]
 
@@ -39,7 +40,7 @@ def verdict_line(metric: MetricJudgement) -> str:
     if metric.ci_low is not None and metric.ci_high is not None:
         interval = f", 95 % interval [{signed(metric.ci_low)}, {signed(metric.ci_high)}]"
     means = f"{metric.before:.4f} → {metric.after:.4f} ({signed(metric.difference)}{interval})"
-    return f"{metric.metric} is {metric.verdict}: {means} over {metric.queries:,} queries; {metric.reason}"
+    return f"{metric.metric} is {metric.verdict}: {means} over {counted(metric.queries, 'query')}; {metric.reason}"
 
 
 def losers(backend: BackendChange, metric: str) -> list[str]:

@@ -7,6 +7,7 @@ from harness.reporting.markdown_parts import Document, code, comment_marker, det
 from harness.reporting.regression_cases import losers, verdict_line
 from harness.reporting.regression_queries import query_tables
 from harness.reporting.regression_tables import first_of_all, regression_tables, remarks
+from harness.wording import counted
 
 __all__ = ["regression_markdown"]
 
@@ -20,7 +21,9 @@ def regression_markdown(report: RegressionReport, limit: int) -> str:
     document.add(comment_marker(report.kind, dataset))
     document.add(f"### {_SIGNS[report.gate]} harness {report.kind}: {code(dataset)} {report.gate or 'compared'}")
     sides = f"{code(report.before.source)} → {code(report.after.source)}"
-    document.add(f"{sides} · {report.data.common_queries:,} common queries · harness {report.after.harness.version}")
+    document.add(
+        f"{sides} · {counted(report.data.common_queries, 'common query')} · harness {report.after.harness.version}"
+    )
     said = first_of_all(report)
     if said:
         document.add(fenced("\n".join(said)))

@@ -56,7 +56,7 @@ def headline(report: RegressionReport) -> str:
         said = "PASSED: nothing is worse beyond the allowed drop"
     else:
         said = "COMPARED"
-    data = f"{report.data.common_queries:,} common queries"
+    data = counted(report.data.common_queries, "common query")
     return f"{said} · {counts or 'no metrics'} · {report.before.source} → {report.after.source} · {data}"
 
 
@@ -198,7 +198,7 @@ def power_table(report: RegressionReport) -> Table:
                 signed(metric.effect, 2),
                 figure(metric.detectable, ".4f"),
                 *([figure(metric.noise_floor, ".4f")] if noisy else []),
-                f"{metric.queries_needed:,} queries" if metric.queries_needed is not None else NOT_APPLICABLE,
+                f"{counted(metric.queries_needed, 'query')}" if metric.queries_needed is not None else NOT_APPLICABLE,
             )
         )
     return Table("How sure", columns, tuple(rows))

@@ -87,7 +87,7 @@ def counts_line(run: NamedScores) -> str:
     counts = run.scores.counts
     noun = "query" if counts.judged == 1 else "queries"
     text = (
-        f"{run.name}: {counts.judged} {noun} judged, {counts.relevant} with a relevant document, "
+        f"{shortened(run.name)}: {counts.judged} {noun} judged, {counts.relevant} with a relevant document, "
         f"{counts.answered} answered; averaged over {counts.evaluated} ({run.scores.queries})"
     )
     return f"{text}; {counts.unjudged} of the run left out, not judged" if counts.unjudged else text

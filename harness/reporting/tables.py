@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.data.findings import Finding
 from harness.filtering import in_words
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
+from harness.reporting.collection_words import empty_documents, identical_ids
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages
 from harness.reporting.depths import CUT_SHORT, cut_short, legend_of_depths
 from harness.reporting.differences import differences, legend_of_differences
@@ -12,15 +13,7 @@ from harness.reporting.frontier import frontier_notes, frontier_tables, legend_o
 from harness.reporting.load_tables import closed_loop, cold, legend_of_load, open_loop
 from harness.reporting.parity_tables import legend_of_parity, parity_tables
 from harness.reporting.spread_tables import legend_of_spread, spread_tables
-from harness.results.schema import (
-    BackendResult,
-    CandidatesInfo,
-    FilterInfo,
-    FindingInfo,
-    IdenticalIdsInfo,
-    MetricValue,
-    Report,
-)
+from harness.results.schema import BackendResult, CandidatesInfo, FilterInfo, FindingInfo, MetricValue, Report
 from harness.wording import counted, few_for_interval
 
 __all__ = ["header", "legend", "notes", "tables"]
@@ -41,21 +34,21 @@ def tables(report: Report) -> list[Table]:
 def header(report: Report) -> str:
     """One line that says on what, how much and under which rules."""
     dataset, resolved = report.dataset, report.plan.resolved
-    empty = f" ({dataset.empty_documents} empty)" if dataset.empty_documents else ""
-    queries = counted(dataset.queries.searched, "query", "queries")
+    left_out = int(dataset.provenance.get("empty_documents_dropped", 0))
+    queries = counted(dataset.queries.searched, "query")
     if dataset.sampled_from is not None:
-        queries = f"{dataset.queries.searched:,} of {dataset.sampled_from:,} queries, a sample"
+        queries = f"{dataset.queries.searched:,} of {counted(dataset.sampled_from, 'query')}, a sample"
     judged = f"{dataset.queries.judged:,} judged, {dataset.queries.relevant:,} with a relevant document"
     evaluated = _evaluated(report)
     if len(evaluated) == 1:
         judged += f", {evaluated.pop():,} evaluated"
     documents = counted(dataset.documents, "document")
     if dataset.documents_sampled_from is not None:
-        documents = f"{dataset.documents:,} of {dataset.documents_sampled_from:,} documents, a subsample"
+        documents = f"{dataset.documents:,} of {counted(dataset.documents_sampled_from, 'document')}, a subsample"
     parts = [
         dataset.name,
-        f"{documents}{empty}",
-        *_identical_ids(dataset.identical_ids),
+        f"{documents}{empty_documents(dataset.empty_documents, left_out)}",
+        *identical_ids(dataset.identical_ids, "query"),
         *([_filter(dataset.filter)] if dataset.filter is not None else []),
         *([_candidates(dataset.candidates)] if dataset.candidates is not None else []),
         queries,
@@ -77,21 +70,14 @@ def _prompts(backend: BackendResult) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _identical_ids(info: IdenticalIdsInfo | None) -> list[str]:
-    """Return the rule where it matters: some queries have the id of a document."""
-    if info is None or not info.queries:
-        return []
-    verb = "left out" if info.rule == "drop" else "kept"
-    return [f"{counted(info.queries, 'query', 'queries')} with a document's id: such hits are {verb}"]
-
-
 def _candidates(info: CandidatesInfo) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
     return f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
 
 
 def _filter(info: FilterInfo) -> str:
-    return f"filter {in_words(info.fields)}: {info.matching:,} documents match ({info.selectivity:.2%})"
+    matching = counted(info.matching, "document matches", "documents match")
+    return f"filter {in_words(info.fields)}: {matching} ({info.selectivity:.2%})"
 
 
 def notes(report: Report) -> list[str]:
@@ -115,7 +101,7 @@ def notes(report: Report) -> list[str]:
             lines.extend(f"    {line}" for line in backend.error.log[-_LOG_LINES:])
         if backend.parity is not None and backend.parity.causes:
             causes = ", ".join(
-                f"{cause} ({count} of {backend.parity.queries} queries)"
+                f"{cause} ({count} of {counted(backend.parity.queries, 'query')})"
                 for cause, count in backend.parity.causes.items()
             )
             lines.append(f"{backend.label} differs from its oracle because of: {causes}")

@@ -215,7 +215,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
         notes += existing_notes(record, record.existing, dataset, has_oracle=has_oracle)
     elif record is not None and len(record.index.missing_rows):
         missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
-        held = f"{record.index.indexed:,} of {record.index.sent:,} documents are in the index"
+        held = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
         notes.append(f"{held}; not there, because they are empty: {', '.join(missing)}")
     if one.scores is not None and len(one.scores.query_ids) == 0:
         notes.append("no query could be evaluated, so there are no metrics")
@@ -269,7 +269,7 @@ def _notes_on_short_lists(record: TrialRecord, filtered: Filtered | None) -> lis
     there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
     asked = min(record.k, there)
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0
-    queries = f"{short:,} of {len(record.hits.indptr) - 1:,} queries"
+    queries = f"{short:,} of {counted(len(record.hits.indptr) - 1, 'query')}"
     return [f"{queries} got fewer than the {asked:,} hits that they asked for, and nothing was added"] if short else []
 
 

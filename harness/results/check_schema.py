@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from harness.results.schema import EngineDescription, ErrorInfo, HarnessInfo, MachineInfo, ParityStats
+from harness.results.schema import EngineDescription, ErrorInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, ParityStats
 from harness.results.schema_costs import Count, Json, LatencyStats, Record
 
 __all__ = [
@@ -52,6 +52,8 @@ class CorpusInfo(Record):
     documents: Count
     empty_documents: Count
     sha256: str
+    empty_left_out: Count = Field(default=0, description="empty documents that are not among the documents")
+    identical_ids: IdenticalIdsInfo | None = Field(default=None, description="null in results of earlier versions")
 
 
 class CheckMetric(Record):

@@ -6,12 +6,12 @@ import hashlib
 
 import numpy as np
 
-from harness.data.dataset import Dataset
+from harness.data.dataset import Dataset, IdenticalIds
 from harness.planning.plan import Plan
 from harness.results import schema
-from harness.types import Qrels
+from harness.types import Ids, Qrels
 
-__all__ = ["dataset_info"]
+__all__ = ["dataset_info", "identical_ids_info"]
 
 
 def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.DatasetInfo:
@@ -36,10 +36,7 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
         judgments=judgments,
         sampled_from=len(whole.queries) if searched < len(whole.queries) else None,
         documents_sampled_from=len(whole.corpus) if len(dataset.corpus) < len(whole.corpus) else None,
-        identical_ids=schema.IdenticalIdsInfo(
-            rule=dataset.identical_ids or "keep",
-            queries=int(np.count_nonzero(dataset.corpus.ids.rows_of(dataset.queries.ids) >= 0)),
-        ),
+        identical_ids=identical_ids_info(dataset.corpus.ids, dataset.queries.ids, dataset.identical_ids),
         provenance=dict(dataset.provenance),
         filter=_filter_info(dataset, plan.request.relevance),
         candidates=_candidates_info(dataset),
@@ -49,6 +46,11 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
             judgments=_sha256(_bytes(qrels)) if qrels is not None else None,
         ),
     )
+
+
+def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema.IdenticalIdsInfo:
+    """Return the rule, "keep" where there is none, and the number of queries that it concerns."""
+    return schema.IdenticalIdsInfo(rule=rule or "keep", queries=int(np.count_nonzero(documents.rows_of(queries) >= 0)))
 
 
 def _candidates_info(dataset: Dataset) -> schema.CandidatesInfo | None:

@@ -16,6 +16,7 @@ from harness.results import schema
 from harness.timing import latency
 from harness.types import Int64Array
 from harness.under_load import OpenLoop, open_loop, throughput
+from harness.wording import counted
 
 __all__ = ["closed_loops", "cold_stats", "load_notes", "open_loops", "queries_with_terms"]
 
@@ -132,11 +133,13 @@ def load_notes(trial: TrialRecord, load: LoadOptions) -> list[str]:
             notes.append(f"{where}: {some} failed: {record.failures[0].splitlines()[0]}")
         failed = len(record.samples) - len(record.samples.answered())
         if failed:
-            notes.append(f"{where}: {failed:,} queries failed: {record.first_error}")
+            notes.append(f"{where}: {counted(failed, 'query')} failed: {record.first_error}")
         if record.different_queries:
-            notes.append(f"{where}: {record.different_queries:,} queries were answered otherwise than by one client")
+            different = counted(record.different_queries, "query was", "queries were")
+            notes.append(f"{where}: {different} answered otherwise than by one client")
         if record.rate is not None and _scheduled(record).overloaded:
-            notes.append(f"{where}: overload, {_scheduled(record).backlog:,} queries were waiting at the end")
+            waiting = counted(_scheduled(record).backlog, "query was", "queries were")
+            notes.append(f"{where}: overload, {waiting} waiting at the end")
     return notes
 
 

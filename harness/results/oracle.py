@@ -102,7 +102,7 @@ class Oracles:
         label, card = outcome.trial.label, outcome.trial.spec.card
         if self._exact.wants(label) and card is not None:
             self._exact.keep(label, exact, card.oracle.tolerance)
-        of = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query', 'queries')}"
+        of = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query')}"
         agree = "agrees" if parity.tie_equivalent == 1 else "agree"
         self._display.done(label, f"{of} {agree} with the exact reference")
         rebuilds = tuple(

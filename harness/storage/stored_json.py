@@ -13,6 +13,8 @@ from harness.errors import ResultError
 __all__ = ["StoredJson", "read_stored_json", "validated"]
 
 Model = TypeVar("Model", bound=BaseModel)
+_PARQUET = b"PAR1"
+_PLACES = "name a result folder that harness wrote, or a baseline, a .json file"
 
 
 class StoredJson(NamedTuple):
@@ -39,11 +41,14 @@ def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJs
     Raises ``missing`` where there is no such file, ResultError where it is another.
     """
     try:
-        content = orjson.loads(path.read_bytes())
+        stored = path.read_bytes()
+        if stored.startswith(_PARQUET):
+            raise ResultError(f"'{path}' is a Parquet table, and not {what} of harness", fix=_PLACES)
+        content = orjson.loads(stored)
     except OSError as error:
         raise missing from error
     except orjson.JSONDecodeError as error:
-        raise ResultError(f"'{path}' is not JSON: {error}") from error
+        raise ResultError(f"'{path}' is not JSON: {error}", fix=_PLACES) from error
     if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
         raise ResultError(f"'{path}' is not {what} of harness: it names no schema")
     return StoredJson(path, content["schema"], str(content.get("kind")), content)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.loaders import load_dataset
+from harness.loaders.qrels import read_judgment_lines
 from harness.storage.cache import Cache
 
 GOOD = {
@@ -340,3 +342,26 @@ def test_a_file_that_fails_while_it_is_read(folder, monkeypatch):
     monkeypatch.setattr(source.Source, "_open_raw", Failing)
     with pytest.raises(DataError, match="line 2: cannot be read further: Input/output error"):
         load_dataset(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("q1 0 d1 1\nq1 0 d2\n", "line 2: 3 columns, expected TREC's four: query 0 document grade\n"),
+        ("q1 0 d1 1\nq1 0\n", "line 2: 2 columns, expected TREC's four: query 0 document grade\n"),
+        ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, expected TREC's four: query 0 document grade\n"),
+        ("q1 0 d1\nq1 0 d2 1\n", "line 1: 3 columns, expected TREC's four: query 0 document grade\n"),
+        ("q1\t0\td1\n", "line 1: the grade 'd1' is not an integer (TREC's layout has four columns: query 0 document"),
+        ("q1 d1 1\n", "line 1: 3 columns, expected TREC's four: query 0 document grade (or three separated by tabs"),
+    ],
+)
+def test_short_lines_of_trec_are_told_what_trec_has(content: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text(content)
+    problems = Problems(str(path))
+    with path.open("rb") as stream:
+        read_judgment_lines(stream, problems, [])
+    with pytest.raises(DataError) as caught:
+        problems.raise_if_any()
+    assert expected in f"{caught.value}\n"
+    assert "a header must be" not in str(caught.value)

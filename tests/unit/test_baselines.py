@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from regression_sides import AFTER, BEFORE, backend, side
 
 from harness.errors import ResultError, UsageError
@@ -116,3 +118,10 @@ def test_a_file_that_is_absent_damaged_or_newer_is_named(path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ResultError, match="is not JSON"):
         read_side(path)
+
+
+def test_a_table_in_place_of_a_result_is_called_by_its_name(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"query": ["q1"], "score": [1.0]}), tmp_path / "other.parquet")
+    with pytest.raises(ResultError, match="is a Parquet table, and not a baseline of harness") as caught:
+        read_side(tmp_path / "other.parquet")
+    assert caught.value.fix == "name a result folder that harness wrote, or a baseline, a .json file"

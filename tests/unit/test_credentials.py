@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from harness.cli.app import _build
 from harness.errors import EngineUnavailableError
 from harness.remote.calls import Limits, RemoteCalls
 from harness.remote.credentials import hide, read_key, shown
@@ -54,3 +57,35 @@ def test_what_is_shown_is_one_line_cut_after_hiding() -> None:
     found = shown(text, lambda whole: hide(whole, [KEY], "***"))
     assert found == "a b " + "." * 290 + "***"
     assert shown("." * 301, str) == "." * 300 + " …"
+
+
+_URL = "http://somebody:hunter2@h.example/p?api_key=abc123#frag"
+
+
+@pytest.mark.parametrize("ending", ["", ".json", ".parquet", ".csv"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", "--qrels", "FILE", "--run", "URL"],
+        ["eval", "--qrels", "URL", "--run", "FILE"],
+        ["compare", "--backends", "csr", "--dataset", "URL"],
+        ["compare", "--backends", "csr", "--dataset", "cacm", "--queries", "URL"],
+        ["compare", "--backends", "csr", "--dataset", "cacm", "--qrels", "URL"],
+        ["check", "URL", "--backends", "csr"],
+        ["report", "URL"],
+        ["diff", "URL", "URL"],
+        ["regress", "--baseline", "URL"],
+        ["regress", "URL"],
+    ],
+    ids=" ".join,
+)
+def test_a_url_in_place_of_a_file_is_never_printed_whole(command: list[str], ending: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("q 0 d 1\n")
+    url = _URL.replace("?", f"{ending}?") + ending
+    given = {"URL": url, "FILE": str(tmp_path / "file")}
+    done = CliRunner().invoke(_build(), [given.get(word, word) for word in command])
+    said = f"{done.output}\n{done.stderr}\n{done.exception}"
+    assert done.exit_code != 0
+    assert "h.example" in said
+    for secret in ("somebody", "hunter2", "abc123"):
+        assert secret not in said

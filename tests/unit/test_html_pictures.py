@@ -18,6 +18,7 @@ from harness.reporting.html.pictures.curves import curves, spread_out
 from harness.reporting.html.pictures.differences import differences
 from harness.reporting.html.pictures.grids import matrix, strips
 from harness.reporting.html.svg import Svg
+from harness.wording import counted
 
 VALUES = st.floats(-1e6, 1e6)
 
@@ -89,4 +90,4 @@ def test_words_have_the_figures() -> None:
 
 @pytest.mark.parametrize("values", [[], [0.0] * 3, [1e-12], np.linspace(-1, 1, 3001).tolist()])
 def test_differences_of_any_number_of_queries(values: list[float]) -> None:
-    assert f"each of {len(values):,} queries" in words(differences("a", "b", "AP", np.array(values)))
+    assert f" on {counted(len(values), 'query')}, sorted" in words(differences("a", "b", "AP", np.array(values)))

@@ -85,14 +85,20 @@ def test_a_url_in_quotes_is_looked_at_too() -> None:
         ('csr|qwen3:instruction="a, b', "the quote at character 23, after 'instruction=', is not closed"),
         ("csr,'flat", "the quote at character 5 is not closed"),
         ('csr|qwen3:instruction="a"b', "a quoted value ends before its text does"),
-        ("rrf:csr+(csr", "the parenthesis that is opened at character 9 is not closed"),
-        ("rrf:(csr:k1=2))+csr", "the parenthesis that is closed at character 15 is not opened"),
-        ("csr:k1=(2", "the parenthesis that is opened at character 8 is not closed"),
+        ("rrf:csr+(csr", "the parenthesis that is opened at character 9 of 'rrf:csr+(csr' is not closed"),
+        ("rrf:(csr:k1=2))+csr", "that is closed at character 15 of 'rrf:(csr:k1=2))+csr' is not opened"),
+        ("csr:k1=(2", "that is opened at character 8 of 'csr:k1=(2' is not closed"),
     ],
 )
 def test_a_quote_or_parenthesis_without_its_counterpart_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_backends(text)
+
+
+def test_an_expression_that_is_repeated_holds_no_key() -> None:
+    with pytest.raises(UsageError, match="at character") as caught:
+        parse_backends("qdrant:api_key=hush(hush")
+    assert "hush" not in str(caught.value)
 
 
 def test_quotes_within_words_are_plain_characters() -> None:

@@ -620,7 +620,7 @@ def test_lists_of_hits_follow_the_queries_of_a_dataset():
     dataset = Dataset.of({"a": "x", "b": "y"}, {"1": "x", "2": "y"}, {"1": ["a"], "2": ["b"]})
     hits = [[{"corpus_id": "a", "score": 1.0}], [{"corpus_id": "b", "score": 1.0}]]
     assert harness.evaluate(hits, dataset, "RR").means()[0].value == 1.0
-    with pytest.raises(UsageError, match="the run has 1 lists"):
+    with pytest.raises(UsageError, match="the run has 1 list, and"):
         harness.evaluate(hits[:1], dataset, "RR")
 
 
@@ -666,3 +666,41 @@ def test_a_bad_grade_in_a_table_is_not_blamed_on_the_header(tmp_path):
         harness.evaluate({"q1": {"a": 1.0}}, r)
     assert "line 2: the grade 'yes' is not an integer" in str(caught.value)
     assert "header" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "queries", [{"q1": "reset"}, [("q1", "reset")], {"q1": {"question": "reset"}}], ids=["texts", "tuples", "fields"]
+)
+def test_columns_are_looked_for_only_where_fields_have_names(queries):
+    corpus = pd.DataFrame({"key": ["d1"], "body": ["how to reset"]})
+    columns = {"id": "key", "text": "body", "query_id": "qid", "query": "question"}
+    dataset = Dataset.of(corpus, queries, {"q1": {"d1": 1}}, columns=columns)
+    assert dataset.corpus.ids.to_list() == ["d1"]
+    assert dataset.queries.ids.to_list() == ["q1"]
+    assert dataset.queries.texts.to_pylist() == ["reset"]
+    other = Dataset.of({"d1": "how to reset"}, pd.DataFrame({"qid": ["q1"], "question": ["reset"]}), columns=columns)
+    assert other.corpus.texts.to_pylist() == ["how to reset"]
+
+
+def test_errors_of_a_dataset_in_python_name_its_own_argument():
+    queries = {"q": "x"}
+    for columns, corpus in (
+        ({"id": "kee"}, [{"key": "d1", "text": "x"}]),
+        (None, [{"number": "d1", "text": "x"}]),
+        ({"nobody": "x"}, {"d1": "x"}),
+        ("id", {"d1": "x"}),
+    ):
+        with pytest.raises((DataError, UsageError, UnknownNameError)) as caught:
+            Dataset.of(corpus, queries, columns=columns)
+        assert "columns" in str(caught.value)
+        assert "--columns" not in str(caught.value)
+
+
+def test_advice_on_unknown_queries_is_about_queries(tmp_path):
+    """The card of CACM states judgments of unknown documents, which are no problem here."""
+    few = write(tmp_path, "q.csv", "query_id,text\n1,time sharing\n")
+    with pytest.raises(DataError) as caught:
+        load_dataset("cacm", files=DatasetFiles(queries=few))
+    assert "is not in q.csv" in str(caught.value)
+    assert "--qrels FILE; or add the queries that are judged to q.csv" in str(caught.value)
+    assert "unknown documents" not in str(caught.value)

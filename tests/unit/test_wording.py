@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from pathlib import Path
 
-from harness.errors import DataError, UsageError
-from harness.wording import readable, shortened
+import pytest
+from typer.testing import CliRunner
+
+from harness import Dataset, check, compare, diff, evaluate
+from harness.cli.app import _build
+from harness.errors import DataError, HarnessError, UsageError
+from harness.reporting.scores import NamedScores, ScoreFormat, render_scores
+from harness.wording import counted, readable, shortened
+
+_PLURALS = "queries|questions|documents|backends|tests|judgments|hits|lists|builds|requirements|retrievers|corpora"
 
 
 def test_control_characters_are_escaped() -> None:
     assert readable("a\x1b[31mb\tc\u202ed\x85") == "a\\x1b[31mb\\tc\\u202ed\\x85"
     assert readable("two\nlines, Zoë, 'e\u0301'") == "two\nlines, Zoë, 'e\u0301'"
+
+
+def test_line_breaks_of_ids_are_escaped_and_those_of_messages_stay() -> None:
+    assert readable("ids 'a\nb' and 'c\n'\nthe engine's line\nisn't quoted") == (
+        "ids 'a\\nb' and 'c\\n'\nthe engine's line\nisn't quoted"
+    )
+    assert readable("'it's\n'\nnext") == "'it's\n'\nnext", "quotes that do not pair are left alone"
 
 
 @pytest.mark.parametrize("length", [161, 5_000_000])
@@ -23,10 +39,64 @@ def test_long_ids_are_shortened_and_counted(length: int) -> None:
 def test_long_lines_and_cells_are_shortened() -> None:
     assert len(readable("word " * 10_000)) < 2000
     assert shortened("x" * 161).startswith("x" * 80 + "…")
-    assert shortened("a\nb") == "a\nb"
+    assert shortened("a\nb") == "a\\nb"
 
 
 def test_every_error_is_readable() -> None:
     error = DataError("run", ["document 'a\x1bb' twice", "id 'a\nb'"], fix="see '\x07'")
     assert str(error) == "run: 2 problems\n  document 'a\\x1bb' twice\n  id 'a\\nb'\n  see '\\x07'"
     assert "(5,000 characters)" in str(UsageError(f"unknown '{'x' * 5000}'"))
+
+
+_HOSTILE = "a\x1b[31m\u202eb\nc"
+_ESCAPED = "a\\x1b[31m\\u202eb\\nc"
+
+
+@pytest.mark.parametrize("hits", [{_HOSTILE: float("nan")}, [(_HOSTILE, 1.0), (_HOSTILE, 0.5)]])
+def test_a_refused_ranking_is_told_on_one_line(hits: object) -> None:
+    with pytest.raises(HarnessError) as caught:
+        evaluate({"q": hits}, {"q": {_HOSTILE: 1}})
+    assert _ESCAPED in str(caught.value)
+    assert not {"\x1b", "\u202e"} & set(str(caught.value))
+    assert "b\nc" not in str(caught.value)
+
+
+@pytest.mark.parametrize("output", [ScoreFormat.TABLE, ScoreFormat.MARKDOWN])
+def test_an_id_with_a_line_break_breaks_no_table(output: ScoreFormat) -> None:
+    scores = evaluate({"x\ny\x1b": {"d": 1.0}}, {"x\ny\x1b": {"d": 1}}, "RR")
+    text = render_scores([NamedScores("r\nun", "tag", scores)], output, per_query=True)
+    rows = [line for line in text.splitlines() if "x\\ny\\x1b" in line]
+    assert len(rows) == 1
+    assert rows[0].startswith("r\\nun" if output is ScoreFormat.TABLE else "| r\\nun")
+    assert "\x1b" not in text
+    assert "r\nun" not in text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [(1, "query", "1 query"), (0, "query", "0 queries"), (1200, "entry", "1,200 entries"), (2, "day", "2 days")],
+)
+def test_a_number_has_its_noun_in_the_right_form(count: int, noun: str, said: str) -> None:
+    assert counted(count, noun) == said
+
+
+@pytest.fixture(scope="module")
+def one_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of one query over one document that has a word of it: of compare twice, of their diff, and of check."""
+    folder = tmp_path_factory.mktemp("one-of-each")
+    dataset = Dataset.of({"d1": "a word"}, {"q1": "word"}, {"q1": {"d1": 1}}, name="one")
+    compare("csr,csr:k1=1.2", dataset, out=folder / "compare", isolation="none")
+    compare("csr", dataset, out=folder / "later", k=1, isolation="none")
+    diff(folder / "compare", folder / "later").save(folder / "diff")
+    questions = [{"id": "q1", "question": "word", "expected_relevant_doc_ids": ["d1"]}]
+    check(questions, corpus=dataset, backends="csr", k=1, isolation="none", out=folder / "check")
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["compare", "check", "diff"])
+@pytest.mark.parametrize("format_name", ["table", "markdown", "html"])
+def test_one_is_never_followed_by_a_plural(one_of_each: Path, verb: str, format_name: str) -> None:
+    result = CliRunner().invoke(_build(), ["report", str(one_of_each / verb), "--format", format_name])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"\b1 (?:query|question|common query)\b", result.output), "it does not say that there is one query"
+    assert re.findall(rf"(?<![.,\d])1 (?:\w+ )?(?:{_PLURALS})\b", result.output) == []

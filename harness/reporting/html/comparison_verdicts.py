@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.reporting import differences
 from harness.reporting.html.page import Tone, Verdict
 from harness.results.schema import BackendResult, PairedDifference, ParityStats, Report
+from harness.wording import counted
 
 __all__ = ["against_reference", "reference_of", "verdicts"]
 
@@ -49,10 +50,11 @@ def _parity(report: Report) -> list[Verdict]:
         elif len(labels) == len(report.backends):
             what = "Every backend returns what its scoring function says"
         detail = "; ".join(
-            f"{label}: {p.bit_equal:,} of {queries:,} queries to the bit, {p.tie_equivalent:,} up to ties"
+            f"{label}: {p.bit_equal:,} of {counted(queries, 'query')} to the bit, {p.tie_equivalent:,} up to ties"
             for label, p in right
         )
-        lines.append(Verdict("good", f"{what}, on all {queries:,} queries", detail))
+        where = f"on all {queries:,} queries" if queries != 1 else "on the one query"
+        lines.append(Verdict("good", f"{what}, {where}", detail))
     return lines
 
 
@@ -64,7 +66,7 @@ def _broken(label: str, parity: ParityStats) -> Verdict:
     if _APPROXIMATE in parity.causes and not unknown:
         found = " and ".join(f"{_below_all(share):.2%} of the best {depth}" for depth, share in parity.overlap.items())
         return Verdict("plain", f"Of what exact search finds, {label} has {found.replace('%', ' %')}", detail)
-    headline = f"{label} differs from its exact reference on {parity.different:,} of {parity.queries:,} queries"
+    headline = f"{label} differs from its exact reference on {parity.different:,} of {counted(parity.queries, 'query')}"
     return Verdict("bad" if unknown else "unsure", headline, detail)
 
 
@@ -83,9 +85,8 @@ def _quality(report: Report) -> list[Verdict]:
     for one, row in others:
         if row is not None and row.verdict in ("better", "worse") and not row.within_ties:
             interval = f" [{row.ci_low:+.4f}, {row.ci_high:+.4f}]" if row.ci_low is not None else ""
-            detail = (
-                f"{row.difference:+.4f}{interval}; {row.wins:,} queries better, {row.ties:,} tied, {row.losses:,} worse"
-            )
+            better = counted(row.wins, "query")
+            detail = f"{row.difference:+.4f}{interval}; {better} better, {row.ties:,} tied, {row.losses:,} worse"
             tone: Tone = "good" if row.verdict == "better" else "bad"
             lines.append(
                 Verdict(tone, f"{one.label} is {row.verdict} than {reference} on {metric}", detail.replace("-", "−"))

@@ -25,6 +25,7 @@ from harness.reporting.regression_tables import (
     setting_table,
     signed,
 )
+from harness.wording import counted
 
 __all__ = [
     "cost_blocks",
@@ -51,7 +52,7 @@ _MARKS: dict[str, tuple[str, Tone]] = {
 def subtitle(report: RegressionReport) -> str:
     """What was held against what."""
     data = report.data
-    return f"{report.before.source} → {report.after.source} · {data.common_queries:,} common queries"
+    return f"{report.before.source} → {report.after.source} · {counted(data.common_queries, 'common query')}"
 
 
 def verdicts(report: RegressionReport) -> list[Verdict]:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from harness.reporting.html.page import Facts, Notes, Page, Picture, Table
 from harness.reporting.html.payload import payload_of
+from harness.wording import counted
 
 __all__ = ["LARGEST", "render_page"]
 
@@ -72,6 +73,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["counted"] = counted
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
     environment.filters["sign"] = lambda tone: _SIGNS[tone]
     return environment

@@ -178,7 +178,7 @@ class Controls {
       chip.setAttribute("aria-pressed", String(name === selection.filter));
       chip.querySelector("b").textContent = counts[name].toLocaleString("en");
     }
-    this.status.textContent = `${shown.toLocaleString("en")} of ${selection.model.queries.toLocaleString("en")} queries`;
+    this.status.textContent = `${shown.toLocaleString("en")} of ${selection.model.queries.toLocaleString("en")} ${selection.model.queries === 1 ? "query" : "queries"}`;
   }
 
   // Say that a link names a query that is not here; until something else is selected.

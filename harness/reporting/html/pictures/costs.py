@@ -11,6 +11,7 @@ from harness.reporting.html.pictures.axes import WIDTH, Axis, figure, linear, lo
 from harness.reporting.html.pictures.curves import spread_out
 from harness.reporting.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
 from harness.types import Float64Array
+from harness.wording import counted
 
 __all__ = ["Spot", "distribution", "percentiles", "tradeoff"]
 
@@ -103,7 +104,7 @@ def distribution(rows: Mapping[str, Float64Array], numbers: Mapping[str, int]) -
         levels = np.quantile(row, _SHARES)
         points = [(across.at(float(ms)), up.at(float(share))) for ms, share in zip(levels, _SHARES, strict=True)]
         p50, p95, p99 = (float(np.quantile(row, share)) for share in (0.5, 0.95, 0.99))
-        words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {len(row):,} samples"
+        words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
         nodes.append(path(points, f"curve {series(number)}"))
         nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
         nodes += [marker(across.end + 12, place, number), text(across.end + 24, place + 4, shortened(label))]

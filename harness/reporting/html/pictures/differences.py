@@ -7,6 +7,7 @@ import numpy as np
 from harness.reporting.html.pictures.axes import WIDTH, figure, linear
 from harness.reporting.html.svg import Svg, line, path, picture, text
 from harness.types import Float64Array
+from harness.wording import counted
 
 __all__ = ["differences"]
 
@@ -44,7 +45,7 @@ def differences(label: str, reference: str, metric: str, values: Float64Array) -
         text(WIDTH, _HEIGHT - 8, f"▲ {better:,} better", "value", "end"),
     ]
     said = (
-        f"{metric} of {label} minus {reference} on each of {len(values):,} queries, sorted: {worse:,} worse, "
+        f"{metric} of {label} minus {reference} on {counted(len(values), 'query')}, sorted: {worse:,} worse, "
         f"{len(values) - worse - better:,} tied, {better:,} better; "
         f"from {ordered.min(initial=0.0):.4f} to {ordered.max(initial=0.0):.4f}."
     )
