@@ -97,11 +97,6 @@ class FileLayout:
             else {"languages": f"documents {of_documents}, queries {of_queries}"},
         )
 
-    def configs(self) -> tuple[str, ...]:
-        """Return every configuration by one name."""
-        each = tuple(self.languages)
-        return (*each, *(f"{one}-{two}" for one in each for two in each if one != two)) if self.pairs else each
-
     def _pair(self, label: str, config: str) -> tuple[str, str]:
         if not config:
             example = f"{label}:{'de' if 'de' in self.languages else next(iter(self.languages))}"

@@ -45,7 +45,10 @@ _STORED = "listing.json"
 _README = "README.md"
 _EVERYWHERE = (_README, ".gitattributes")
 """Small files, of which every repository has at least the second."""
+_METADATA = b"---"
+"""How a card begins that says something about configurations or languages."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHOWN = 12
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=[.-])")
 _SHA256, _GIT = 64, 40
 """Digits of the hub's checksums: SHA-256 of large files, Git's SHA-1 of small ones."""
@@ -65,12 +68,13 @@ class Listing(NamedTuple):
     languages: tuple[str, ...] = ()
 
     def described(self) -> str:
-        """Return every configuration with its splits and known columns, for messages."""
+        """Return the first configurations with their splits and known columns, for messages."""
         lines = []
-        for name, config in self.configs.items():
+        for name, config in list(self.configs.items())[:_SHOWN]:
             columns = f"; columns {', '.join(config.columns)}" if config.columns else ""
             lines.append(f"'{name}' (splits {', '.join(config.splits) or 'none'}{columns})")
-        return ", ".join(lines) or "no configuration"
+        others = len(self.configs) - len(lines)
+        return ", ".join([*lines, *([f"and {others} more"] if others > 0 else [])]) or "no configuration"
 
 
 class UnknownRepositoryError(DataError):
@@ -114,7 +118,7 @@ class FolderRepository:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser()
-        self.label = str(folder)
+        self.label = f"hf:{folder}"
         if not self.folder.is_dir():
             raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")
 
@@ -201,22 +205,27 @@ class HubRepository:
 
     def has(self, name: str) -> bool:
         """Return whether a file is in the hub's cache, where only whole ones get their names."""
-        return (self.folder / name).is_file()
+        commit = vars(self).get("commit") or self._cached_commit()
+        return commit is not None and (self.storage / "snapshots" / commit / name).is_file()
 
     @cached_property
     def commit(self) -> str:
         """The commit that the revision names: in the hub's cache, or else by the hub."""
-        if _COMMIT.fullmatch(self.revision):
-            return self.revision
-        reference = self.storage / "refs" / self.revision
-        if reference.is_file():
-            return reference.read_text(encoding="utf-8").strip()
+        cached = self._cached_commit()
+        if cached is not None:
+            return cached
         info = self._info(self.revision)
         known = {one.rfilename for one in info.siblings or []}
         first = next((name for name in _EVERYWHERE if name in known), None)
         if first is not None:  # the hub's cache remembers what a branch is by a download of it
             self._download(first, self.revision)
         return str(info.sha)
+
+    def _cached_commit(self) -> str | None:
+        if _COMMIT.fullmatch(self.revision):
+            return self.revision
+        reference = self.storage / "refs" / self.revision
+        return reference.read_text(encoding="utf-8").strip() if reference.is_file() else None
 
     @cached_property
     def listing(self) -> Listing:
@@ -345,7 +354,8 @@ class HubRepository:
             fix = f"make room on the disk of '{self._constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another one"
             return DataError(self.label, [f"{what} was not downloaded: the disk is full"], fix=fix)
         fix = "run the command again: what came is kept, and the rest is asked for; " + self._by_hand()
-        return DataError(self.label, [f"{what} was not downloaded: {_first_line(error)}"], fix=fix)
+        problem = f"{what} was not downloaded from {self._constants.ENDPOINT}: {_first_line(error)}"
+        return DataError(self.label, [problem], fix=fix)
 
     def _not_here(self, what: str) -> DataError:
         return DataError(self.label, [f"{what} on this machine, and the network may not be used"], fix=self._by_hand())
@@ -364,8 +374,9 @@ def remove_files(paths: Set[Path]) -> int:
     A commit of which nothing but the card is left goes as a whole. A blob stays while another commit has it.
     """
     hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
+    constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
     try:
-        cache = hub.scan_cache_dir()
+        cache = hub.scan_cache_dir(constants.HF_HUB_CACHE)
     except hub.CacheNotFound:
         return 0
     freed, emptied = 0, list[str]()
@@ -388,7 +399,7 @@ def remove_files(paths: Set[Path]) -> int:
                     file.blob_path.unlink(missing_ok=True)
                     freed += file.size_on_disk
     if emptied:
-        strategy = hub.scan_cache_dir().delete_revisions(*emptied)
+        strategy = hub.scan_cache_dir(constants.HF_HUB_CACHE).delete_revisions(*emptied)
         strategy.execute()
         freed += strategy.expected_freed_size
     return freed
@@ -436,6 +447,7 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
     ``datasets`` finds them as in a local repository: in a folder of empty files and the card.
     """
     datasets: Any = require("datasets", extra="hub", feature=_FEATURE)
+    yaml: Any = require("yaml", extra="hub", feature=_FEATURE)
     safe = [name for name in names if ".." not in PurePosixPath(name).parts and not PurePosixPath(name).is_absolute()]
     with tempfile.TemporaryDirectory(prefix="harness-hub-") as temporary:
         # the name must be that of no file: a loading script is called like its folder
@@ -443,19 +455,20 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
         root.mkdir()
         for name in safe:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).touch()
-        if _README in safe:
-            (root / _README).write_bytes((folder / _README).read_bytes())
+            if name != _README:
+                (root / name).touch()
+        card = (folder / _README).read_bytes() if _README in safe else b""
+        if card.startswith(_METADATA):
+            (root / _README).write_bytes(card)
         try:
             known = datasets.get_dataset_config_names(str(root))
-        except (OSError, ValueError) as error:
-            if not isinstance(error, FileNotFoundError):
-                raise DataError(str(folder / _README), [f"is no card of a dataset: {_first_line(error)}"]) from error
-            return Listing({})
-        if known == ["default"] and (beir := _beir_configs(safe)):
-            return Listing(beir, _languages(root))
-        configs = {name: _config(datasets, root, name) for name in known}
-        return Listing(configs, _languages(root))
+            if known == ["default"] and (beir := _beir_configs(safe)):
+                return Listing(beir, _languages(root))
+            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root))
+        except FileNotFoundError:  # no file has an ending that data have
+            return Listing({}, _languages(root))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise DataError(str(folder / _README), [f"is no card of a dataset: {_first_line(error)}"]) from error
 
 
 def _config(datasets: Any, root: Path, name: str) -> Config:  # noqa: ANN401 - a module

@@ -130,15 +130,15 @@ class HubLoader:
         if isinstance(place.repository, FolderRepository):
             raise UsageError(f"'{place.repository.folder}' is a folder of yours", fix="delete it yourself")
         try:
-            parts = _parts_of(spec, network=False)
+            doomed = _paths(_all(_parts_at(place, spec)))
         except DataError:  # nothing says which files there are
             return 0
         shared = set[Path]()
-        for config in _subsets(place):
+        for config in _subsets(place.repository):
             other = _parts_at(place._replace(config=config), spec)
             if config != place.config and _is_here(other):
                 shared |= _paths(_all(other))
-        return remove_files(_paths(_all(parts)) - shared)
+        return remove_files(doomed - shared)
 
 
 class _Place(NamedTuple):
@@ -222,11 +222,15 @@ def _named_alike(listing: Listing, word: str, subset: str) -> str | None:
 
 def _one_table(repository: Repository, config: str) -> HubParts:
     """Return the documents of the configuration that the user named, or of the only one there is."""
-    configs = repository.listing.configs
+    configs, subsets = repository.listing.configs, _subsets(repository)
     if not config and len(configs) == 1:
         config = next(iter(configs))
+    if config not in configs and subsets:
+        fix = f"name one, as {repository.label}:{subsets[0]}: {', '.join(subsets)}"
+        what = f"no subset '{config}'{nearest(config, subsets)}" if config else "several subsets"
+        raise UsageError(f"{repository.label} has {what}", fix=fix)
     if config not in configs:
-        what = f"no configuration '{config}', nor one for its documents" if config else "none for the documents"
+        what = f"no configuration '{config}'" if config else "no configuration that is called as documents usually are"
         raise _unclear(repository, f"has {what}{nearest(config, configs)}")
     return HubParts(_part_by_split(repository, config), language=_language(repository.listing.languages, config))
 
@@ -298,13 +302,12 @@ def _language(languages: Sequence[str], subset: str) -> str | None:
     return code if code in codes.values() and len(code) == 2 else None
 
 
-def _subsets(place: _Place) -> tuple[str, ...]:
-    """Return every configuration that names a dataset of a repository."""
-    repository = place.repository
+def _subsets(repository: Repository) -> tuple[str, ...]:
+    """Return every subset of a repository that is a dataset of its own, and no pair of two."""
     layout = LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
     if layout is not None:
-        return layout.configs()
-    shapes = [re.compile(form.format(subset="(.+)", role="corpus")) for form in _FORMS]
+        return tuple(layout.languages)
+    shapes = [re.compile(form.format(subset="(.+)", role=_ROLES["documents"][0])) for form in _FORMS]
     found = [shape.fullmatch(name) for name in repository.listing.configs for shape in shapes]
     return tuple(dict.fromkeys(one[1] for one in found if one is not None))
 
