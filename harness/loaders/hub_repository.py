@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import re
 import tempfile
 from collections import Counter
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from harness.errors import DataError, HarnessError, UsageError
+from harness.loaders.offline import is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.optional import require
@@ -178,11 +178,7 @@ class HubRepository:
         self._hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
         self._errors: Any = require("huggingface_hub.errors", extra="hub", feature=_FEATURE)
         self._constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
-        self._network = network and not self._is_offline()
-
-    def _is_offline(self) -> bool:
-        wanted = os.environ.get("HARNESS_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}
-        return wanted or bool(self._constants.HF_HUB_OFFLINE)
+        self._network = network and not is_offline() and not self._constants.HF_HUB_OFFLINE
 
     @property
     def storage(self) -> Path:

@@ -113,13 +113,7 @@ class HubLoader:
         paths = sorted(
             {part.repository.folder / name for part in _all(parts) for name in part.names if part.repository.has(name)}
         )
-        try:
-            chosen = _choose_split(spec, parts, None)
-        except UsageError:
-            complete = True if _lie_here(_all(parts)) else None
-        else:
-            complete = _lie_here(_Wanted.of(parts, chosen, spec).parts)
-        return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), complete)
+        return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
 
     def remove(self, spec: DatasetSpec) -> int:
         """Delete the dataset's files from the hub's cache, but those that another dataset there is made of too.
@@ -391,6 +385,17 @@ def _is_here(parts: HubParts) -> bool:
     """Return whether some split's documents and queries are on this machine."""
     each = [[_lie_here([part]) for part in one.values()] for one in (parts.documents, parts.queries) if one]
     return bool(each) and all(map(any, each))
+
+
+def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
+    """Return whether the split that is taken by itself is on this machine, or all; None where another one may be."""
+    try:
+        wanted = _Wanted.of(parts, _choose_split(spec, parts, None), spec).parts
+    except UsageError:
+        wanted = tuple(_all(parts))
+    if _lie_here(wanted):
+        return True
+    return None if _is_here(parts) else False
 
 
 def _provenance(parts: HubParts) -> Mapping[str, str]:

@@ -162,6 +162,21 @@ def test_mmarco_in_two_languages(hub, tmp_path, monkeypatch):
         load_dataset("hf:unicamp-dl/mmarco:ko-en")
 
 
+def test_another_split_than_the_usual_one_may_be_here(hub, monkeypatch):
+    content = CONTENT.without_titles()
+    write_mmarco(hub.root, content.of_splits(**{"dev.small": "test", "dev": "train"}), "german", "german")
+    monkeypatch.setattr(
+        "harness.loaders.hugging_face.LAYOUTS",
+        {**LAYOUTS, "unicamp-dl/mmarco": replace(LAYOUTS["unicamp-dl/mmarco"], md5={})},
+    )
+    spec = "hf:unicamp-dl/mmarco:de"
+    small = load_dataset(spec, split="dev.small")
+    assert small.queries.ids.to_list() == ["q1", "q2", "3"]
+    assert HubLoader().local_files(DatasetSpec(spec)).complete is None
+    assert load_dataset(spec).queries.ids.to_list() == ["q4", "q5"]
+    assert HubLoader().local_files(DatasetSpec(spec)).complete
+
+
 def test_judgments_that_are_not_ms_marcos_are_refused(hub):
     write_mmarco(hub.root, CONTENT.without_titles().of_splits(dev="test"), "german", "german")
     with pytest.raises(DataError, match="that of the collection's judgments is 9157ccaeaa8227f91722ba5770787b16"):
@@ -314,6 +329,7 @@ def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monke
     assert loader.local_files(de).complete
     assert loader.remove(de) > 0
     assert loader.local_files(de).paths == ()
+    assert loader.local_files(de).complete is False
     # of a pair alone nothing belongs to another dataset
     loader.load(crossed, None, None)
     assert loader.remove(crossed) > 0
