@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import re
 import tempfile
 from collections import Counter
@@ -49,6 +50,7 @@ _METADATA = b"---"
 """How a card begins that says something about configurations or languages."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHOWN = 12
+_NAMED = 4
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=[.-])")
 _SHA256, _GIT = 64, 40
 """Digits of the hub's checksums: SHA-256 of large files, Git's SHA-1 of small ones."""
@@ -253,10 +255,10 @@ class HubRepository:
         """Return what this machine has of a commit whose files somebody downloaded with the hub's own tools."""
         names = _files_below(self.folder)
         if not names:
-            raise self._not_here("no file of it is")
+            raise self._not_here()
         lacking = _lacking_shards(names)
         if lacking:
-            raise self._not_here(f"'{lacking[0]}' is not")
+            raise self._not_here(*lacking)
         return _listing_of(names, self.folder)
 
     def paired(self) -> Repository | None:
@@ -281,6 +283,8 @@ class HubRepository:
         Raises DataError: for a file that is nowhere, a download that fails, and one whose checksum is wrong.
         """
         missing = [name for name in names if not self.has(name)]
+        if missing and not self._network:
+            raise self._not_here(*missing)
         if missing and progress is not None:
             progress.start(f"downloading {self.name}", len(missing))
         for name in missing:
@@ -289,14 +293,12 @@ class HubRepository:
                 progress.advance(1)
 
     def _download(self, name: str, revision: str) -> Path:
-        if not self._network:
-            raise self._not_here(f"'{name}' is not")
         with self._translated(f"'{name}'"):
             return Path(self._hub.hf_hub_download(self.name, name, repo_type="dataset", revision=revision))
 
     def _info(self, revision: str) -> Any:  # noqa: ANN401 - an object of an untyped module
         if not self._network:
-            raise self._not_here("no file of it is")
+            raise self._not_here()
         with self._translated("the list of its files"):
             return self._hub.HfApi().dataset_info(self.name, revision=revision)
 
@@ -339,7 +341,9 @@ class HubRepository:
             raise UsageError(problem, fix=f"its branches and commits are on {page}/commits/main") from error
         except errors.HFValidationError as error:
             raise UsageError(f"{self.label}: {_first_line(error)}", fix="a repository is called ORG/NAME") from error
-        except errors.RemoteEntryNotFoundError as error:
+        except errors.LocalEntryNotFoundError as error:  # the hub was not reached
+            raise self._failed(what, error) from error
+        except errors.EntryNotFoundError as error:
             raise DataError(self.label, [f"the hub has no file {what}"], fix=f"look at {page}/tree/main") from error
         # whichever client the hub's library is built on, its errors are not OSErrors
         except (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError) as error:
@@ -353,13 +357,20 @@ class HubRepository:
         problem = f"{what} was not downloaded from {self._constants.ENDPOINT}: {_first_line(error)}"
         return DataError(self.label, [problem], fix=fix)
 
-    def _not_here(self, what: str) -> DataError:
-        return DataError(self.label, [f"{what} on this machine, and the network may not be used"], fix=self._by_hand())
+    def _not_here(self, *names: str) -> DataError:
+        """Return the error for files that may not be downloaded; without names for all of the repository."""
+        problem = "not on this machine, and the network may not be used"
+        problems = [f"'{name}' is {problem}" for name in names] or [f"it is {problem}"]
+        return DataError(self.label, problems, fix=self._by_hand(*names))
 
-    def _by_hand(self) -> str:
+    def _by_hand(self, *names: str) -> str:
         at = "" if self.revision == "main" else f" --revision {self.revision}"
+        if len(names) > _NAMED:
+            files = f" --include '{os.path.commonprefix(names)}*'"  # noqa: RUF071 - docs-0 and docs-1 share docs-
+        else:
+            files = "".join(f" {name}" for name in names)
         return (
-            f"where there is a network `hf download {self.name} --repo-type dataset{at}` fetches it; "
+            f"where there is a network `hf download {self.name}{files} --repo-type dataset{at}` fetches it; "
             f"its folder belongs at '{self.storage}'"
         )
 

@@ -330,9 +330,10 @@ class _Wanted(NamedTuple):
         return (*self.judgments.values(), *(part for part in others if part is not None), self.documents)
 
     def fetch(self, progress: Progress | None) -> None:
-        """Download what is missing: what fails, fails early."""
-        for part in self.parts:
-            part.repository.fetch(part.names, progress)
+        """Download what is missing, the small files first."""
+        for label in dict.fromkeys(part.repository.label for part in self.parts):
+            parts = [part for part in self.parts if part.repository.label == label]
+            parts[0].repository.fetch([name for part in parts for name in part.names], progress)
 
 
 def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Part:

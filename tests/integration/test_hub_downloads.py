@@ -166,13 +166,27 @@ def test_without_a_network_the_error_says_what_belongs_where(hub, offline, tmp_p
     with pytest.raises(DataError) as raised:
         load_dataset("hf:BeIR/mini")
     folder = tmp_path / "hub cache" / "datasets--BeIR--mini"
-    assert "no file of it is on this machine, and the network may not be used" in str(raised.value)
+    assert "it is not on this machine, and the network may not be used" in str(raised.value)
     assert f"`hf download BeIR/mini --repo-type dataset` fetches it; its folder belongs at '{folder}'" in str(
         raised.value
     )
     with pytest.raises(DataError, match=r"BeIR/mini@v2.*\n.*\n.*--revision v2`"):
         load_dataset("hf:BeIR/mini@v2")
+    with pytest.raises(DataError) as raised:
+        load_dataset("hf:miracl/miracl:de")
+    names = [f"miracl-v1.0-de/{part}.miracl-v1.0-de-dev.tsv" for part in ("qrels/qrels", "topics/topics")]
+    assert all(f"'{name}' is not on this machine" in str(raised.value) for name in names)
+    assert f"`hf download miracl/miracl {' '.join(names)} --repo-type dataset`" in str(raised.value)
     assert hub.fetched == []
+
+
+def test_many_files_that_are_missing_offline_are_named_by_a_pattern(hub, offline):
+    write_miracl(hub.root, CONTENT.of_splits(dev="test"), "de")
+    with pytest.raises(DataError, match=r"has no file 'miracl-corpus-v1\.0-de/docs-3"):
+        load_dataset("hf:miracl/miracl:de")
+    offline()
+    with pytest.raises(DataError, match=r"hf download miracl/miracl-corpus --include 'miracl-corpus-v1\.0-de/docs-\*'"):
+        load_dataset("hf:miracl/miracl:de")
 
 
 def test_a_file_that_is_missing_offline_is_named_and_the_corpus_is_not_cut_short(hub, offline, tmp_path, monkeypatch):

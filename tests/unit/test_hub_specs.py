@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
+from harness.errors import MissingExtraError, UsageError
+from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec
 from harness.loaders.hub_layouts import LAYOUTS
 from harness.loaders.hub_repository import Config, Listing, _beir_configs, _lacking_shards
@@ -105,3 +107,9 @@ def test_miracls_languages_need_one_name_and_mmarcos_may_have_two():
     assert pair.queries["dev.small"].names == ("data/google/queries/dev/english_queries.dev.small.tsv",)
     assert pair.judgments["dev.small"].names == ("data/qrels.dev.small.tsv",)
     assert pair.language is None
+
+
+def test_without_the_hubs_client_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r"needs the Python module 'huggingface_hub'.*\n.*\[hub\]"):
+        load_dataset("hf:BeIR/scifact")
