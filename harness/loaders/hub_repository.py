@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import DataError, UsageError
 from harness.loaders.offline import is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
@@ -64,7 +64,7 @@ class Config(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What a repository holds: the configurations by name, and the languages that its card names."""
+    """The content of a repository: the configurations by name, and the languages that its card names."""
 
     configs: Mapping[str, Config]
     languages: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Repository(Protocol):
 
     @property
     def listing(self) -> Listing:
-        """What it holds."""
+        """The configurations, and the files of each."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -139,7 +139,7 @@ class FolderRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """What the folder holds."""
+        """The configurations that the folder's card or its files' names tell."""
         return _listing_of(_files_below(self.folder), self.folder)
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
@@ -169,8 +169,8 @@ class HubRepository:
 
     Args:
         name: ``ORG/NAME``.
-        revision: a branch, a tag or a commit. What the hub's cache holds of a branch is taken as it is, so one that
-            moved on is not noticed.
+        revision: a branch, a tag or a commit. A branch in the hub's cache is taken as it is
+            there, so one that moved on is not noticed.
         network: False to look only at what this machine has.
     """
 
@@ -227,26 +227,26 @@ class HubRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """What the repository holds, remembered in the harness's cache: a commit never changes."""
+        """The configurations, remembered in the harness's cache: a commit never changes."""
         cache, key = Cache(), self._key(holds="listing")
-        known = cache.read(_KIND, key, _stored_listing)
-        if known is not None:
-            return known
+        stored = cache.read(_KIND, key, _stored_listing)
+        if stored is not None:
+            return stored
         if not self._network:
             return self._listing_of_snapshot()
         names = [one.rfilename for one in self._info(self.commit).siblings or []]
         if _README in names:
             self.fetch([_README], None)
-        found = _listing_of(names, self.folder)
+        listing = _listing_of(names, self.folder)
         content = orjson.dumps(
-            {"configs": {k: [v.splits, v.columns] for k, v in found.configs.items()}, "languages": found.languages}
+            {"configs": {k: [v.splits, v.columns] for k, v in listing.configs.items()}, "languages": listing.languages}
         )
 
         def write(folder: Path) -> None:
             (folder / "listing.json").write_bytes(content)
 
         cache.put(_KIND, key, write, about=self.label, state="complete")
-        return found
+        return listing
 
     def _key(self, *, holds: str) -> Mapping[str, JSON]:
         return {"scheme": _SCHEME, "repository": self.name, "commit": self.commit, "holds": holds}
@@ -306,18 +306,18 @@ class HubRepository:
         """Compare a file that was just downloaded with its checksum at the hub, and remove it if they differ."""
         blob = path.resolve()
         if len(blob.name) == _SHA256:
-            found = file_digest(blob)
+            checksum = file_digest(blob)
         elif len(blob.name) == _GIT:
             content = blob.read_bytes()
-            found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+            checksum = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
         else:
             return
-        if found != blob.name:
+        if checksum != blob.name:
             path.unlink()
             blob.unlink(missing_ok=True)
             raise DataError(
                 self.label,
-                [f"the checksum of '{name}' is {found}, and the hub states {blob.name}"],
+                [f"the checksum of '{name}' is {checksum}, and the hub states {blob.name}"],
                 fix="it was removed again; run the command once more",
             )
 
@@ -327,8 +327,6 @@ class HubRepository:
         errors, page = self._errors, f"{self._constants.ENDPOINT}/datasets/{self.name}"
         try:
             yield
-        except HarnessError:
-            raise
         except errors.GatedRepoError as error:
             fix = f"accept its terms on {page}, then log in: `hf auth login`, or HF_TOKEN=…"
             raise DataError(self.label, ["the hub gives it only to those who accepted its terms"], fix=fix) from error
@@ -422,14 +420,14 @@ def _files_below(folder: Path) -> list[str]:
 
 def _lacking_shards(names: Iterable[str]) -> list[str]:
     """Return the parts that numbered files, ``corpus-00000-of-00003.parquet``, say there are and that are not there."""
-    held = set(names)
+    present = set(names)
     expected = set[str]()
-    for name in held:
+    for name in present:
         shard = _SHARD.search(name)
         if shard is not None:
             ends = name[: shard.start(1)], name[shard.end(1) :]
             expected.update(f"{ends[0]}{number:05}{ends[1]}" for number in range(int(shard[2])))
-    return sorted(expected - held)
+    return sorted(expected - present)
 
 
 def _json_writer(content: object) -> Callable[[Path], None]:

@@ -136,7 +136,7 @@ class HubLoader:
 
 
 class _Place(NamedTuple):
-    """What a spec names: a repository, and the configuration or the parts."""
+    """The repository that a spec names, and the configuration or the parts."""
 
     repository: Repository
     config: str
@@ -149,14 +149,14 @@ class _Place(NamedTuple):
         folder = _FOLDER.fullmatch(text)
         if folder is not None:
             return cls(FolderRepository(Path(folder["folder"])), folder["config"] or "", network)
-        found = _SPEC.fullmatch(text)
-        if found is None or ".." in (found["revision"] or "").split("/"):
+        words = _SPEC.fullmatch(text)
+        if words is None or ".." in (words["revision"] or "").split("/"):
             raise UsageError(
                 f"'{location}' names no dataset of the hub",
                 fix="write hf:ORG/NAME, with @REVISION and :CONFIG where needed, as hf:mteb/MIRACLRetrieval@main:ko",
             )
-        repository = HubRepository(found["name"], found["revision"] or "main", network=network)
-        return cls(repository, found["config"] or "", network)
+        repository = HubRepository(words["name"], words["revision"] or "main", network=network)
+        return cls(repository, words["config"] or "", network)
 
     def other(self, name: str) -> Repository:
         """Open another repository of the hub, as it is now."""
@@ -185,28 +185,29 @@ def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
     repository, listing = place.repository, place.repository.listing
     if "=" in place.config:
         return _named_parts(repository, place.config)
-    found = {role: _config_of(listing, role, place.config) for role in _ROLES}
-    if found["documents"] is None:
+    configs = {role: _config_of(listing, role, place.config) for role in _ROLES}
+    if configs["documents"] is None:
         return _one_table(repository, place.config)
-    judgments = _part_by_split(repository, found["qrels"])
+    judgments = _part_by_split(repository, configs["qrels"])
     if not judgments and wants_qrels and not place.config:
         judgments = _paired_judgments(repository.paired())
     own = isinstance(repository, HubRepository) and repository.name.startswith(_DROPPING)
     return HubParts(
-        _part_by_split(repository, found["documents"]),
-        _part_by_split(repository, found["queries"]),
+        _part_by_split(repository, configs["documents"]),
+        _part_by_split(repository, configs["queries"]),
         judgments,
-        _part_by_split(repository, found["candidates"]),
+        _part_by_split(repository, configs["candidates"]),
         tuple(name for name in _UNREAD if _named_alike(listing, name, place.config) is not None),
         language=_language(listing.languages, place.config),
         identical_ids="drop" if own else None,
-        facts={"configurations": ", ".join(f"{role} {name}" for role, name in found.items() if name is not None)},
+        facts={"configurations": ", ".join(f"{role} {name}" for role, name in configs.items() if name is not None)},
     )
 
 
 def _config_of(listing: Listing, role: str, subset: str) -> str | None:
     """Return the configuration that plays a role by its name; ``default`` only beside others."""
-    return next((found for word in _ROLES[role] if (found := _named_alike(listing, word, subset)) is not None), None)
+    names = (_named_alike(listing, word, subset) for word in _ROLES[role])
+    return next((name for name in names if name is not None), None)
 
 
 def _named_alike(listing: Listing, word: str, subset: str) -> str | None:
@@ -231,14 +232,14 @@ def _one_table(repository: Repository, config: str) -> HubParts:
 
 def _named_parts(repository: Repository, text: str) -> HubParts:
     """Return the parts of ``documents=CONFIG[/SPLIT],queries=…,qrels=…``."""
-    found: dict[str, Mapping[str, Part]] = {}
+    parts: dict[str, Mapping[str, Part]] = {}
     for item in text.split(","):
         role, _, name = (word.strip() for word in item.partition("="))
-        known = [one for one in _ROLES if one != "candidates"]
-        if role not in known or not name or role in found:
+        known = [part for part in _ROLES if part != "candidates"]
+        if role not in known or not name or role in parts:
             raise UsageError(
                 f"'{item.strip()}' names no part of {repository.label}",
-                fix=f"write each once, as {','.join(f'{one}=CONFIG' for one in known)}, or CONFIG/SPLIT",
+                fix=f"write each once, as {','.join(f'{part}=CONFIG' for part in known)}, or CONFIG/SPLIT",
             )
         splits = _part_by_split(repository, name if name in repository.listing.configs else name.rpartition("/")[0])
         if name not in repository.listing.configs:
@@ -246,11 +247,11 @@ def _named_parts(repository: Repository, text: str) -> HubParts:
             if split not in splits:
                 raise _unclear(repository, f"has no configuration '{name}'{nearest(name, repository.listing.configs)}")
             splits = {split: splits[split]}
-        found[role] = splits
-    if "documents" not in found:
+        parts[role] = splits
+    if "documents" not in parts:
         raise UsageError(f"no part of {repository.label} is named as the documents", fix="add documents=CONFIG")
     language = _language(repository.listing.languages, "")
-    return HubParts(found["documents"], found.get("queries", {}), found.get("qrels", {}), language=language)
+    return HubParts(parts["documents"], parts.get("queries", {}), parts.get("qrels", {}), language=language)
 
 
 def _paired_judgments(repository: Repository | None) -> Mapping[str, Part]:
@@ -287,7 +288,8 @@ def _unclear(repository: Repository, problem: str) -> DataError:
 
 def _language(languages: Sequence[str], subset: str) -> str | None:
     """Return the code of the only language of a card, or of the one that a subset is called by."""
-    codes = {one: _ISO_639.get(one, one) for one in (name.lower().partition("-")[0] for name in languages)}
+    words = [name.lower().partition("-")[0] for name in languages]
+    codes = {word: _ISO_639.get(word, word) for word in words}
     if len(codes) == 1:
         code = next(iter(codes.values()))
         return code if len(code) == 2 else None
@@ -302,8 +304,8 @@ def _subsets(repository: Repository) -> tuple[str, ...]:
     if layout is not None:
         return tuple(layout.languages)
     shapes = [re.compile(form.format(subset="(.+)", role=_ROLES["documents"][0])) for form in _FORMS]
-    found = [shape.fullmatch(name) for name in repository.listing.configs for shape in shapes]
-    return tuple(dict.fromkeys(one[1] for one in found if one is not None))
+    matches = [shape.fullmatch(name) for name in repository.listing.configs for shape in shapes]
+    return tuple(dict.fromkeys(match[1] for match in matches if match is not None))
 
 
 class _Wanted(NamedTuple):
@@ -319,7 +321,9 @@ class _Wanted(NamedTuple):
         """Choose them; raises UsageError where a part has several splits and not this one."""
         queries = _of_split(parts.queries, split, "queries", spec) if parts.queries else None
         common = len(parts.queries) == 1 or spec.queries is not None
-        judgments = parts.judgments if common else {one: p for one, p in parts.judgments.items() if one == split}
+        judgments = (
+            parts.judgments if common else {name: part for name, part in parts.judgments.items() if name == split}
+        )
         candidates = _of_split(parts.candidates, split, "candidates", spec) if parts.candidates else None
         return cls(_of_split(parts.documents, split, "documents", spec), queries, judgments, candidates)
 
@@ -371,7 +375,8 @@ def _refused(error: UsageError) -> JudgmentSource:
 
 
 def _all(parts: HubParts) -> list[Part]:
-    return [*chain(*(one.values() for one in (parts.documents, parts.queries, parts.judgments, parts.candidates)))]
+    by_split = (parts.documents, parts.queries, parts.judgments, parts.candidates)
+    return [*chain(*(splits.values() for splits in by_split))]
 
 
 def _paths(parts: Sequence[Part]) -> set[Path]:
@@ -384,7 +389,7 @@ def _lie_here(parts: Sequence[Part]) -> bool:
 
 def _is_here(parts: HubParts) -> bool:
     """Return whether some split's documents and queries are on this machine."""
-    each = [[_lie_here([part]) for part in one.values()] for one in (parts.documents, parts.queries) if one]
+    each = [[_lie_here([part]) for part in splits.values()] for splits in (parts.documents, parts.queries) if splits]
     return bool(each) and all(map(any, each))
 
 
@@ -401,8 +406,8 @@ def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
 
 def _provenance(parts: HubParts) -> Mapping[str, str]:
     """Return the repositories and their commits."""
-    found = [part.repository.identity for part in _all(parts)]
-    named = dict.fromkeys(f"{one['repository']}@{one['commit']}" for one in found if one)
+    identities = [part.repository.identity for part in _all(parts)]
+    named = dict.fromkeys(f"{identity['repository']}@{identity['commit']}" for identity in identities if identity)
     return {"repositories": ", ".join(named)} if named else {}
 
 
@@ -477,8 +482,8 @@ def _judgments(part: Part, spec: DatasetSpec) -> JudgmentSource:
     def read(problems: Problems, notes: list[str]) -> Judgments:
         if part.md5 is not None:
             _check_md5(part, label)
-        found = [read_judgments(files.source, name, spec.columns, problems, notes) for name in part.names]
-        return Judgments(*([*chain(*columns)] for columns in zip(*found, strict=True)))
+        read_files = [read_judgments(files.source, name, spec.columns, problems, notes) for name in part.names]
+        return Judgments(*([*chain(*columns)] for columns in zip(*read_files, strict=True)))
 
     digests = {label.removeprefix(_PREFIX): files.source.digest(name) for name in part.names[:1]}
     return JudgmentSource(label, read, label, digests, unit_of(part.names[0]))
@@ -486,11 +491,11 @@ def _judgments(part: Part, spec: DatasetSpec) -> JudgmentSource:
 
 def _check_md5(part: Part, label: str) -> None:
     content = b"".join((part.repository.folder / name).read_bytes() for name in part.names)
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != part.md5:
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if md5 != part.md5:
         raise DataError(
             label,
-            [f"its MD5 is {found}, and that of the collection's judgments is {part.md5}"],
+            [f"its MD5 is {md5}, and that of the collection's judgments is {part.md5}"],
             fix="name the @REVISION that had them, or give them with --qrels FILE",
         )
 
@@ -508,7 +513,7 @@ def _judged_elsewhere(wanted: _Wanted, split: str, spec: DatasetSpec) -> frozens
 
 def _candidates(part: Part) -> Mapping[str, Sequence[str]]:
     """Return the documents that each query is to be ranked among; raises DataError."""
-    files, found = _files(part), dict[str, list[str]]()
+    files, candidates = _files(part), dict[str, list[str]]()
     problems = Problems(f"{part.repository.label}/{part.names[0]}", unit_of(part.names[0]))
     for name in part.names:
         with files.source.open(name) as stream:
@@ -517,6 +522,6 @@ def _candidates(part: Part) -> Mapping[str, Sequence[str]]:
                     if not isinstance(record.get("corpus-ids"), list) or "query-id" not in record:
                         problems.add_once(line, f"expected query-id and corpus-ids, a list (there are: {[*record]})")
                         continue
-                    found[str(record["query-id"])] = [str(one) for one in record["corpus-ids"]]
+                    candidates[str(record["query-id"])] = [str(doc) for doc in record["corpus-ids"]]
     problems.raise_if_any()
-    return found
+    return candidates
