@@ -28,6 +28,8 @@ from pathlib import Path
 __all__ = ["pages", "regenerate"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+HARNESS = [sys.executable, "-m", "harness"]
+"""What is followed by the arguments of `harness`; tests put one in its place that starts sooner."""
 BLOCK = re.compile(
     r"(?P<marker><!-- (?P<kind>output|docstring) of: (?P<what>.+?) -->\n```text\n)(?P<body>.*?)(?P<end>^```$)",
     re.DOTALL | re.MULTILINE,
@@ -72,7 +74,7 @@ def _content(kind: str, what: str) -> str:
         raise SystemExit(f"'{what}' is not a command of harness")
     environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
     output = subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [*HARNESS, *arguments],
         cwd=REPOSITORY,
         env=environment,
         capture_output=True,

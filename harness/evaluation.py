@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
+import numpy as np
+
 from harness.data.dataset import Dataset
 from harness.data.memory import are_hits
 from harness.data.shapes import QRELS, RUNS, Shape, read_shape
@@ -17,6 +19,7 @@ from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, 
 from harness.ranking import without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.types import Qrels, Run
+from harness.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,11 +102,14 @@ def evaluate(
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
     if identical_ids not in ("auto", "keep", "drop"):
         raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
-    if isinstance(qrels, Dataset) and are_hits(run):
-        run = _by_query(run, qrels)
+    unnumbered = are_hits(run)
+    if unnumbered and isinstance(qrels, Dataset):
+        run, unnumbered = _by_query(run, qrels), False
     hits, judgments = as_run(run), as_qrels(qrels)
     judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
+    if unnumbered:
+        _refuse_unnumbered(hits, judgments)
     of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
     if identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop"):
         hits = without_identical_ids(hits)
@@ -126,11 +132,36 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
 
 
 def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 - lists of hits
-    """Return sentence-transformers' lists, one a query, by the ids of the dataset's queries, whose order they have."""
+    """Return sentence-transformers' lists by the ids of the dataset's queries, whose order they have.
+
+    Where every ``corpus_id`` is a whole number, it is the position of a document, as ``semantic_search`` gives it.
+    """
     if len(run) != len(dataset.queries):
         what = f"the run has {len(run):,} lists, and the dataset '{dataset.name}' {len(dataset.queries):,} queries"
         raise UsageError(what, fix="give one list for each query, in the dataset's order")
+    documents = [hit["corpus_id"] for hits in run for hit in hits]
+    if documents and all(isinstance(document, int | np.integer) for document in documents):
+        positions = np.array(documents, dtype=np.int64)
+        if positions.min() < 0 or positions.max() >= len(dataset.corpus):
+            what = f"the run names documents by position, from {positions.min():,} to {positions.max():,}"
+            raise UsageError(
+                f"{what}, and '{dataset.name}' has {len(dataset.corpus):,}", fix="give ids that are documents' as text"
+            )
+        ids = iter(dataset.corpus.ids.take(positions))
+        run = [[{**hit, "corpus_id": next(ids)} for hit in hits] for hits in run]
     return dict(zip(dataset.queries.ids, run, strict=True))
+
+
+def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
+    """Refuse a run of lists without query ids beside judgments that name queries otherwise than by their numbers."""
+    known = set(run.query_ids)
+    others = [query for query in judgments.query_ids if query not in known]
+    if others:
+        raise UsageError(
+            f"the run's {counted(len(run.query_ids), 'list')} name no query, so that they are numbered from 0, and the "
+            f"judgments name {counted(len(others), 'query', 'queries')} otherwise, such as '{others[0]}'",
+            fix="give {query id: list}, or a harness.Dataset in place of the judgments, in whose order the lists are",
+        )
 
 
 def _require_content(run: Run, qrels: Qrels) -> None:

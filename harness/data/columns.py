@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -207,7 +208,8 @@ def shown(value: object) -> str:
 def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: Problems) -> Iterator[TextBatch]:
     """Yield documents, or queries, of records; faulty ones are noted and left out.
 
-    An id is a string or an integer, which becomes a string; a text is a string; a missing or null title is empty.
+    An id is a string or an integer, which becomes a string; a text is a string. A null text or title, which is how
+    tables write an empty cell, is empty, and so is a missing title.
     """
     id_role, text_role, *others = (role.name for role in columns.roles)
     for batch in batches:
@@ -248,7 +250,7 @@ def _careful(batch: RecordBatch, columns: ColumnMap, roles: Sequence[str], probl
         record_id = _id(record, fields[roles[0]], line, problems)
         text = _text(record, fields[roles[1]], line, problems)
         title = ""
-        if len(roles) > 2 and (field := fields.get(roles[2])) is not None and record[field] is not None:
+        if len(roles) > 2 and (field := fields.get(roles[2])) is not None:
             title = _text(record, field, line, problems)
         if problems.count == wrong:
             kept.append((record_id, text, title, line, record))
@@ -271,7 +273,9 @@ def _text(record: Mapping[str, Any], field: str, line: int, problems: Problems) 
     value = record[field]
     if isinstance(value, str):
         return value
-    problems.add(line, f"'{field}' is {shown(value)}, expected a string")
+    is_empty_cell = value is None or (isinstance(value, float) and math.isnan(value))  # pandas writes NaN
+    if not is_empty_cell:
+        problems.add(line, f"'{field}' is {shown(value)}, expected a string")
     return ""
 
 

@@ -176,33 +176,36 @@ def run_from_hits(hits: Sequence[Sequence[Mapping[str, Any]]]) -> Run:
 
 
 def are_rows(value: object, number: Sequence[str]) -> bool:
-    """Return whether ``value`` is a list of (query id, document id, number), of named tuples or of tuples of three.
+    """Return whether ``value`` is a list of rows: dictionaries, named tuples, or (query id, document id, number).
 
     Args:
         value: anything.
-        number: names that a named tuple may have for the number.
+        number: names that a dictionary or a named tuple may have for the number.
     """
     return not hasattr(value, "_fields") and _lists(lambda row: _places(row, number) is not None)(value)
 
 
-def run_from_rows(rows: Sequence[Sequence[Any]]) -> Run:
-    """Return the run in a list of (query id, document id, score), such as ir_measures' ``ScoredDoc``.
+def run_from_rows(rows: Sequence[Any]) -> Run:
+    """Return the run in a list of rows, one a hit, such as ir_measures' ``ScoredDoc``.
 
     The engine's order is that of the rows. Raises DataError as :func:`run_from_dict` does.
     """
     return run_from_dict(_grouped(rows, SCORE))
 
 
-def qrels_from_rows(rows: Sequence[Sequence[Any]]) -> Qrels:
-    """Return the judgments in a list of (query id, document id, grade), such as ir_measures' ``Qrel``.
+def qrels_from_rows(rows: Sequence[Any]) -> Qrels:
+    """Return the judgments in a list of rows, one a judgment, such as ir_measures' ``Qrel``.
 
     Raises DataError as :func:`qrels_from_dict` does.
     """
     return qrels_from_dict(_grouped(rows, GRADE))
 
 
-def _places(row: object, number: Sequence[str]) -> tuple[int, int, int] | None:
-    """Return where a row has its query id, document id and number; None for no such row."""
+def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
+    """Return what a row is indexed by for query id, document id and number; None for no such row."""
+    if isinstance(row, Mapping):
+        named = [first_of(names, list(row)) for names in (QUERY, DOCUMENT, number)]
+        return None if None in named else (named[0], named[1], named[2])
     if not isinstance(row, tuple | list):
         return None
     fields: tuple[str, ...] | None = getattr(row, "_fields", None)
@@ -213,7 +216,7 @@ def _places(row: object, number: Sequence[str]) -> tuple[int, int, int] | None:
     return None if query is None or document is None or value is None else (query, document, value)
 
 
-def _grouped(rows: Sequence[Sequence[Any]], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
+def _grouped(rows: Sequence[Any], number: Sequence[str]) -> dict[Any, list[tuple[Any, Any]]]:
     """Return the (document id, number) pairs of each query, in the order of the rows."""
     grouped: dict[Any, list[tuple[Any, Any]]] = {}
     for row in rows:

@@ -58,7 +58,7 @@ def _of_queries(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> S
 
 
 def _of_rows(number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
-    example = f"[(query id, document id, {number}), …], such as ir_measures' named tuples"
+    example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
     return Shape((example,), lambda value: are_rows(value, names), read)
 
 

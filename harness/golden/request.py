@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from harness.golden.match import MatchRule
 from harness.planning.execution_options import Isolation
+from harness.planning.numbers import unwrap_numbers
 from harness.ranking import TieRule
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class CheckRequest:
     resume: str = "never"
     cards: Path | None = None
     keep_text: bool = True
+
+    def __post_init__(self) -> None:
+        unwrap_numbers(self)
 
 
 class CheckOptions(TypedDict, total=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
@@ -20,13 +21,17 @@ ENTRY_POINT_GROUP = "harness.loaders"
 _log = logging.getLogger("harness")
 
 
-@functools.cache
 def loaders() -> Mapping[str, Loader]:
     """Return every loader by its name, in the order in which they are asked.
 
     A package whose loader cannot be imported is named in a warning. Raises CardError for an object that is no loader,
     and for a name that two loaders have.
     """
+    return _loaders_on(tuple(sys.path))
+
+
+@functools.cache
+def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 - entry points are looked up on it
     ours: tuple[Loader, ...] = (
         HubLoader(),
         BeirLoader(),

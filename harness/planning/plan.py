@@ -270,8 +270,9 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
         allowed = {"--max-calls": request.max_calls}
         mistakes.catch(lambda: require_whole_numbers(allowed, least=0))
     mistakes.catch(lambda: require_whole_numbers({"--seed": request.seed}, least=0, most=LARGEST_SEED))
-    if request.deadline_s is not None and not request.deadline_s > 0:
-        mistakes.add(UsageError(f"--deadline is {request.deadline_s:g}", fix="it must be above 0 seconds"))
+    deadline = request.deadline_s
+    if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
+        mistakes.add(UsageError(f"--deadline is {deadline!r}", fix="it must be a number of seconds above 0"))
 
 
 def execution_of(request: CompareRequest) -> ExecutionOptions:

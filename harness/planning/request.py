@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.metrics import QuerySet
 from harness.planning.execution_options import Isolation
 from harness.planning.load_options import ARRIVALS, ClientKind
+from harness.planning.numbers import unwrap_numbers
 from harness.ranking import TieRule
 
 __all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Output", "Resume"]
@@ -83,6 +84,9 @@ class CompareRequest:
     labels: str | Path | None = None
     reference: str | None = None
     all_pairs: bool = False
+
+    def __post_init__(self) -> None:
+        unwrap_numbers(self)
 
     @property
     def sweeps(self) -> tuple[str, ...]:

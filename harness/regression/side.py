@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from harness import ranking
 from harness.arrow import as_numpy, text_scalar
+from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_measure
 from harness.ranking import RankingDigest, TieRule
 from harness.results.schema import BackendResult, Report
@@ -63,6 +64,16 @@ class Side:
     kind: Literal["compare", "check"] = "compare"
     rescorable: bool = True
     kept_digests: Mapping[str, Mapping[str, RankingDigest]] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse figures of a metric that nothing offers here: a package may be gone that was there."""
+        try:
+            _ = self.measures
+        except UnknownNameError as error:
+            raise ResultError(
+                f"'{self.source}' has a metric that is not known here: {error.what}",
+                fix="install the package that offers it, or make the result again without it",
+            ) from error
 
     @property
     def k(self) -> int:

@@ -101,6 +101,7 @@ def generator() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.HARNESS = harness_command()
     return module
 
 

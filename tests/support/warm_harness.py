@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -68,15 +69,42 @@ def main() -> None:
         return
     request.take_over()
     fork_workers_from_here()
-    if request.kind == "harness":
-        from harness.cli.app import main as command_line
+    _end(_run(request))
 
-        sys.argv[:] = ["harness", *request.arguments]
-        command_line()
-    script, *arguments = request.arguments
-    sys.argv[:] = [script, *arguments]
-    sys.path[0] = str(Path(script).parent)
-    runpy.run_path(script, run_name="__main__")
+
+def _run(request: Request) -> int:
+    """Its exit code."""
+    try:
+        if request.kind == "harness":
+            from harness.cli.app import main as command_line
+
+            sys.argv[:] = ["harness", *request.arguments]
+            command_line()
+        script, *arguments = request.arguments
+        sys.argv[:] = [script, *arguments]
+        sys.path[0] = str(Path(script).parent)
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return int(ended.code or 0) & 0xFF
+        sys.stderr.write(f"{ended.code}\n")
+        return 1
+    except Exception:  # noqa: BLE001 - whatever a script raises; the interpreter catches it too
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """As the interpreter ends, but for taking down what was imported, which would copy the memory of all of it."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os._exit(120)
+    os._exit(code)
 
 
 def _serve(address: Path) -> Request | None:

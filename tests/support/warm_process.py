@@ -7,6 +7,7 @@ of the harness does.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -23,10 +24,18 @@ WARM = sys.platform == "linux"
 """Elsewhere everything is started as it is for users: a system may lack what this needs, or not bear the copying."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 _LATER = (
-    "filelock", "harness.execution.trial", "harness.reporting.html", "jinja2", "numba.cpython.charseq", "numpy.ma",
-    "pandas", "pyarrow.parquet", "rich.table", "scipy.sparse", "scipy.special", "yaml",
+    "email.parser", "filelock", "harness.adapters.chroma", "harness.adapters.chroma_embedded",
+    "harness.adapters.csr", "harness.adapters.lucene", "harness.adapters.lucene_vectors", "harness.adapters.qdrant",
+    "harness.adapters.qdrant_edge", "harness.adapters.qdrant_hybrid", "harness.analysis.snowball",
+    "harness.analysis.whitespace", "harness.api", "harness.cli.config", "harness.execution.trial",
+    "harness.execution.worker", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
+    "harness.regression.plan_again", "harness.reporting.html", "harness.reporting.plan",
+    "harness.reporting.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
+    "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""
+_CLIENTS = "chromadb.api.rust", "chromadb.config", "portalocker", "qdrant_client", "qdrant_edge"
+"""What the workers of these engines import, if the extra is installed; it starts no thread."""
 _REQUEST_BYTES = 1 << 20
 
 
@@ -51,10 +60,36 @@ def import_everything() -> None:
         load_verb(verb)
     for module in _LATER:
         importlib.import_module(module)
+    for module in _CLIENTS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     compile_kernels()
     compile_dense_kernels()
+    _hold_one_run_against_itself()
     gc.collect()
     gc.freeze()
+
+
+def _hold_one_run_against_itself() -> None:
+    """Kernels of metrics and of parity, and the template of the page, as nearly every comparison needs them."""
+    import numpy as np
+
+    from harness import evaluate
+    from harness.metrics.agreement import overlap, rbo
+    from harness.parity.judging import judge
+    from harness.ranking import check
+    from harness.reporting.html.page import Page
+    from harness.reporting.html.render import render_page
+    from harness.types import Ids, Run
+
+    evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})
+    once = np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.float32)
+    run = Run(Ids.of(["q"]), Ids.of(["d"]), *once)
+    check(run)
+    judge(run, run.scores, run, np.ones(1, dtype=np.int64), np.zeros(1))
+    overlap(run, run, 1)
+    rbo(run, run)
+    render_page(Page("", "", [], [], [], ""))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_harness import harness_command
 
 # Runs main() with the table of verbs replaced by one verb that this file defines.
 PROLOGUE = """
@@ -34,7 +35,7 @@ def run_verb(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [*harness_command(), *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -85,7 +86,7 @@ def test_usage_errors_end_with_2_on_stderr(arguments: list[str], says: str) -> N
         ("compare --deadline soon", "--deadline is soon\n  it must be a number"),
         ("eval --qrels q --run r --relevance 0", "--relevance is 0\n  it must be at least 1"),
         ("eval --qrels q --run r -l 9999999999", "--relevance is 9999999999\n  it must be at most 2,147,483,647"),
-        ("check golden.jsonl --k 9999999999", "--k is 9999999999\n  it must be from 1 to 999,999,999"),
+        ("check golden.jsonl --k 9999999999", "--k is 9999999999\n  it must be a whole number from 1 to 999,999,999"),
     ],
 )
 def test_a_value_that_an_option_does_not_take_is_refused_in_our_own_words(arguments: str, says: str) -> None:

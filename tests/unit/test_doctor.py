@@ -7,6 +7,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,8 +15,10 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from typer.testing import CliRunner, Result
 from warm_harness import harness_command
 
+from harness.cli.app import _build
 from harness.doctor import CHECKS, Finding, State, chroma, examine, resources, servers, software
 from harness.errors import EngineUnavailableError
 from harness.java import jvm
@@ -183,45 +186,53 @@ def test_a_server_that_wants_a_key(stub: SimpleNamespace) -> None:
     assert (found.state, "QDRANT_API_KEY" in found.remedy) == (State.FAIL, True)
 
 
+@pytest.mark.usefixtures("only_servers")
 @pytest.mark.parametrize("url", ["http://me:s3same@host", "me:s3same@host:1", "http://host?api_key=s3same"])
 def test_a_url_with_a_secret_is_refused_unread(url: str) -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     result = run("--url", url)
-    assert result.returncode == 3
+    assert result.exit_code == 3
     assert "not of the form http(s)://HOST[:PORT][/PATH]" in result.stdout
     assert "s3same" not in result.stdout + result.stderr
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*harness_command(), "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(_build(), ["doctor", *arguments])
+
+
+@pytest.fixture
+def only_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the checks that import every engine's package in a process of its own."""
+    monkeypatch.setattr("harness.doctor.examine", partial(examine, checks={"Python": software.python}))
 
 
 def test_left_collections_are_removed_and_no_other(stub: SimpleNamespace) -> None:
     ours, others = ["harness-a-01234567", "harness-b-89abcdef"], ["mine", "harness-mine", "harness-a-01234567-b"]
     stub.collections.update({name: SimpleNamespace(shards=[], folder=mkdtemp()) for name in [*ours, *others]})
     asked = run("--url", stub.url, "--remove-left-collections")
-    assert asked.returncode != 0, "nobody said yes"
+    assert asked.exit_code != 0, "nobody said yes"
     assert sorted(stub.collections) == sorted([*ours, *others])
     removed = run("--url", stub.url, "--remove-left-collections", "--yes")
-    assert (removed.returncode, removed.stdout.splitlines(), removed.stderr) == (0, ours, "2 removed\n")
+    assert (removed.exit_code, removed.stdout.splitlines(), removed.stderr) == (0, ours, "2 removed\n")
     assert sorted(stub.collections) == sorted(others)
     again = run("--url", stub.url, "--remove-left-collections", "--yes")
     assert again.stdout == "no collection that harness made is on the server\n"
 
 
 def test_the_command(stub: SimpleNamespace) -> None:
-    result = run("--format", "json", "--url", stub.url)
+    command = [*harness_command(), "doctor", "--format", "json", "--url", stub.url]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     found = json.loads(result.stdout)
     assert [one["name"] for one in found] == [*CHECKS, "Qdrant server", "Chroma server"]
     assert {tuple(one) for one in found} == {("name", "state", "detail", "remedy")}
     assert result.returncode == (3 if any(one["state"] == "fail" for one in found) else 0)
 
 
+@pytest.mark.usefixtures("only_servers")
 def test_the_command_fails_when_what_was_asked_for_is_not_there() -> None:
     pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
     result = run("--url", "http://127.0.0.1:9")
-    assert result.returncode == 3
+    assert result.exit_code == 3
     assert "fail  Qdrant server   Qdrant at http://127.0.0.1:9 cannot be reached" in result.stdout
     assert result.stdout.splitlines()[-1].endswith("1 fail")
     assert result.stderr == ""
@@ -266,4 +277,4 @@ def test_the_command_removes_what_was_left_on_chroma(chroma_url: str) -> None:
         client.create_collection("harness-a-01234567", embedding_function=None)
         removed = run("--chroma-url", chroma_url, "--remove-left-collections", "--yes")
         assert [one.name for one in client.list_collections()] == []
-    assert (removed.returncode, removed.stdout) == (0, "harness-a-01234567\n")
+    assert (removed.exit_code, removed.stdout) == (0, "harness-a-01234567\n")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_world import write_cards
 
@@ -242,14 +243,34 @@ def test_a_whole_number_that_nothing_could_hold_is_refused_before_anything_runs(
     with pytest.raises(UsageError) as refused:
         plan(**{option: number}, timing=option != "jobs")
     assert refused.value.what == f"--{option.replace('_', '-')} is {number}"
-    assert refused.value.fix == f"it must be from {least} to 999,999,999"
+    assert refused.value.fix == f"it must be a whole number from {least} to 999,999,999"
+
+
+@pytest.mark.parametrize("value", [10.5, 5.0, "5", True, None, np.float64(5)])
+@pytest.mark.parametrize("option", ["k", "max_docs", "seed"])
+def test_what_is_no_whole_number_is_refused_before_anything_runs(option: str, value: object) -> None:
+    if (option, value) == ("max_docs", None):
+        return
+    with pytest.raises(UsageError, match=rf"--{option.replace('_', '-')} is .*\n  it must be a whole number"):
+        plan(**{option: value})
+
+
+def test_whole_numbers_of_numpy_are_stored_as_pythons() -> None:
+    request = plan(k=np.int64(10), seed=np.uint8(3), deadline_s=np.float32(2.5)).request
+    assert [type(number) for number in (request.k, request.seed, request.deadline_s)] == [int, int, float]
+    with pytest.raises(UsageError, match="--deadline is '5'\n  it must be a number of seconds above 0"):
+        plan(deadline_s="5")
 
 
 def test_the_largest_numbers_are_taken() -> None:
     assert plan(k=999_999_999, max_calls=0, seed=2**63 - 1).request.k == 999_999_999
-    with pytest.raises(UsageError, match=r"--seed is \d+\n  it must be from 0 to 9,223,372,036,854,775,807"):
+    with pytest.raises(
+        UsageError, match=r"--seed is \d+\n  it must be a whole number from 0 to 9,223,372,036,854,775,807"
+    ):
         plan(seed=2**63)
-    with pytest.raises(UsageError, match=r"--k is 0; --jobs is -1\n  each must be from 1 to 999,999,999"):
+    with pytest.raises(
+        UsageError, match=r"--k is 0; --jobs is -1\n  each must be a whole number from 1 to 999,999,999"
+    ):
         plan(k=0, jobs=-1)
 
 

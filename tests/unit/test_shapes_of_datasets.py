@@ -233,7 +233,7 @@ OBJECTS = {
     "lists": (
         [dict(zip(D, row, strict=True)) for row in CORPUS],
         [dict(zip(Q, row, strict=True)) for row in QUERIES],
-        JUDGED,
+        [dict(zip(J, row, strict=True)) for row in JUDGED],
     ),
     "tuples": (CORPUS, QUERIES, frame(JUDGED, J)),
     "frames": (frame(CORPUS, D), frame(QUERIES, Q).set_index("query_id"), frame(JUDGED, ("qid", "docno", "label"))),
@@ -249,6 +249,24 @@ OBJECTS = {
 def test_objects_of_every_shape_hold_the_same(shape, beir):
     corpus, queries, qrels = OBJECTS[shape]
     same(Dataset.of(corpus, queries, qrels), beir)
+
+
+EMPTY_CELL = [("a", "one title", "some words"), ("b", None, None), ("c", "", "others")]
+
+
+def test_an_empty_cell_is_an_empty_text_in_every_shape(tmp_path):
+    import polars as pl
+
+    table = frame(EMPTY_CELL, D)
+    table.to_csv(tmp_path / "docs.csv", index=False)
+    table.to_parquet(tmp_path / "docs.parquet")
+    table.to_json(tmp_path / "docs.jsonl", orient="records", lines=True)
+    read = [load_corpus(tmp_path / f"docs.{ending}") for ending in ("csv", "parquet", "jsonl")]
+    given = [table, pl.from_pandas(table), pd.read_csv(tmp_path / "docs.csv"), table.to_dict("records")]
+    read += [Dataset.of(corpus, {"q": "words"}).corpus for corpus in given]
+    for corpus in read:
+        assert corpus.texts.to_pylist() == ["one title some words", "", "others"]
+        assert corpus.empty_rows.tolist() == [1]
 
 
 def test_polars_frames_hold_the_same(beir):
@@ -289,7 +307,7 @@ def test_another_shape_is_refused_with_those_that_are_taken(corpus):
     [
         (({}, {"q": "a"}), "documents: 1 problem\n  there are none"),
         (([("a", "x"), ("a", "y")], {"q": "a"}), "duplicate id 'a', first in record 1"),
-        (([("a", None)], {"q": "a"}), "'text' is null, expected a string"),
+        (([("a", 3)], {"q": "a"}), "'text' is 3, expected a string"),
         (([(1.5, "x")], {"q": "a"}), "'_id' is 1.5, expected a string or an integer"),
         ((pd.DataFrame({"a": [1]}), {"q": "a"}), "no field for the id and the text"),
         (({"a": "x"}, {"q": "a"}, {"q": {"b": 1}}), "the document 'b' is judged, and there is no such document"),

@@ -197,6 +197,33 @@ def test_lists_of_sentence_transformers_number_the_queries():
     assert scores.to_frame()["RR"].to_dict() == {"0": 0.5, "1": 0.0, "2": 1.0}
 
 
+def test_lists_beside_judgments_that_name_queries_otherwise_are_refused():
+    found = [[{"corpus_id": "a", "score": 1.0}], [{"corpus_id": "b", "score": 1.0}]]
+    with pytest.raises(UsageError, match=r"2 lists name no query, .* name 1 query otherwise, such as '2'"):
+        harness.evaluate(found, {"1": {"a": 1}, "2": {"b": 1}}, "RR")
+
+
+def test_lists_are_in_the_order_of_a_dataset_and_whole_numbers_are_positions():
+    dataset = harness.Dataset.of({"1": "x", "0": "y"}, {"p": "x", "q": "y"}, {"p": {"1": 1}, "q": {"1": 1}})
+    by_position = [[{"corpus_id": 0, "score": 1.0}], [{"corpus_id": np.int64(1), "score": 1.0}]]
+    by_id = [[{"corpus_id": "1", "score": 1.0}], [{"corpus_id": "0", "score": 1.0}]]
+    for found in (by_position, by_id):
+        assert harness.evaluate(found, dataset, "RR").to_frame()["RR"].to_dict() == {"p": 1.0, "q": 0.0}
+    with pytest.raises(UsageError, match="documents by position, from 0 to 2, and 'dataset' has 2"):
+        harness.evaluate([[{"corpus_id": 2, "score": 1.0}], [{"corpus_id": 0, "score": 1.0}]], dataset, "RR")
+
+
+@pytest.mark.parametrize("names", [("query_id", "doc_id", "relevance"), ("query-id", "corpus-id", "score")])
+def test_rows_may_be_dictionaries(names):
+    rows = [dict(zip(names, row, strict=True)) for row in [("q", "a", 2), ("q", "b", 0), ("p", "a", 1)]]
+    qrels = as_qrels(rows)
+    assert (qrels.query_ids.to_list(), qrels.grades.tolist()) == (["q", "p"], [2, 0, 1])
+    hits = [dict(zip((*names[:2], "score"), row, strict=True)) for row in [("q", "a", 2.5), ("p", "b", 0.5)]]
+    assert as_run(hits).scores.tolist() == [2.5, 0.5]
+    with pytest.raises(UsageError, match="as dictionaries or named tuples"):
+        as_qrels([{"query_id": "q", "relevance": 1}])
+
+
 def test_rows_of_one_query_need_not_stand_together():
     rows = [("b", "x", 1.0), ("a", "x", 2.0), ("b", "y", 3.0)]
     run = as_run(rows)

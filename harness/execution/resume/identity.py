@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -45,10 +46,28 @@ class Identities:
             return said
         file = getattr(sys.modules.get(engine.__module__), "__file__", None)
         code = {"module_sha256": file_digest(Path(file))} if file is not None else {}
-        return said | code | {name: version(name) for name in packages_distributions().get(package, ())}
+        return said | code | {name: version(name) for name in _distributions().get(package, ())}
 
     def _ask(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
         folder = Path(tempfile.mkdtemp(prefix="identity-", dir=self.work))
         write_job(folder, IdentityJob(card.engine, dict(parameters)))
         self.executor.run(folder, self.display.section(card.name))
         return read_identity(folder)
+
+
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """Distributions by the packages that they install."""
+    return _distributions_in(tuple((place, _changed_ns(Path(place))) for place in sys.path))
+
+
+@functools.cache
+def _distributions_in(places: tuple[tuple[str, int], ...]) -> Mapping[str, Sequence[str]]:  # noqa: ARG001
+    """Takes a third of a second, so only once for the folders of ``sys.path`` as they are."""
+    return packages_distributions()
+
+
+def _changed_ns(place: Path) -> int:
+    try:
+        return place.stat().st_mtime_ns
+    except OSError:
+        return 0
