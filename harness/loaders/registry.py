@@ -13,6 +13,7 @@ from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
 from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, TrecLoader
+from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
 
@@ -37,6 +38,7 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
     ours: tuple[Loader, ...] = (
         IrdsLoader(),
         MtebLoader(),
+        HubLoader(),
         BeirLoader(),
         GoldenLoader(),
         TrecLoader(),

@@ -135,6 +135,13 @@ class _Archive(Source):
         names = [name for name in self._zip.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if not names:
             raise DataError(str(path), ["is an empty archive"])
+        outside = sorted(name for name in names if _leads_outside(name))
+        if outside:
+            raise DataError(
+                str(path),
+                [f"the member '{name}' leads out of the archive" for name in outside],
+                fix="such an archive was made to overwrite files: get the dataset from where it is published",
+            )
         tops = {name.partition("/")[0] for name in names}
         self._prefix = f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in names) else ""
         if self._prefix == f"{_QRELS}/":
@@ -156,6 +163,12 @@ class _Archive(Source):
 
     def _open_member(self, member: str) -> io.RawIOBase:
         return cast("io.RawIOBase", self._zip.open(self._prefix + member))
+
+
+def _leads_outside(member: str) -> bool:
+    """Return whether a name is absolute or has ``..`` among its folders, as POSIX or Windows write them."""
+    parts = member.replace("\\", "/").split("/")
+    return parts[0] == "" or parts[0].endswith(":") or ".." in parts
 
 
 def open_source(path: Path) -> Source:

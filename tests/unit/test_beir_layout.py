@@ -355,3 +355,25 @@ def test_many_batches(tmp_path, files):
     assert corpus.texts.num_chunks > 1
     assert corpus.ids[count - 1] == f"d{count - 1}"
     assert corpus.texts[count - 1].as_py() == f"text {count - 1}"
+
+
+@pytest.mark.parametrize(
+    "member", ["../outside.txt", "toys/../../outside.txt", "/etc/outside", "..\\outside", "C:\\outside", "toys/.."]
+)
+def test_a_zip_whose_members_lead_outside_is_refused(tmp_path, files, member):
+    with zipfile.ZipFile(tmp_path / "toys.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(f"toys/{name}", text)
+        archive.writestr(member, "overwritten")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DataError, match=r"leads out of the archive\n.*made to overwrite files") as raised:
+        load_dataset(tmp_path / "toys.zip")
+    assert f"the member '{member}'" in str(raised.value).replace("\\\\", "\\")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_names_with_dots_that_stay_inside_are_read(tmp_path, files):
+    with zipfile.ZipFile(tmp_path / "toys.zip", "w") as archive:
+        for name, text in {**files, "..notes": "", "a..b/c...": ""}.items():
+            archive.writestr(f"toys/{name}", text)
+    check(load_dataset(tmp_path / "toys.zip"))

@@ -1,0 +1,510 @@
+"""Dataset repositories of the Hugging Face hub: which files are there, and those files, downloaded once.
+
+``huggingface_hub`` downloads, resumes what was cut and keeps the files in its own cache; ``datasets`` says which files
+are which configuration and split. Both are asked about names alone, so that ids are read by our own readers: theirs
+take the ids of CSV and JSON files for numbers and dates.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from harness.errors import DataError, UsageError
+from harness.loaders.offline import is_offline
+from harness.loaders.records import format_of
+from harness.loaders.source import Source
+from harness.optional import require
+from harness.protocols import Progress
+from harness.storage.cache import JSON, Cache, file_digest
+
+__all__ = [
+    "Config",
+    "FolderRepository",
+    "HubRepository",
+    "Listing",
+    "Repository",
+    "UnknownRepositoryError",
+    "remove_files",
+]
+
+_FEATURE = "a dataset of the Hugging Face hub"
+_KIND = "hub"
+_SCHEME = 1
+_STORED = "listing.json"
+_README = "README.md"
+_EVERYWHERE = (_README, ".gitattributes")
+"""Small files, of which every repository has at least the second."""
+_METADATA = b"---"
+"""How a card begins that says something about configurations or languages."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHOWN = 12
+_NAMED = 4
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=[.-])")
+_SHA256, _GIT = 64, 40
+"""Digits of the hub's checksums: SHA-256 of large files, Git's SHA-1 of small ones."""
+
+
+class Config(NamedTuple):
+    """One configuration: the files of each split, and the names of its columns where the repository's card tells."""
+
+    splits: Mapping[str, tuple[str, ...]]
+    columns: tuple[str, ...] = ()
+
+
+class Listing(NamedTuple):
+    """The content of a repository: the configurations by name, and the languages that its card names."""
+
+    configs: Mapping[str, Config]
+    languages: tuple[str, ...] = ()
+
+    def described(self) -> str:
+        """Return the first configurations with their splits and known columns, for messages."""
+        lines = []
+        for name, config in list(self.configs.items())[:_SHOWN]:
+            columns = f"; columns {', '.join(config.columns)}" if config.columns else ""
+            lines.append(f"'{name}' (splits {', '.join(config.splits) or 'none'}{columns})")
+        others = len(self.configs) - len(lines)
+        return ", ".join([*lines, *([f"and {others} more"] if others > 0 else [])]) or "no configuration"
+
+
+class UnknownRepositoryError(DataError):
+    """The hub has no such repository, or shows it to others only."""
+
+
+class Repository(Protocol):
+    """Files below a folder, all of them there or, of the hub, downloaded when they are asked for."""
+
+    @property
+    def label(self) -> str:
+        """How the user names it."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+
+    @property
+    def listing(self) -> Listing:
+        """The configurations, and the files of each."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Name the content, for keys and for the report."""
+
+    def source(self) -> Source:
+        """Return the files to read from."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is on this machine, whole."""
+
+    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
+        """Download the files that are not there; raises DataError when that cannot be done."""
+
+    def paired(self) -> Repository | None:
+        """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
+
+
+class FolderRepository:
+    """A repository in a folder of this machine, as ``hf download --local-dir`` makes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.expanduser()
+        self.label = f"hf:{folder}"
+        if not self.folder.is_dir():
+            raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Nothing: the files' digests name the content."""
+        return {}
+
+    def source(self) -> Source:
+        """Return the files to read from."""
+        return Source(self.folder)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is there."""
+        return (self.folder / name).is_file()
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The configurations that the folder's card or its files' names tell."""
+        return _listing_of(_files_below(self.folder), self.folder)
+
+    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
+        """Raise DataError where a file is missing."""
+        missing = [name for name in names if not self.has(name)]
+        if missing:
+            raise DataError(self.label, [f"there is no '{name}'" for name in missing], fix="download the repository")
+
+    def paired(self) -> Repository | None:
+        """Return the folder beside this one that is called so with ``-qrels``."""
+        folder = self.folder.resolve()
+        beside = folder.with_name(f"{folder.name}-qrels")
+        return FolderRepository(beside) if beside.is_dir() else None
+
+
+class _Snapshot(Source):
+    """One commit's files in the hub's cache, which are links to blobs named by their checksums."""
+
+    def digest(self, member: str) -> str:
+        """SHA-256 of a file; a large one's was compared with the name of its blob when it was downloaded."""
+        blob = (self.path / member).resolve().name
+        return blob if len(blob) == _SHA256 else super().digest(member)
+
+
+class HubRepository:
+    """A repository of the hub at one commit.
+
+    Args:
+        name: ``ORG/NAME``.
+        revision: a branch, a tag or a commit. A branch in the hub's cache is taken as it is
+            there, so one that moved on is not noticed.
+        network: False to look only at what this machine has.
+    """
+
+    def __init__(self, name: str, revision: str, *, network: bool = True) -> None:
+        self.name, self.revision = name, revision
+        self.label = f"hf:{name}" if revision == "main" else f"hf:{name}@{revision}"
+        self._hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
+        self._errors: Any = require("huggingface_hub.errors", extra="hub", feature=_FEATURE)
+        self._constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
+        self._network = network and not is_offline() and not self._constants.HF_HUB_OFFLINE
+
+    @property
+    def storage(self) -> Path:
+        """Where the hub's cache keeps this repository, all commits."""
+        return Path(self._constants.HF_HUB_CACHE) / f"datasets--{self.name.replace('/', '--')}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the hub's cache keeps this commit's files."""
+        return self.storage / "snapshots" / self.commit
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The repository and its commit."""
+        return {"repository": self.name, "commit": self.commit}
+
+    def source(self) -> Source:
+        """Return this commit's files in the hub's cache."""
+        return _Snapshot(self.folder)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is in the hub's cache, where only whole ones get their names."""
+        commit = vars(self).get("commit") or self._cached_commit()
+        return commit is not None and (self.storage / "snapshots" / commit / name).is_file()
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit that the revision names: in the hub's cache, or else by the hub."""
+        cached = self._cached_commit()
+        if cached is not None:
+            return cached
+        info = self._info(self.revision)
+        known = {one.rfilename for one in info.siblings or []}
+        first = next((name for name in _EVERYWHERE if name in known), None)
+        if first is not None:  # the hub's cache remembers what a branch is by a download of it
+            self._download(first, self.revision)
+        return str(info.sha)
+
+    def _cached_commit(self) -> str | None:
+        if _COMMIT.fullmatch(self.revision):
+            return self.revision
+        reference = self.storage / "refs" / self.revision
+        return reference.read_text(encoding="utf-8").strip() if reference.is_file() else None
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The configurations, remembered in the harness's cache: a commit never changes."""
+        cache, key = Cache(), self._key(holds="listing")
+        stored = cache.read(_KIND, key, _stored_listing)
+        if stored is not None:
+            return stored
+        if not self._network:
+            return self._listing_of_snapshot()
+        names = [one.rfilename for one in self._info(self.commit).siblings or []]
+        if _README in names:
+            self.fetch([_README], None)
+        listing = _listing_of(names, self.folder)
+        content = orjson.dumps(
+            {"configs": {k: [v.splits, v.columns] for k, v in listing.configs.items()}, "languages": listing.languages}
+        )
+
+        def write(folder: Path) -> None:
+            (folder / "listing.json").write_bytes(content)
+
+        cache.put(_KIND, key, write, about=self.label, state="complete")
+        return listing
+
+    def _key(self, *, holds: str) -> Mapping[str, JSON]:
+        return {"scheme": _SCHEME, "repository": self.name, "commit": self.commit, "holds": holds}
+
+    def _listing_of_snapshot(self) -> Listing:
+        """Return what this machine has of a commit whose files somebody downloaded with the hub's own tools."""
+        names = _files_below(self.folder)
+        if not names:
+            raise self._not_here()
+        lacking = _lacking_shards(names)
+        if lacking:
+            raise self._not_here(*lacking)
+        return _listing_of(names, self.folder)
+
+    def paired(self) -> Repository | None:
+        """Return ``ORG/NAME-qrels``, where BEIR keeps the judgments; None where the hub has no such repository.
+
+        That there is none is remembered for this commit, so that loading needs no network the next time.
+        """
+        cache, key = Cache(), self._key(holds="no qrels elsewhere")
+        if cache.holds(_KIND, key):
+            return None
+        other = HubRepository(f"{self.name}-qrels", "main", network=self._network)
+        try:
+            _ = other.commit
+        except UnknownRepositoryError:
+            cache.put(_KIND, key, _json_writer({}), about=f"{self.label}: no qrels elsewhere", state="complete")
+            return None
+        return other
+
+    def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
+        """Download the files that are not there, each whole or not at all.
+
+        Raises DataError: for a file that is nowhere, a download that fails, and one whose checksum is wrong.
+        """
+        missing = [name for name in names if not self.has(name)]
+        if missing and not self._network:
+            raise self._not_here(*missing)
+        if missing and progress is not None:
+            progress.start(f"downloading {self.name}", len(missing))
+        for name in missing:
+            self._verify(self._download(name, self.commit), name)
+            if progress is not None:
+                progress.advance(1)
+
+    def _download(self, name: str, revision: str) -> Path:
+        with self._translated(f"'{name}'"):
+            return Path(self._hub.hf_hub_download(self.name, name, repo_type="dataset", revision=revision))
+
+    def _info(self, revision: str) -> Any:  # noqa: ANN401 - an object of an untyped module
+        if not self._network:
+            raise self._not_here()
+        with self._translated("the list of its files"):
+            return self._hub.HfApi().dataset_info(self.name, revision=revision)
+
+    def _verify(self, path: Path, name: str) -> None:
+        """Compare a file that was just downloaded with its checksum at the hub, and remove it if they differ."""
+        blob = path.resolve()
+        if len(blob.name) == _SHA256:
+            checksum = file_digest(blob)
+        elif len(blob.name) == _GIT:
+            content = blob.read_bytes()
+            checksum = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        else:
+            return
+        if checksum != blob.name:
+            path.unlink()
+            blob.unlink(missing_ok=True)
+            raise DataError(
+                self.label,
+                [f"the checksum of '{name}' is {checksum}, and the hub states {blob.name}"],
+                fix="it was removed again; run the command once more",
+            )
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Turn the errors of the hub's client into ours."""
+        errors, page = self._errors, f"{self._constants.ENDPOINT}/datasets/{self.name}"
+        try:
+            yield
+        except errors.GatedRepoError as error:
+            fix = f"accept its terms on {page}, then log in: `hf auth login`, or HF_TOKEN=…"
+            raise DataError(self.label, ["the hub gives it only to those who accepted its terms"], fix=fix) from error
+        except errors.RepositoryNotFoundError as error:
+            problem = f"the hub has no dataset '{self.name}', or keeps it private"
+            fix = "look at its name; a private one needs `hf auth login`, or HF_TOKEN=…"
+            raise UnknownRepositoryError(self.label, [problem], fix=fix) from error
+        except errors.RevisionNotFoundError as error:
+            problem = f"the hub's dataset '{self.name}' has no revision '{self.revision}'"
+            raise UsageError(problem, fix=f"its branches and commits are on {page}/commits/main") from error
+        except errors.HFValidationError as error:
+            raise UsageError(f"{self.label}: {_first_line(error)}", fix="a repository is called ORG/NAME") from error
+        except errors.LocalEntryNotFoundError as error:  # the hub was not reached
+            raise self._failed(what, error) from error
+        except errors.EntryNotFoundError as error:
+            raise DataError(self.label, [f"the hub has no file {what}"], fix=f"look at {page}/tree/main") from error
+        # whichever client the hub's library is built on, its errors are not OSErrors
+        except (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError) as error:
+            raise self._failed(what, error) from error
+
+    def _failed(self, what: str, error: Exception) -> DataError:
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            fix = f"make room on the disk of '{self._constants.HF_HUB_CACHE}', or set HF_HUB_CACHE to another one"
+            return DataError(self.label, [f"{what} was not downloaded: the disk is full"], fix=fix)
+        fix = "run the command again: what came is kept, and the rest is asked for; " + self._by_hand()
+        problem = f"{what} was not downloaded from {self._constants.ENDPOINT}: {_first_line(error)}"
+        return DataError(self.label, [problem], fix=fix)
+
+    def _not_here(self, *names: str) -> DataError:
+        """Return the error for files that may not be downloaded; without names for all of the repository."""
+        problem = "not on this machine, and the network may not be used"
+        problems = [f"'{name}' is {problem}" for name in names] or [f"it is {problem}"]
+        return DataError(self.label, problems, fix=self._by_hand(*names))
+
+    def _by_hand(self, *names: str) -> str:
+        at = "" if self.revision == "main" else f" --revision {self.revision}"
+        if len(names) > _NAMED:
+            files = f" --include '{os.path.commonprefix(names)}*'"  # noqa: RUF071 - docs-0 and docs-1 share docs-
+        else:
+            files = "".join(f" {name}" for name in names)
+        return (
+            f"where there is a network `hf download {self.name}{files} --repo-type dataset{at}` fetches it; "
+            f"its folder belongs at '{self.storage}'"
+        )
+
+
+def remove_files(paths: Set[Path]) -> int:
+    """Delete files from the hub's cache; return how many bytes were freed.
+
+    A commit of which nothing but the card is left goes as a whole. A blob stays while another commit has it.
+    """
+    hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
+    constants: Any = require("huggingface_hub.constants", extra="hub", feature=_FEATURE)
+    try:
+        cache = hub.scan_cache_dir(constants.HF_HUB_CACHE)
+    except hub.CacheNotFound:
+        return 0
+    freed, emptied = 0, list[str]()
+    for repo in cache.repos:
+        if repo.repo_type != "dataset":
+            continue
+        for revision in repo.revisions:
+            doomed = [file for file in revision.files if file.file_path in paths]
+            kept = [
+                file for file in revision.files if file.file_path not in paths and file.file_name not in _EVERYWHERE
+            ]
+            if doomed and not kept:
+                emptied.append(revision.commit_hash)
+                continue
+            links = Counter(file.blob_path for one in repo.revisions for file in one.files)
+            for file in doomed:
+                file.file_path.unlink()
+                links[file.blob_path] -= 1
+                if not links[file.blob_path]:
+                    file.blob_path.unlink(missing_ok=True)
+                    freed += file.size_on_disk
+    if emptied:
+        strategy = hub.scan_cache_dir(constants.HF_HUB_CACHE).delete_revisions(*emptied)
+        strategy.execute()
+        freed += strategy.expected_freed_size
+    return freed
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or repr(error)).strip().splitlines()[0]
+
+
+def _files_below(folder: Path) -> list[str]:
+    return sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+
+
+def _lacking_shards(names: Iterable[str]) -> list[str]:
+    """Return the parts that numbered files, ``corpus-00000-of-00003.parquet``, say there are and that are not there."""
+    present = set(names)
+    expected = set[str]()
+    for name in present:
+        shard = _SHARD.search(name)
+        if shard is not None:
+            ends = name[: shard.start(1)], name[shard.end(1) :]
+            expected.update(f"{ends[0]}{number:05}{ends[1]}" for number in range(int(shard[2])))
+    return sorted(expected - present)
+
+
+def _json_writer(content: object) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        (folder / _STORED).write_bytes(orjson.dumps(content))
+
+    return write
+
+
+def _stored_listing(folder: Path) -> Listing:
+    content = orjson.loads((folder / _STORED).read_bytes())
+    configs = {
+        name: Config({split: tuple(files) for split, files in splits.items()}, tuple(columns))
+        for name, (splits, columns) in content["configs"].items()
+    }
+    return Listing(configs, tuple(content["languages"]))
+
+
+def _listing_of(names: Iterable[str], folder: Path) -> Listing:
+    """Return the configurations of files with these names, by the card in ``folder`` or else by the names alone.
+
+    ``datasets`` finds them as in a local repository: in a folder of empty files and the card.
+    """
+    datasets: Any = require("datasets", extra="hub", feature=_FEATURE)
+    yaml: Any = require("yaml", extra="hub", feature=_FEATURE)
+    safe = [name for name in names if ".." not in PurePosixPath(name).parts and not PurePosixPath(name).is_absolute()]
+    with tempfile.TemporaryDirectory(prefix="harness-hub-") as temporary:
+        # the name must be that of no file: a loading script is called like its folder
+        root = Path(temporary).resolve() / "repository"
+        root.mkdir()
+        for name in safe:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            if name != _README:
+                (root / name).touch()
+        card = (folder / _README).read_bytes() if _README in safe else b""
+        if card.startswith(_METADATA):
+            (root / _README).write_bytes(card)
+        try:
+            known = datasets.get_dataset_config_names(str(root))
+            if known == ["default"] and (beir := _beir_configs(safe)):
+                return Listing(beir, _languages(root))
+            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root))
+        except FileNotFoundError:  # no file has an ending that data have
+            return Listing({}, _languages(root))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise DataError(str(folder / _README), [f"is no card of a dataset: {_first_line(error)}"]) from error
+
+
+def _config(datasets: Any, root: Path, name: str) -> Config:  # noqa: ANN401 - a module
+    cache = str(root.parent / "cache")
+    builder = datasets.load_dataset_builder(str(root), name, cache_dir=cache)
+    splits = {
+        str(split): tuple(Path(file).relative_to(root).as_posix() for file in files)
+        for split, files in (builder.config.data_files or {}).items()
+        if files
+    }
+    return Config(splits, tuple(builder.info.features or ()))
+
+
+def _beir_configs(names: Sequence[str]) -> Mapping[str, Config]:
+    """Return the parts of a repository in BEIR's layout, whose card names no configurations; nothing for another."""
+    parts: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name in names:
+        path = PurePosixPath(name.removesuffix(".gz"))
+        if format_of(name) is None:
+            continue
+        if len(path.parts) == 1 and path.stem in ("corpus", "queries"):
+            parts.setdefault(path.stem, {})[path.stem] = (name,)
+        elif len(path.parts) == 2 and path.parts[0] == "qrels":
+            parts.setdefault("qrels", {})[path.stem] = (name,)
+    return {name: Config(splits) for name, splits in sorted(parts.items())} if "corpus" in parts else {}
+
+
+def _languages(root: Path) -> tuple[str, ...]:
+    """Return the codes of the languages that a repository's card names."""
+    cards: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
+    if not (root / _README).is_file():
+        return ()
+    named = cards.DatasetCard.load(root / _README, ignore_metadata_errors=True).data.get("language")
+    return (named,) if isinstance(named, str) else tuple(str(one) for one in named or ())

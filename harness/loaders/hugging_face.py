@@ -1,0 +1,527 @@
+"""Datasets of the Hugging Face hub: ``hf:REPO[@REVISION][:CONFIG]``.
+
+Documents, queries and judgments are configurations of one repository (``corpus``, ``queries``, ``default``; in several
+languages ``ko-corpus``, ``ko-queries``, ``ko-qrels``), as MTEB has them, or the judgments are those of ``REPO-qrels``,
+as BEIR has them. ``CONFIG`` is a language or another subset, or names the parts: ``documents=texts,qrels=labels/test``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch
+from harness.data.judgments import Judgments
+from harness.data.problems import Problems
+from harness.errors import DataError, UsageError
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.hub_layouts import LAYOUTS, HubParts, Part
+from harness.loaders.hub_repository import (
+    Config,
+    FolderRepository,
+    HubRepository,
+    Listing,
+    Repository,
+    remove_files,
+)
+from harness.loaders.parts import Files, text_source
+from harness.loaders.qrels import read_judgments
+from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
+from harness.loaders.source import read_lines
+from harness.protocols import Progress
+from harness.strict_toml import nearest
+from harness.wording import counted
+
+__all__ = ["HubLoader"]
+
+_PREFIX = "hf:"
+_SPEC = re.compile(r"(?P<name>\w[\w.-]*(?:/[\w.-]+)?)(?:@(?P<revision>[^:]+))?(?::(?P<config>.+))?")
+_FOLDER = re.compile(r"(?P<folder>[./~][^:]*)(?::(?P<config>.+))?")
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "documents": ("corpus", "documents", "docs", "passages"),
+    "queries": ("query", "queries", "questions"),
+    "qrels": ("default", "qrels"),
+    "candidates": ("top_ranked",),
+}
+"""Part -> the usual names of its configuration; the first that is there is taken, as MTEB does."""
+_FORMS = ("{subset}-{role}", "{subset}_{role}", "{role}-{subset}", "{role}_{subset}")
+_BATCH = 8192
+_UNREAD = ("instruction", "qrel_diff")
+"""Configurations of MTEB's instruction retrieval, which change the queries and the metric."""
+_DROPPING = "BeIR/"
+"""The organisation whose own evaluation drops a hit that has its query's id, in every dataset."""
+_LETTERS = (
+    "ara:ar ben:bn bul:bg cat:ca ces:cs dan:da deu:de ell:el eng:en eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl hin:hi "
+    "hun:hu hye:hy ind:id ita:it jpn:ja kor:ko lav:lv lit:lt nld:nl nor:no pol:pl por:pt ron:ro rus:ru spa:es srp:sr "
+    "swa:sw swe:sv tel:te tha:th tur:tr ukr:uk vie:vi yor:yo zho:zh"
+)
+_ISO_639 = dict(pair.split(":") for pair in _LETTERS.split())
+"""The three letters that MTEB's cards write, and the two that everybody else does."""
+
+
+class HubLoader:
+    """Reads repositories of the Hugging Face hub, or folders laid out as they are (``hf:./FOLDER``)."""
+
+    name = "hf"
+
+    def matches(self, spec: DatasetSpec) -> bool:
+        """Return whether the location begins with ``hf:``."""
+        return spec.location.startswith(_PREFIX)
+
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
+        """Find the parts and download their files.
+
+        Without a split it is the collection's usual one, ``test``, or the only one there is. Documents and queries are
+        of that split where they have it, else of their only one.
+        """
+        parts = _parts_of(spec, network=True)
+        chosen, undecided = "", None
+        try:
+            chosen = _choose_split(spec, parts, split)
+        except UsageError as error:
+            if split is not None or len(parts.documents) > 1:
+                raise
+            undecided = _refused(error)  # whoever reads the documents alone needs no split
+        wanted = _Wanted.of(parts, chosen, spec)
+        wanted.fetch(progress)
+        queries = None if wanted.queries is None else _texts(wanted.queries, "queries", spec, parts.unread)
+        return LoadedDataset(
+            _texts(wanted.documents, "documents", spec),
+            queries,
+            undecided or (_judgments(parts.judgments[chosen], spec) if chosen in parts.judgments else None),
+            chosen,
+            tuple(parts.judgments),
+            _judged_elsewhere(wanted, chosen, spec),
+            parts.identical_ids,
+            {**_provenance(parts), **parts.facts},
+            parts.language,
+            partial(_candidates, wanted.candidates) if wanted.candidates is not None else None,
+        )
+
+    def local_files(self, spec: DatasetSpec) -> LocalFiles:
+        """Return the dataset's files in the hub's cache, of all splits; no network is used."""
+        try:
+            parts = _parts_of(spec, network=False)
+        except DataError:  # nothing says which files there are
+            return LocalFiles((), 0, complete=False)
+        paths = sorted(
+            {part.repository.folder / name for part in _all(parts) for name in part.names if part.repository.has(name)}
+        )
+        return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
+
+    def remove(self, spec: DatasetSpec) -> int:
+        """Delete the dataset's files from the hub's cache, but those that another dataset there is made of too.
+
+        Returns the number of bytes that were freed. Raises UsageError for a folder, which is the user's own.
+        """
+        place = _Place.parse(spec.location, network=False)
+        if isinstance(place.repository, FolderRepository):
+            raise UsageError(f"'{place.repository.folder}' is a folder of yours", fix="delete it yourself")
+        try:
+            doomed = _paths(_all(_parts_at(place, spec)))
+        except DataError:  # nothing says which files there are
+            return 0
+        shared = set[Path]()
+        for config in _subsets(place.repository):
+            other = _parts_at(place._replace(config=config), spec)
+            if config != place.config and _is_here(other):
+                shared |= _paths(_all(other))
+        return remove_files(doomed - shared)
+
+
+class _Place(NamedTuple):
+    """The repository that a spec names, and the configuration or the parts."""
+
+    repository: Repository
+    config: str
+    network: bool
+
+    @classmethod
+    def parse(cls, location: str, *, network: bool) -> _Place:
+        """Return what stands behind ``hf:``; raises UsageError."""
+        text = location.removeprefix(_PREFIX)
+        folder = _FOLDER.fullmatch(text)
+        if folder is not None:
+            return cls(FolderRepository(Path(folder["folder"])), folder["config"] or "", network)
+        words = _SPEC.fullmatch(text)
+        if words is None or ".." in (words["revision"] or "").split("/"):
+            raise UsageError(
+                f"'{location}' names no dataset of the hub",
+                fix="write hf:ORG/NAME, with @REVISION and :CONFIG where needed, as hf:mteb/MIRACLRetrieval@main:ko",
+            )
+        repository = HubRepository(words["name"], words["revision"] or "main", network=network)
+        return cls(repository, words["config"] or "", network)
+
+    def other(self, name: str) -> Repository:
+        """Open another repository of the hub, as it is now."""
+        return HubRepository(name, "main", network=self.network)
+
+
+def _parts_of(spec: DatasetSpec, *, network: bool) -> HubParts:
+    return _parts_at(_Place.parse(spec.location, network=network), spec)
+
+
+def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
+    """Return the parts of a place; those that files of the user replace are left out."""
+    repository = place.repository
+    layout = LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
+    if layout is not None:
+        parts = layout.parts(repository, place.config, place.other)
+    else:
+        parts = _parts_of_configs(place, wants_qrels=spec.qrels is None)
+    if spec.qrels is not None:
+        parts = replace(parts, judgments={})
+    return replace(parts, queries={}) if spec.queries is not None else parts
+
+
+def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
+    """Return the parts that configurations hold, named by the user or found by their usual names."""
+    repository, listing = place.repository, place.repository.listing
+    if "=" in place.config:
+        return _named_parts(repository, place.config)
+    configs = {role: _config_of(listing, role, place.config) for role in _ROLES}
+    if configs["documents"] is None:
+        return _one_table(repository, place.config)
+    judgments = _part_by_split(repository, configs["qrels"])
+    if not judgments and wants_qrels and not place.config:
+        judgments = _paired_judgments(repository.paired())
+    own = isinstance(repository, HubRepository) and repository.name.startswith(_DROPPING)
+    return HubParts(
+        _part_by_split(repository, configs["documents"]),
+        _part_by_split(repository, configs["queries"]),
+        judgments,
+        _part_by_split(repository, configs["candidates"]),
+        tuple(name for name in _UNREAD if _named_alike(listing, name, place.config) is not None),
+        language=_language(listing.languages, place.config),
+        identical_ids="drop" if own else None,
+        facts={"configurations": ", ".join(f"{role} {name}" for role, name in configs.items() if name is not None)},
+    )
+
+
+def _config_of(listing: Listing, role: str, subset: str) -> str | None:
+    """Return the configuration that plays a role by its name; ``default`` only beside others."""
+    names = (_named_alike(listing, word, subset) for word in _ROLES[role])
+    return next((name for name in names if name is not None), None)
+
+
+def _named_alike(listing: Listing, word: str, subset: str) -> str | None:
+    names = [form.format(subset=subset, role=word) for form in _FORMS] if subset else [word]
+    return next((name for name in names if name in listing.configs), None)
+
+
+def _one_table(repository: Repository, config: str) -> HubParts:
+    """Return the documents of the configuration that the user named, or of the only one there is."""
+    configs, subsets = repository.listing.configs, _subsets(repository)
+    if not config and len(configs) == 1:
+        config = next(iter(configs))
+    if config not in configs and subsets:
+        fix = f"name one, as {repository.label}:{subsets[0]}: {', '.join(subsets)}"
+        what = f"no subset '{config}'{nearest(config, subsets)}" if config else "several subsets"
+        raise UsageError(f"{repository.label} has {what}", fix=fix)
+    if config not in configs:
+        what = f"no configuration '{config}'" if config else "no configuration that is called as documents usually are"
+        raise _unclear(repository, f"has {what}{nearest(config, configs)}")
+    return HubParts(_part_by_split(repository, config), language=_language(repository.listing.languages, config))
+
+
+def _named_parts(repository: Repository, text: str) -> HubParts:
+    """Return the parts of ``documents=CONFIG[/SPLIT],queries=…,qrels=…``."""
+    parts: dict[str, Mapping[str, Part]] = {}
+    for item in text.split(","):
+        role, _, name = (word.strip() for word in item.partition("="))
+        known = [part for part in _ROLES if part != "candidates"]
+        if role not in known or not name or role in parts:
+            raise UsageError(
+                f"'{item.strip()}' names no part of {repository.label}",
+                fix=f"write each once, as {','.join(f'{part}=CONFIG' for part in known)}, or CONFIG/SPLIT",
+            )
+        splits = _part_by_split(repository, name if name in repository.listing.configs else name.rpartition("/")[0])
+        if name not in repository.listing.configs:
+            split = name.rpartition("/")[2]
+            if split not in splits:
+                raise _unclear(repository, f"has no configuration '{name}'{nearest(name, repository.listing.configs)}")
+            splits = {split: splits[split]}
+        parts[role] = splits
+    if "documents" not in parts:
+        raise UsageError(f"no part of {repository.label} is named as the documents", fix="add documents=CONFIG")
+    language = _language(repository.listing.languages, "")
+    return HubParts(parts["documents"], parts.get("queries", {}), parts.get("qrels", {}), language=language)
+
+
+def _paired_judgments(repository: Repository | None) -> Mapping[str, Part]:
+    """Return the judgments of a repository that holds nothing else; nothing where there is no such repository."""
+    if repository is None:
+        return {}
+    configs = repository.listing.configs
+    config = _config_of(repository.listing, "qrels", "") or next(iter(configs), None)
+    if config is None or (len(configs) > 1 and config not in _ROLES["qrels"]):
+        raise _unclear(repository, "has no configuration 'default' or 'qrels'")
+    return _part_by_split(repository, config)
+
+
+def _part_by_split(repository: Repository, config: str | None) -> Mapping[str, Part]:
+    """Return the files of each split of a configuration, which may be None; raises DataError for unreadable ones."""
+    if config is None:
+        return {}
+    splits = repository.listing.configs.get(config, Config({})).splits
+    unreadable = sorted(name for name in chain(*splits.values()) if format_of(name) is None)
+    if unreadable:
+        raise DataError(
+            repository.label,
+            [f"'{name}' has an ending that the harness does not read" for name in unreadable],
+            fix=f"it reads {', '.join(ENDINGS)}; @refs/convert/parquet may name the hub's own Parquet files",
+        )
+    return {split: Part(repository, names) for split, names in splits.items()}
+
+
+def _unclear(repository: Repository, problem: str) -> DataError:
+    problems = [problem, f"it has: {repository.listing.described()}"]
+    fix = f"name them, as {repository.label}:documents=CONFIG,queries=CONFIG,qrels=CONFIG/SPLIT"
+    return DataError(repository.label, problems, fix=fix)
+
+
+def _language(languages: Sequence[str], subset: str) -> str | None:
+    """Return the code of the only language of a card, or of the one that a subset is called by."""
+    words = [name.lower().partition("-")[0] for name in languages]
+    codes = {word: _ISO_639.get(word, word) for word in words}
+    if len(codes) == 1:
+        code = next(iter(codes.values()))
+        return code if len(code) == 2 else None
+    word = re.split("[-_]", subset.lower(), maxsplit=1)[0]
+    code = _ISO_639.get(word, word)
+    return code if code in codes.values() and len(code) == 2 else None
+
+
+def _subsets(repository: Repository) -> tuple[str, ...]:
+    """Return every subset of a repository that is a dataset of its own, and no pair of two."""
+    layout = LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
+    if layout is not None:
+        return tuple(layout.languages)
+    shapes = [re.compile(form.format(subset="(.+)", role=_ROLES["documents"][0])) for form in _FORMS]
+    matches = [shape.fullmatch(name) for name in repository.listing.configs for shape in shapes]
+    return tuple(dict.fromkeys(match[1] for match in matches if match is not None))
+
+
+class _Wanted(NamedTuple):
+    """The parts that one split needs; ``judgments`` are those of all splits where queries are judged elsewhere."""
+
+    documents: Part
+    queries: Part | None
+    judgments: Mapping[str, Part]
+    candidates: Part | None
+
+    @classmethod
+    def of(cls, parts: HubParts, split: str, spec: DatasetSpec) -> _Wanted:
+        """Choose them; raises UsageError where a part has several splits and not this one."""
+        queries = _of_split(parts.queries, split, "queries", spec) if parts.queries else None
+        common = len(parts.queries) == 1 or spec.queries is not None
+        judgments = (
+            parts.judgments if common else {name: part for name, part in parts.judgments.items() if name == split}
+        )
+        candidates = _of_split(parts.candidates, split, "candidates", spec) if parts.candidates else None
+        return cls(_of_split(parts.documents, split, "documents", spec), queries, judgments, candidates)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of them, the small ones first."""
+        others = (self.queries, self.candidates)
+        return (*self.judgments.values(), *(part for part in others if part is not None), self.documents)
+
+    def fetch(self, progress: Progress | None) -> None:
+        """Download what is missing, the small files first."""
+        for label in dict.fromkeys(part.repository.label for part in self.parts):
+            parts = [part for part in self.parts if part.repository.label == label]
+            parts[0].repository.fetch([name for part in parts for name in part.names], progress)
+
+
+def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Part:
+    """Return the files of a split, or those of the only one: MTEB's rule."""
+    if split in parts:
+        return parts[split]
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    known = ", ".join(parts) or "none"
+    problem = f"the {what} of {spec.location} have no split '{split}'" if split else f"the {what} have several splits"
+    raise UsageError(f"{problem}; there are: {known}", fix="choose another, or name the parts: :documents=CONFIG/SPLIT")
+
+
+def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
+    """Return the split; "" for documents without judgments that have one split only."""
+    splits = tuple(parts.judgments) or (tuple(parts.documents) if len(parts.documents) > 1 else ())
+    if wanted is not None:
+        if wanted in splits:
+            return wanted
+        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
+        raise UsageError(f"{spec.location} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
+    if not splits or len(splits) == 1:
+        return splits[0] if splits else ""
+    usual = parts.default_split or "test"
+    if usual in splits:
+        return usual
+    raise UsageError(f"{spec.location} has several splits and no '{usual}'", fix=f"choose one: {', '.join(splits)}")
+
+
+def _refused(error: UsageError) -> JudgmentSource:
+    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing is read
+        raise error
+
+    return JudgmentSource("judgments", read)
+
+
+def _all(parts: HubParts) -> list[Part]:
+    by_split = (parts.documents, parts.queries, parts.judgments, parts.candidates)
+    return [*chain(*(splits.values() for splits in by_split))]
+
+
+def _paths(parts: Sequence[Part]) -> set[Path]:
+    return {part.repository.folder / name for part in parts for name in part.names}
+
+
+def _lie_here(parts: Sequence[Part]) -> bool:
+    return all(part.repository.has(name) for part in parts for name in part.names)
+
+
+def _is_here(parts: HubParts) -> bool:
+    """Return whether some split's documents and queries are on this machine."""
+    each = [[_lie_here([part]) for part in splits.values()] for splits in (parts.documents, parts.queries) if splits]
+    return bool(each) and all(map(any, each))
+
+
+def _completeness(spec: DatasetSpec, parts: HubParts) -> bool | None:
+    """Return whether the split that is taken by itself is on this machine, or all; None where another one may be."""
+    try:
+        wanted = _Wanted.of(parts, _choose_split(spec, parts, None), spec).parts
+    except UsageError:
+        wanted = tuple(_all(parts))
+    if _lie_here(wanted):
+        return True
+    return None if _is_here(parts) else False
+
+
+def _provenance(parts: HubParts) -> Mapping[str, str]:
+    """Return the repositories and their commits."""
+    identities = [part.repository.identity for part in _all(parts)]
+    named = dict.fromkeys(f"{identity['repository']}@{identity['commit']}" for identity in identities if identity)
+    return {"repositories": ", ".join(named)} if named else {}
+
+
+def _files(part: Part) -> Files:
+    return Files(part.repository.source(), part.names)
+
+
+def _texts(part: Part, what: str, spec: DatasetSpec, unread: Sequence[str] = ()) -> TextSource:
+    """Return documents or queries, with the repository and its commit in the key."""
+    files = _files(part)
+    columns = ColumnMap(DOCUMENT_ROLES if what == "documents" else QUERY_ROLES, spec.columns)
+    unit = "line" if part.tabbed else unit_of(part.names[0])
+
+    def read(problems: Problems, notes: list[str]) -> Iterator[RecordBatch]:
+        notes.extend(f"the configuration '{name}' is not read: mteb:TASK applies it" for name in unread)
+        return _records(part, files, columns, problems, notes)
+
+    source = text_source(files, read, columns, unit)
+    key = {**(source.key or {}), **part.repository.identity, "tabbed": part.tabbed, "unread": [*unread]}
+    name = f"{part.repository.label}/{part.names[0]}"
+    if len(part.names) > 1:
+        name = f"{name} and {counted(len(part.names) - 1, 'file')} more"
+    (digest,) = source.digests.values()
+    return replace(source, label=name, name=name, key=key, digests={name.removeprefix(_PREFIX): digest})
+
+
+def _records(
+    part: Part, files: Files, columns: ColumnMap, problems: Problems, notes: list[str]
+) -> Iterator[RecordBatch]:
+    """Yield the records of all files; rows are counted through them."""
+    before = 0
+    for name in part.names:
+        last = 0
+        with files.source.open(name) as stream:
+            if part.tabbed:
+                batches = _tabbed(read_lines(stream, problems, notes), problems)
+            else:
+                batches = read_records(
+                    stream, problems, notes, ending=format_of(name) or "", is_header=columns.is_header
+                )
+            for batch in batches:
+                last = max(batch.lines, default=last)
+                yield RecordBatch([number + before for number in batch.lines], batch.records)
+        before += last
+
+
+def _tabbed(lines: Iterator[Any], problems: Problems) -> Iterator[RecordBatch]:
+    """Yield the ids and texts of lines; quotation marks and further white space belong to the text."""
+    batch = RecordBatch([], [])
+    for number, content in lines:
+        try:
+            cells = content.decode("utf-8").rstrip("\r\n").split("\t")
+        except UnicodeDecodeError as error:
+            problems.add(number, f"not UTF-8: byte 0x{content[error.start]:02x} in column {error.start + 1}")
+            continue
+        if len(cells) != 2:
+            problems.add(number, f"{counted(len(cells), 'column')}, expected 2 separated by a tab: id, text")
+            continue
+        batch.lines.append(number)
+        batch.records.append({"_id": cells[0], "text": cells[1]})
+        if len(batch.lines) == _BATCH:
+            yield batch
+            batch = RecordBatch([], [])
+    if batch.lines:
+        yield batch
+
+
+def _judgments(part: Part, spec: DatasetSpec) -> JudgmentSource:
+    files = _files(part)
+    label = f"{part.repository.label}/{part.names[0]}"
+
+    def read(problems: Problems, notes: list[str]) -> Judgments:
+        if part.md5 is not None:
+            _check_md5(part, label)
+        read_files = [read_judgments(files.source, name, spec.columns, problems, notes) for name in part.names]
+        return Judgments(*([*chain(*columns)] for columns in zip(*read_files, strict=True)))
+
+    digests = {label.removeprefix(_PREFIX): files.source.digest(name) for name in part.names[:1]}
+    return JudgmentSource(label, read, label, digests, unit_of(part.names[0]))
+
+
+def _check_md5(part: Part, label: str) -> None:
+    content = b"".join((part.repository.folder / name).read_bytes() for name in part.names)
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if md5 != part.md5:
+        raise DataError(
+            label,
+            [f"its MD5 is {md5}, and that of the collection's judgments is {part.md5}"],
+            fix="name the @REVISION that had them, or give them with --qrels FILE",
+        )
+
+
+def _judged_elsewhere(wanted: _Wanted, split: str, spec: DatasetSpec) -> frozenset[str]:
+    """Return the queries that other splits judge and this one does not; faults of their files are not looked at."""
+    if len(wanted.judgments) < 2 or not split:
+        return frozenset()
+    judged = {
+        name: set(_judgments(replace(part, md5=None), spec).read(Problems(name), []).query_ids)
+        for name, part in wanted.judgments.items()
+    }
+    return frozenset(set[str]().union(*judged.values()) - judged[split])
+
+
+def _candidates(part: Part) -> Mapping[str, Sequence[str]]:
+    """Return the documents that each query is to be ranked among; raises DataError."""
+    files, candidates = _files(part), dict[str, list[str]]()
+    problems = Problems(f"{part.repository.label}/{part.names[0]}", unit_of(part.names[0]))
+    for name in part.names:
+        with files.source.open(name) as stream:
+            for batch in read_records(stream, problems, [], ending=format_of(name) or "", nested=True):
+                for line, record in zip(batch.lines, batch.records, strict=True):
+                    if not isinstance(record.get("corpus-ids"), list) or "query-id" not in record:
+                        problems.add_once(line, f"expected query-id and corpus-ids, a list (there are: {[*record]})")
+                        continue
+                    candidates[str(record["query-id"])] = [str(doc) for doc in record["corpus-ids"]]
+    problems.raise_if_any()
+    return candidates
