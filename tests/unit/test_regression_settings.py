@@ -137,7 +137,7 @@ def test_the_same_queries_are_those_with_the_same_id_and_text() -> None:
     assert found.queries == {"q1", "q3"}
     assert (found.relation.documents, found.relation.queries, found.relation.judgments) == ("same", "different", "same")
     assert (found.relation.queries_before, found.relation.queries_after, found.relation.common_queries) == (3, 4, 2)
-    assert "1 queries have the same id and another text: left out" in found.warnings
+    assert "1 query has the same id and another text: left out" in found.warnings
     assert "3 queries before, 4 now: only the 2 that both have are compared" in found.warnings
 
 
