@@ -314,7 +314,7 @@ def plan_of_backends(request: CompareRequest) -> Plan:
 
 def in_language_of(plan: Plan, dataset: Dataset) -> Plan:
     """The plan with the analyzers of the dataset's language; raises as :func:`harness.planning.plan.in_language`."""
-    return in_language(plan, dataset.language, lucene_available=_lucene_available())
+    return in_language(plan, dataset.language, dataset.analyzer, lucene_available=_lucene_available())
 
 
 def _lucene_available() -> bool:

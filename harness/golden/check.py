@@ -82,7 +82,15 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
         ]
         if not problems:
             datasets = {
-                name: Dataset(name, one.corpus, queries, None, identical_ids=one.identical_ids, language=one.language)
+                name: Dataset(
+                    name,
+                    one.corpus,
+                    queries,
+                    None,
+                    identical_ids=one.identical_ids,
+                    language=one.language,
+                    analyzer=one.analyzer,
+                )
                 for name, one in loaded.items()
             }
             warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries)]
@@ -121,7 +129,7 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     """Return the documents, with the rule for identical ids that was asked for, else theirs."""
     place, asked = plan.places[name], plan.plans[name].identical_ids
     if isinstance(place, Dataset):
-        found = LoadedCorpus(place.corpus, place.identical_ids, place.language)
+        found = LoadedCorpus(place.corpus, place.identical_ids, place.language, place.analyzer)
     else:
         files, progress = DatasetFiles(columns=plan.columns), display.section("load")
         found = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)

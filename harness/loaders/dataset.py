@@ -127,6 +127,7 @@ def load_dataset(
         _provenance(place, found, corpus, kept),
         identical_ids=place.identical_ids(loaded),
         language=place.language(loaded),
+        analyzer=place.analyzer,
         titles=documents.titles,
         candidates=_candidates(place, loaded, corpus, kept),
     )
@@ -204,6 +205,7 @@ class LoadedCorpus(NamedTuple):
     corpus: Corpus
     identical_ids: IdenticalIds | None = None
     language: str | None = None
+    analyzer: str | None = None
     empty_left_out: int = 0
 
 
@@ -222,7 +224,11 @@ def load_documents(
     found = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
     corpus = _corpus(place, found)
     return LoadedCorpus(
-        corpus, place.identical_ids(loaded), place.language(loaded), empty_left_out=len(found.ids) - len(corpus)
+        corpus,
+        place.identical_ids(loaded),
+        place.language(loaded),
+        place.analyzer,
+        empty_left_out=len(found.ids) - len(corpus),
     )
 
 
@@ -305,6 +311,11 @@ class _Place(NamedTuple):
     def identical_ids(self, loaded: LoadedDataset) -> IdenticalIds | None:
         """Return the card's rule, else the loader's; None where neither has one."""
         return (self.card.identical_ids if self.card is not None else None) or loaded.identical_ids
+
+    @property
+    def analyzer(self) -> str | None:
+        """The analyzer that the card names."""
+        return None if self.card is None else self.card.analyzer
 
     def language(self, loaded: LoadedDataset) -> str | None:
         """Return the card's language, else the loader's; None where neither knows it."""

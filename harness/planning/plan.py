@@ -245,23 +245,26 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     )
 
 
-def in_language(plan: Plan, language: str | None, *, lucene_available: bool) -> Plan:
+def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *, lucene_available: bool) -> Plan:
     """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
 
     Lucene's is taken when it can run here, else Snowball's. Where the language is not known (None), or there are
-    several, text stays English, and a note says so.
+    several, text stays English, and a note says so. An ``analyzer`` that the dataset's card names goes before all of
+    this in backends that take it.
 
     Raises:
-        UsageError: there is no analyzer for the language, or a backend takes none of those that there are.
+        UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none of those that there are.
         EngineUnavailableError: the language has an analyzer in Lucene alone, which cannot run here.
     """
+    if analyzer is not None and analyzer not in analyzer_names():
+        raise UnknownNameError("analyzer, which the dataset's card names,", analyzer, analyzer_names())
     known = known_language(language)
     following = [trial for trial in plan.trials if trial.follows_language]
     if not following:
         return plan
     mistakes = _Mistakes()
     trials = tuple(
-        (mistakes.catch(partial(_following, trial, known, lucene_available=lucene_available)) or trial)
+        (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=lucene_available)) or trial)
         if trial.follows_language
         else trial
         for trial in plan.trials
@@ -269,13 +272,17 @@ def in_language(plan: Plan, language: str | None, *, lucene_available: bool) -> 
     mistakes.raise_if_any()
     names = sorted({str(trial.analyzer) for trial in trials if trial.follows_language})
     unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
-    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None else ()
+    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is analyzer is None else ()
     return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
 
 
-def _following(trial: Trial, language: str | None, *, lucene_available: bool) -> Trial:
-    """Return the trial with the analyzer of a language; raises as :func:`in_language`."""
-    analyzer = _analyzer_for(trial.spec, language or ENGLISH, lucene_available=lucene_available)
+def _following(trial: Trial, language: str | None, named: str | None, *, lucene_available: bool) -> Trial:
+    """Return the trial with the analyzer that the card ``named``, else that of a language; as :func:`in_language`."""
+    card = trial.spec.card
+    if named is not None and card is not None and card.parameters["analyzer"].takes(named):
+        analyzer = named
+    else:
+        analyzer = _analyzer_for(trial.spec, language or ENGLISH, lucene_available=lucene_available)
     return replace(trial, parameters={**trial.parameters, "analyzer": analyzer}, analyzer=analyzer)
 
 

@@ -99,3 +99,11 @@ def test_an_object_in_python_says_its_language() -> None:
     assert german.report.backends[0].metrics["R@1"].mean == 1.0
     with pytest.raises(UsageError, match="give a code such as 'en'"):
         harness.Dataset.of(documents, queries, language=7)  # type: ignore[arg-type]
+
+
+def test_an_analyzer_that_the_card_names_goes_before_the_language_where_a_backend_takes_it() -> None:
+    made = make_plan(CompareRequest(backends="csr,lucene,csr:analyzer=lucene-german"), lucene_available=True)
+    found = in_language(made, "yo", "whitespace", lucene_available=True)
+    assert [trial.analyzer for trial in found.trials] == ["whitespace", "lucene-yoruba", "lucene-german"]
+    with pytest.raises(UsageError, match="unknown analyzer, which the dataset's card names, 'whitespce'"):
+        in_language(made, "yo", "whitespce", lucene_available=True)

@@ -144,4 +144,5 @@ def test_a_spec_that_no_loader_reads_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_analyzer_of_the_card_is_reported(toy: ToyLoader, tmp_path: Path) -> None:
     toy.offer("en")
-    assert load_dataset("zoo/en", cache=Cache(tmp_path / "cache")).provenance["analyzer"] == "whitespace"
+    dataset = load_dataset("zoo/en", cache=Cache(tmp_path / "cache"))
+    assert (dataset.analyzer, dataset.provenance["analyzer"]) == ("whitespace", "whitespace")
