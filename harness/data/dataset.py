@@ -39,9 +39,9 @@ class Dataset:
     ``provenance`` is flat text for the report (source, licence, split, join rule, language). ``filtered`` are the
     documents that searches may return, None for all of them. ``identical_ids`` is None where nothing says what the
     collection's rule is. ``language`` is a code such as ``en``, ``ko`` or ``zh``, None where it is not known: analyzers
-    that are not named follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents' records; None where they are not known.
-    ``candidates`` are the documents that each query's hits are taken from, by query id, as reranking tasks have them;
-    None for all documents.
+    that are not named follow it, unless its card names an ``analyzer``. ``titles`` counts the titles of the documents'
+    records; None where they are not known. ``candidates`` are the documents that each query's hits are taken from, by
+    query id, as reranking tasks have them; None for all documents.
     """
 
     name: str

@@ -497,19 +497,23 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     for row in strange_queries:
         problems.add(judgments.lines[row], f"query '{judgments.query_ids[row]}' is not in {known.queries}")
     strangers = unknown_rows(judgments.doc_ids, known.doc_ids)
-    if len(strangers) == known.unknown_documents != len(judgments.lines):
-        if strangers:
-            verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
-            notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
-    else:
+    stated = len(strangers) == known.unknown_documents != len(judgments.lines)
+    if stated and strangers:
+        verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
+        notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
+    fixes = list[str | None]()
+    if strange_queries:
+        fixes += [
+            unmet_queries(qrels.query_ids, known.query_ids, known.queries),
+            _UNKNOWN_QUERIES_FIX.format(known.queries),
+        ]
+    if strangers and not stated:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-    fixes = [
-        unmet_queries(qrels.query_ids, known.query_ids, known.queries) if strange_queries else None,
-        _UNKNOWN_QUERIES_FIX.format(known.queries) if strange_queries else None,
-        unmet_documents(qrels.doc_ids, known.doc_ids, known.documents) if strangers else None,
-        _UNKNOWN_FIX.format(split or "test", len(strangers)) if strangers else None,
-    ]
+        fixes += [
+            unmet_documents(qrels.doc_ids, known.doc_ids, known.documents),
+            _UNKNOWN_FIX.format(split or "test", len(strangers)),
+        ]
     problems.raise_if_any(fix="; ".join(filter(None, fixes)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 

@@ -253,7 +253,8 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *
     this in backends that take it.
 
     Raises:
-        UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none of those that there are.
+        UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none
+            of those that there are.
         EngineUnavailableError: the language has an analyzer in Lucene alone, which cannot run here.
     """
     if analyzer is not None and analyzer not in analyzer_names():
