@@ -54,8 +54,19 @@ def cut(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
+def setting_of(text: str) -> tuple[int, int]:
+    """Return size and overlap in SIZE or SIZE/OVERLAP; exits with a message for anything else."""
+    size, _, overlap = text.partition("/")
+    if not (size.isdecimal() and (overlap or "0").isdecimal() and int(overlap or 0) < int(size)):
+        sys.exit(f"'{text}' is no setting: give SIZE or SIZE/OVERLAP in characters, the overlap less than the size")
+    return int(size), int(overlap or 0)
+
+
 def main() -> None:
     """Print one row for each setting."""
+    settings = {text: setting_of(text) for text in sys.argv[1:]}
+    if not settings:
+        sys.exit(__doc__)
     documents, spans = dict[str, str](), dict[str, Span]()
     for chunk in read("corpus.jsonl.gz"):
         place = chunk["metadata"]
@@ -67,8 +78,7 @@ def main() -> None:
         question["id"]: [spans[chunk] for chunk in question["expected_relevant_doc_ids"]] for question in questions
     }
     rows = []
-    for setting in sys.argv[1:]:
-        size, overlap = map(int, f"{setting}/0".split("/")[:2])
+    for setting, (size, overlap) in settings.items():
         chunks = {
             f"{document}-{start}": Span(document, start, end)
             for document, text in documents.items()

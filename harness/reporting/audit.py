@@ -18,7 +18,9 @@ from harness.wording import shortened
 __all__ = ["render_audit"]
 
 _ABSENT = "–"
-_LEGEND = "* differs from harness, whose values are those of `harness eval` without options"
+_LEGEND = "* differs from harness, whose values are those of `harness eval`"
+_SAME = 1e-9
+"""Means that differ by less are shown as equal: a query that counts in one convention only may leave a mean as it is."""
 _NOT_COMPUTED = (
     f"{_ABSENT} not computed by that tool; BEIR, MTEB and sentence-transformers take metrics at a rank only (AP@100)"
 )
@@ -39,7 +41,7 @@ def render_audit(name: str, audit: Audit, output: ScoreFormat) -> str:
 
 def _cells(audit: Audit) -> list[list[str]]:
     """Header and rows of the table of values."""
-    moved = {(one.measure, one.convention) for one in audit.differences if one.causes}
+    moved = {(one.measure, one.convention) for one in audit.differences if one.causes and not _same_mean(one)}
     names = [HARNESS.name, *(convention.name for convention in CONVENTIONS)]
     lines = [["measure", *names]]
     for measure in audit.measures:
@@ -70,8 +72,19 @@ def _groups(audit: Audit) -> Iterator[list[Difference]]:
 
 def _heading(group: Sequence[Difference]) -> str:
     first = group[0]
-    tools = ", ".join(one.convention for one in group)
-    return f"{first.measure}, {tools}: {_number(first.there)} instead of {_number(first.here)}"
+    tools = f"{first.measure}, {', '.join(difference.convention for difference in group)}"
+    if _same_mean(first):
+        return f"{tools}: the same mean, {_number(first.here)}, of other values"
+    there, here = _number(first.there), _number(first.here)
+    if there == here:
+        there, here = f"{first.there:.8f}", f"{first.here:.8f}"
+    return f"{tools}: {there} instead of {here}"
+
+
+def _same_mean(difference: Difference) -> bool:
+    """Return whether both conventions have one mean, if of different queries or values."""
+    there, here = difference.there, difference.here
+    return there == here or (there is not None and here is not None and abs(there - here) < _SAME)
 
 
 def _explained(difference: Difference) -> list[str]:

@@ -16,7 +16,7 @@ from harness.reporting.spread_tables import legend_of_spread, spread_tables
 from harness.results.schema import BackendResult, CandidatesInfo, FilterInfo, FindingInfo, MetricValue, Report
 from harness.wording import counted, few_for_interval
 
-__all__ = ["header", "legend", "notes", "tables"]
+__all__ = ["header", "legend", "notes", "remarks", "tables"]
 
 _INTERVAL = "95 % interval"
 _LOG_LINES = 5
@@ -81,8 +81,13 @@ def _filter(info: FilterInfo) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Pitfalls, failures, proven causes of differences, and whatever else a reader must know, one line each."""
-    lines = [_finding(one) for one in report.findings]
+    """Return pitfalls and whatever else a reader must know, one line each."""
+    return [*(_finding(finding) for finding in report.findings), *remarks(report)]
+
+
+def remarks(report: Report) -> list[str]:
+    """Return failures, proven causes of differences, and what else a reader must know beside pitfalls."""
+    lines = list[str]()
     if report.dataset.documents_sampled_from is not None:
         lines.append(
             "the corpus is a subsample, every judged document and a random part of the others: retrieval is easier "

@@ -283,6 +283,14 @@ class TestCommand:
         assert "– not computed by that tool" in text
         assert "RR@10 as trec_eval (0.500000)" in text
 
+    def test_an_equal_mean_of_other_queries_is_not_marked(self, tmp_path):
+        (tmp_path / "qrels").write_text("q 0 a 1\nunanswered 0 c 1\nr 0 d 0\n")
+        (tmp_path / "run.trec").write_text("q Q0 b 1 3.0 x\nq Q0 a 2 2.0 x\nr Q0 d 1 1.0 x\n")
+        audited = ["--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.trec"), "--audit"]
+        text = invoke(*audited, "--metrics", "RR@10")
+        assert "RR@10    0.2500   0.2500  " in text
+        assert "RR@10, trec_eval: the same mean, 0.2500, of other values" in text
+
     def test_markdown(self, files):
         text = invoke(*files, "--metrics", "RR@10", "--format", "markdown")
         assert "| RR@10 | 0.2500 | 0.5000 \\* |" in text

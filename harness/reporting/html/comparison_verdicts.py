@@ -19,7 +19,19 @@ def verdicts(report: Report) -> list[Verdict]:
     lines = [
         Verdict("bad", f"{one.label} failed", one.error.message) for one in report.backends if one.error is not None
     ]
-    return [*lines, *_parity(report), *_quality(report), *_speed(report)]
+    return [*lines, *_pitfalls(report), *_parity(report), *_quality(report), *_speed(report)]
+
+
+def _pitfalls(report: Report) -> list[Verdict]:
+    """Return what may make figures meaningless, one line a check: its first finding, and of whom there are others."""
+    lines = []
+    for check in dict.fromkeys(finding.check for finding in report.findings):
+        first, *others = [finding for finding in report.findings if finding.check == check]
+        about = f"{first.backend}: " if first.backend is not None else ""
+        more = f"; also {_list([finding.backend or 'another' for finding in others])}" if others else ""
+        detail = f"{first.fix} ({check}{more})"
+        lines.append(Verdict("unsure", about + first.message, detail))
+    return lines
 
 
 def reference_of(report: Report) -> str | None:

@@ -12,7 +12,7 @@ from harness.reporting.html.comparison_pictures import cost_pictures, parity_pic
 from harness.reporting.html.comparison_tables import provenance, quality_table, text_tables
 from harness.reporting.html.comparison_verdicts import verdicts
 from harness.reporting.html.page import Block, Notes, Page, Section
-from harness.reporting.tables import header, notes
+from harness.reporting.tables import header, remarks
 from harness.results.schema import Report
 from harness.types import Corpus, Qrels, Queries, Run
 
@@ -64,7 +64,7 @@ def comparison_page(compared: Compared, corpus: Corpus | None, *, no_texts: str 
         Section("parity", "Parity with the exact reference", parity_picture(report)),
         Section("cost", "Cost", cost_pictures(report, compared.latencies)),
     ]
-    said = notes(report)
+    said = remarks(report)
     appendix = [
         Section("notes", "What to know before comparing", [Notes(said)] if said else []),
         Section("tables", "All tables", text_tables(report)),
