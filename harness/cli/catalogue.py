@@ -24,7 +24,7 @@ from harness.cli.dataset_pages import (
 from harness.cli.plain import fact_lines, terminal_width
 from harness.dataset_cards import DatasetCard, DatasetFamily
 from harness.errors import HarnessError, UsageError
-from harness.registry import find_cards, find_dataset, find_families, unknown_dataset
+from harness.registry import find_cards, find_dataset, find_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,12 +53,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-NameArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A card, or FAMILY/MEMBER, as beir/scifact.", show_default=False, autocompletion=complete_dataset
-    ),
-]
 AnyArgument = Annotated[
     str,
     typer.Argument(
@@ -121,14 +115,15 @@ def search(
 
 
 @app.command("info")
-def info(name: NameArgument, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
+def info(name: AnyArgument, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
     """Show one dataset, or the members of a family.
 
     What the card says, which results were published, and what of the dataset is on this machine.
     """
     known, width = find_dataset(name, cards), terminal_width()
     if known is None:
-        raise unknown_dataset(name, cards)
+        _show_uncarded(name, cards, output)
+        return
     if isinstance(known, DatasetFamily):
         typer.echo(_json(_plain(known)) if output is CardFormat.JSON else family_page(known, width))
         return
@@ -138,6 +133,19 @@ def info(name: NameArgument, cards: CardsOption = None, output: FormatOption = C
         typer.echo(_json({**_plain(known), "on_this_machine": said}))
     else:
         typer.echo(card_page(known, here, width))
+
+
+def _show_uncarded(name: str, cards: Path | None, output: CardFormat) -> None:
+    """Print what this machine has of a dataset without a card; raises UnknownNameError where no loader reads it."""
+    from harness.fetching import stored_files
+
+    here = stored_files(name, cards=cards)
+    if output is CardFormat.JSON:
+        typer.echo(_json({"name": here.name, "on_this_machine": _plain_stored(here)}))
+        return
+    typer.echo(f"{here.name}: no card says what it is; its size and language are known once it is fetched")
+    facts = stored_facts(here)
+    typer.echo("\n".join(fact_lines(facts, terminal_width())) if facts else f"  {_nothing(here)}")
 
 
 @app.command("fetch")

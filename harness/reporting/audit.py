@@ -20,7 +20,7 @@ __all__ = ["render_audit"]
 _ABSENT = "–"
 _LEGEND = "* differs from harness, whose values are those of `harness eval`"
 _SAME = 1e-9
-"""Means that differ by less are shown as equal: a query that counts in one convention only may leave a mean as it is."""
+"""Means that differ by less are shown as equal: a query that counts in one of them only may leave a mean as it is."""
 _NOT_COMPUTED = (
     f"{_ABSENT} not computed by that tool; BEIR, MTEB and sentence-transformers take metrics at a rank only (AP@100)"
 )
