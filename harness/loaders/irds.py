@@ -87,13 +87,10 @@ class IrdsLoader:
         return LocalFiles(paths, sum(map(_size, paths)), complete)
 
     def remove(self, spec: DatasetSpec) -> int:
-        """Delete the files of a dataset but those that another one needs of which this machine has more."""
-        home, mine = _home(), _handlers(_dataset(spec))
-        paths = stored_paths(mine, home)
-        for other in _all_datasets().values():
-            theirs = stored_paths(_handlers(other), home)
-            if theirs & paths and theirs - paths:
-                paths -= theirs
+        """Delete the files of a dataset but those that another one on this machine uses, which has more files."""
+        home = _home()
+        mine = frozenset(stored_paths(_handlers(_dataset(spec)), home))
+        paths = mine - _used_beside(mine, home)
         freed = sum(map(_size, paths))
         for path in paths:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -134,6 +131,22 @@ def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
 def _all_datasets() -> Mapping[str, Any]:
     found: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
     return found
+
+
+def _used_beside(mine: frozenset[Path], home: Path) -> set[Path]:
+    """Return the files that other datasets use of which this machine has more than ``mine``.
+
+    A dataset that is not whole counts only for files that none that is whole has: it may be put together from others.
+    """
+    whole, partial = list[set[Path]](), list[set[Path]]()
+    for dataset in _all_datasets().values():
+        handlers = _handlers(dataset)
+        paths = stored_paths(handlers, home)
+        if paths - mine:
+            is_whole = all(file.is_here for file in files_of(handlers) if file.kept)
+            (whole if is_whole else partial).append(paths)
+    used = set[Path]().union(*whole)
+    return used.union(*(paths for paths in partial if paths - mine - used))
 
 
 def _ids_with(part: str) -> list[str]:

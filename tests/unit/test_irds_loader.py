@@ -16,7 +16,8 @@ from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
-from harness.loaders.irds import IrdsLoader
+from harness.loaders.irds import IrdsLoader, _handlers
+from harness.loaders.irds_files import files_of
 from harness.storage.cache import Cache
 
 pytest.importorskip("ir_datasets")
@@ -117,6 +118,87 @@ def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
     assert not (home.archive.parent / "test.qrels").exists()
     assert loader.remove(DatasetSpec("irds:beir/scifact/train")) > len(home.server.content)
     assert home.files() == []
+
+
+@pytest.fixture
+def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of MS MARCO's passages, of which the library registers its real datasets."""
+    import ir_datasets
+    from ir_datasets.datasets import msmarco_passage
+
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+    msmarco_passage._init()
+    return tmp_path / "home" / "msmarco-passage"
+
+
+COLLECTION = {"collectionandqueries.tar.gz", "collection.tsv"}
+DEV = {"queries.tar.gz", "dev/queries.tsv", "dev/qrels"}
+DL19 = {"trec-dl-2019/queries.tsv", "trec-dl-2019/qrels"}
+DL20 = {"trec-dl-2020/queries.tsv.gz", "trec-dl-2020/qrels"}
+TRAIN = {"train/docpairs.tsv.gz", "train/qidpidtriples.train.full.2.tsv.gz"}
+
+
+def lay(folder: Path, names: set[str]) -> None:
+    """Put files in place, with their own names in them."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def lying(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
+def test_has_the_files_of_its_own_parts_alone(passages: Path, name: str) -> None:
+    lay(passages, COLLECTION | DEV | DL19 | DL20 | TRAIN)
+    held = IrdsLoader().local_files(DatasetSpec(f"irds:{name}"))
+    assert {path.relative_to(passages).as_posix() for path in held.paths} == COLLECTION | DL19
+
+
+def test_judged_queries_are_made_of_the_files_of_all_queries() -> None:
+    import ir_datasets
+
+    names = [name for name in ir_datasets.registry._registered if name.endswith("/judged")]
+    assert len(names) > 20
+    for name in names:
+        loaders = [_handlers(ir_datasets.registry._registered[one]) for one in (name, name.removesuffix("/judged"))]
+        judged, every = map(files_of, loaders)
+        assert judged == every, name
+
+
+@pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
+@pytest.mark.parametrize(
+    ("beside", "stays"),
+    [
+        (set(), set()),
+        (DEV, COLLECTION | DEV),
+        (DL20, COLLECTION | DL20),
+        (TRAIN, TRAIN),  # pairs for training are of no part
+        (DEV | DL20 | TRAIN, COLLECTION | DEV | DL20 | TRAIN),
+        ({"queries.tar.gz", "dev/queries.tsv"}, COLLECTION | {"queries.tar.gz", "dev/queries.tsv"}),  # own judgments
+    ],
+)
+def test_removes_what_no_other_dataset_here_uses(passages: Path, name: str, beside: set[str], stays: set[str]) -> None:
+    lay(passages, COLLECTION | DL19 | beside)
+    freed = IrdsLoader().remove(DatasetSpec(f"irds:{name}"))
+    assert lying(passages) == stays
+    assert freed == sum(map(len, (COLLECTION | DL19 | beside) - stays))
+
+
+def test_a_dataset_put_together_from_others_keeps_their_files_only_where_it_is_whole(passages: Path) -> None:
+    lay(passages, COLLECTION | DL19 | DL20)
+    for name in ("trec-dl-2019", "trec-dl-2020"):
+        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
+    assert lying(passages) == set()
+
+    lay(passages, COLLECTION | DL19 | DL20 | {"trec-dl-hard/qrels"})
+    for name in ("trec-dl-2019", "trec-dl-2020"):
+        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
+    hard = COLLECTION | {"trec-dl-2019/queries.tsv", "trec-dl-2020/queries.tsv.gz", "trec-dl-hard/qrels"}
+    assert lying(passages) == hard
 
 
 @pytest.mark.parametrize(
