@@ -3,6 +3,7 @@
 import errno
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,8 @@ from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.irds import IrdsLoader, _handlers
 from harness.loaders.irds_files import files_of
-from harness.storage.cache import Cache
+from harness.storage import digests
+from harness.storage.cache import Cache, file_digest
 
 pytest.importorskip("ir_datasets")
 
@@ -284,6 +286,26 @@ def test_holds_a_file_put_in_place_by_hand_against_its_checksum(home: Home) -> N
     with pytest.raises(DataError, match="its MD5 is") as caught:
         load_dataset(SPEC)
     assert str(home.archive) in str(caught.value)
+
+
+def test_reads_an_archive_for_its_checksum_once_for_all_processes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_dataset(SPEC)
+    later, read = time.time_ns() + 3_600_000_000_000, list[Path]()
+
+    def reading(path: Path, algorithm: str) -> str:
+        read.append(path)
+        return file_digest(path, algorithm)
+
+    monkeypatch.setattr(digests.time, "time_ns", lambda: later)
+    monkeypatch.setattr(digests, "file_digest", reading)
+    for _ in range(2):
+        digests._remembered.cache_clear()  # as in another process
+        load_dataset(SPEC)
+    assert read == [home.archive]
+
+    home.archive.write_bytes(home.server.content[:-1] + b"x")
+    with pytest.raises(DataError, match="its MD5 is"):
+        load_dataset(SPEC)
 
 
 def test_a_full_disk_leaves_nothing_and_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
