@@ -201,7 +201,7 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
                 )
                 start += len(batch)
 
-    key = _key(part, {"title": title, "text": text})
+    key = _key(part._replace(spec=_first_id(part)), {"title": title, "text": text})
     return TextSource(f"{spec.location} documents", read, spec.location, key, unit="document")
 
 
@@ -306,6 +306,15 @@ def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:  
         [f"ir_datasets does not say which field of its {what} is the text"],
         fix=f"name one, as --columns {role}={fields[0]}; there are: {', '.join(fields)}",
     )
+
+
+def _first_id(documents: Part) -> str:
+    """Return the first of the ids whose documents are read by one object, so that all of them share what is prepared.
+
+    Files alone would not do: an archive may hold several corpora.
+    """
+    others = (name for name in _ids_with("docs") if _handler(_all_datasets()[name], "docs") is documents.handler)
+    return min((documents.spec, *(_PREFIX + name for name in others)), key=lambda spec: (spec.count("/"), spec))
 
 
 def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | None:

@@ -1,6 +1,7 @@
 """`irds:ID`: one content through the library's own code and as a BEIR folder, and downloads that break."""
 
 import errno
+import json
 import random
 import shutil
 import time
@@ -17,7 +18,7 @@ from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
-from harness.loaders.irds import IrdsLoader, _handlers
+from harness.loaders.irds import IrdsLoader, _documents, _handlers
 from harness.loaders.irds_files import files_of
 from harness.storage import digests
 from harness.storage.cache import Cache, file_digest
@@ -103,6 +104,49 @@ def test_reads_no_text_anew_and_tells_its_progress(home: Home, tmp_path: Path, m
     assert len(again.corpus) == 30
     assert home.server.calls["get"] == 1
     assert "beir/scifact/docs.pklz4/bin" not in home.files()
+
+
+def test_prepares_documents_that_several_ids_share_once(home: Home, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    first, second = (load_dataset(f"irds:beir/scifact/{part}", cache=cache) for part in ("test", "train"))
+    assert second.corpus.path == first.corpus.path
+    named = load_dataset(SPEC, cache=cache, files=DatasetFiles(columns={"text": "title"}))
+    assert named.corpus.path != first.corpus.path
+    assert load_corpus("irds:beir/scifact", cache=cache).path == first.corpus.path
+
+
+def documents_key(name: str) -> str:
+    """What the documents of an id of the real library are kept under, once they are prepared."""
+    import ir_datasets
+
+    key = _documents(DatasetSpec(f"irds:{name}"), ir_datasets.registry._registered[name], None).key
+    assert key is not None
+    return json.dumps(key, sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("msmarco-passage/dev", "msmarco-passage/trec-dl-2019/judged", "msmarco-passage/trec-dl-2020"),
+        ("beir/msmarco/dev", "beir/msmarco/test", "beir/msmarco/train"),
+        ("miracl/ko/dev", "miracl/ko/train"),
+        ("trec-fair-2021", "trec-fair/2021/eval"),  # a former name
+    ],
+)
+def test_ids_over_one_corpus_share_its_documents(names: tuple[str, ...]) -> None:
+    assert len(set(map(documents_key, names))) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("beir/cqadupstack/android", "beir/cqadupstack/english"),
+        ("lotte/lifestyle/dev", "lotte/lifestyle/test", "lotte/pooled/dev"),
+        ("neumarco/fa", "neumarco/ru"),
+    ],
+)
+def test_corpora_of_one_archive_are_kept_apart(names: tuple[str, ...]) -> None:
+    assert len(set(map(documents_key, names))) == len(names)
 
 
 def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
