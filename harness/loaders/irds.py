@@ -87,13 +87,10 @@ class IrdsLoader:
         return LocalFiles(paths, sum(map(_size, paths)), complete)
 
     def remove(self, spec: DatasetSpec) -> int:
-        """Delete the files of a dataset but those that another one needs of which this machine has more."""
-        home, mine = _home(), _handlers(_dataset(spec))
-        paths = stored_paths(mine, home)
-        for other in _all_datasets().values():
-            theirs = stored_paths(_handlers(other), home)
-            if theirs & paths and theirs - paths:
-                paths -= theirs
+        """Delete the files of a dataset but those that another one on this machine uses, which has more files."""
+        home = _home()
+        mine = frozenset(stored_paths(_handlers(_dataset(spec)), home))
+        paths = mine - _used_beside(mine, home)
         freed = sum(map(_size, paths))
         for path in paths:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -134,6 +131,22 @@ def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
 def _all_datasets() -> Mapping[str, Any]:
     found: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
     return found
+
+
+def _used_beside(mine: frozenset[Path], home: Path) -> set[Path]:
+    """Return the files that other datasets use of which this machine has more than ``mine``.
+
+    A dataset that is not whole counts only for files that none that is whole has: it may be put together from others.
+    """
+    whole, partial = list[set[Path]](), list[set[Path]]()
+    for dataset in _all_datasets().values():
+        handlers = _handlers(dataset)
+        paths = stored_paths(handlers, home)
+        if paths - mine:
+            is_whole = all(file.is_here for file in files_of(handlers) if file.kept)
+            (whole if is_whole else partial).append(paths)
+    used = set[Path]().union(*whole)
+    return used.union(*(paths for paths in partial if paths - mine - used))
 
 
 def _ids_with(part: str) -> list[str]:
@@ -188,7 +201,7 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
                 )
                 start += len(batch)
 
-    key = _key(part, {"title": title, "text": text})
+    key = _key(part._replace(spec=_first_id(part)), {"title": title, "text": text})
     return TextSource(f"{spec.location} documents", read, spec.location, key, unit="document")
 
 
@@ -293,6 +306,15 @@ def _wordless(spec: DatasetSpec, what: str, role: str, cls: Any) -> DataError:  
         [f"ir_datasets does not say which field of its {what} is the text"],
         fix=f"name one, as --columns {role}={fields[0]}; there are: {', '.join(fields)}",
     )
+
+
+def _first_id(documents: Part) -> str:
+    """Return the first of the ids whose documents are read by one object, so that all of them share what is prepared.
+
+    Files alone would not do: an archive may hold several corpora.
+    """
+    others = (name for name in _ids_with("docs") if _handler(_all_datasets()[name], "docs") is documents.handler)
+    return min((documents.spec, *(_PREFIX + name for name in others)), key=lambda spec: (spec.count("/"), spec))
 
 
 def _key(part: Part, fields: Mapping[str, str | None]) -> Mapping[str, JSON] | None:

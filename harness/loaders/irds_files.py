@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import hashlib
 import logging
 import tarfile
 import types
@@ -24,10 +23,10 @@ from typing import Any, NamedTuple
 from harness.errors import DataError
 from harness.loaders.offline import OFFLINE, is_offline
 from harness.protocols import Progress
+from harness.storage.digests import steady_digest
 
 __all__ = ["Part", "RemoteFile", "Shown", "files_of", "reading", "stored_paths", "verify"]
 
-_CHUNK = 1 << 20
 _STORE = ".pklz4"
 """What the library adds to a file's name for its own index of the documents."""
 _PATHS = ("_cache_path", "_extract_path", "extract_path", "_output_file", "_docstore_path", "_affected_files")
@@ -156,7 +155,7 @@ def _objects(roots: Iterable[Any]) -> Iterator[Any]:
         elif isinstance(one, list | tuple | set | frozenset):
             waiting += one
         elif isinstance(one, types.FunctionType):
-            waiting += [cell.cell_contents for cell in one.__closure__ or ()]
+            waiting += filter(_is_no_list_of_datasets, (cell.cell_contents for cell in one.__closure__ or ()))
         elif isinstance(one, types.MethodType):
             waiting += [one.__self__, one.__func__]
         elif isinstance(one, functools.partial):
@@ -166,28 +165,25 @@ def _objects(roots: Iterable[Any]) -> Iterator[Any]:
             waiting += vars(one).values() if hasattr(one, "__dict__") else ()
 
 
+def _is_no_list_of_datasets(value: object) -> bool:
+    """Whether a function's value is its own: all datasets of a family, by name, are there for one of them."""
+    from ir_datasets.datasets.base import Dataset
+
+    return not (isinstance(value, dict) and any(isinstance(one, Dataset) for one in value.values()))
+
+
 def verify(part: Part) -> None:
     """Hold the files of a part that lie in place against their MD5; raise DataError for another content."""
     for file in files_of([part.handler]):
         if file.md5 is None or file.place is None or not file.place.is_file():
             continue
-        stat = file.place.stat()
-        actual = _md5(file.place, stat.st_size, stat.st_mtime_ns)
+        actual = steady_digest(file.place, "md5")
         if actual != file.md5.lower():
             raise DataError(
                 str(file.place),
                 [f"its MD5 is {actual}, and {part.spec} expects {file.md5}"],
                 fix=f"remove it, and {file.how_to_get}" if is_offline() else "remove it, and it is downloaded anew",
             )
-
-
-@functools.lru_cache(maxsize=256)
-def _md5(path: Path, size: int, changed: int) -> str:  # noqa: ARG001 - a file that changed is another one
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as stream:
-        while block := stream.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 class _OfflineError(RuntimeError):

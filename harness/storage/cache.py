@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,10 +54,10 @@ _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
 _log = logging.getLogger("harness")
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """The checksum of a file by an algorithm of hashlib, in hexadecimal digits."""
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
 class Continued(NamedTuple):

@@ -24,9 +24,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files whose content was read, in order."""
     files = list[Path]()
 
-    def reading(path: Path) -> str:
+    def reading(path: Path, algorithm: str) -> str:
         files.append(path)
-        return file_digest(path)
+        return file_digest(path, algorithm)
 
     monkeypatch.setattr(digests, "file_digest", reading)
     return files
@@ -54,6 +54,14 @@ def test_a_file_that_stays_is_read_once_for_all_processes(file: Path, cache: Cac
         forget()
     assert read == [file]
     assert [entry.kind for entry in list_entries(cache)] == ["digests"]
+
+
+def test_digests_by_two_algorithms_are_remembered_beside_each_other(file: Path, cache: Cache, read: list[Path]):
+    for _ in range(2):
+        assert steady_digest(file, "md5") == hashlib.md5(b"one", usedforsecurity=False).hexdigest()
+        assert steady_digest(file) == steady_digest(file, "sha256") == hashlib.sha256(b"one").hexdigest()
+        forget()
+    assert read == [file, file]
 
 
 def test_other_content_of_the_same_size_and_date_is_another_digest(file: Path, cache: Cache, read: list[Path]):

@@ -1,8 +1,10 @@
 """`irds:ID`: one content through the library's own code and as a BEIR folder, and downloads that break."""
 
 import errno
+import json
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +18,10 @@ from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
-from harness.loaders.irds import IrdsLoader
-from harness.storage.cache import Cache
+from harness.loaders.irds import IrdsLoader, _documents, _handlers
+from harness.loaders.irds_files import files_of
+from harness.storage import digests
+from harness.storage.cache import Cache, file_digest
 
 pytest.importorskip("ir_datasets")
 
@@ -102,6 +106,49 @@ def test_reads_no_text_anew_and_tells_its_progress(home: Home, tmp_path: Path, m
     assert "beir/scifact/docs.pklz4/bin" not in home.files()
 
 
+def test_prepares_documents_that_several_ids_share_once(home: Home, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    first, second = (load_dataset(f"irds:beir/scifact/{part}", cache=cache) for part in ("test", "train"))
+    assert second.corpus.path == first.corpus.path
+    named = load_dataset(SPEC, cache=cache, files=DatasetFiles(columns={"text": "title"}))
+    assert named.corpus.path != first.corpus.path
+    assert load_corpus("irds:beir/scifact", cache=cache).path == first.corpus.path
+
+
+def documents_key(name: str) -> str:
+    """What the documents of an id of the real library are kept under, once they are prepared."""
+    import ir_datasets
+
+    key = _documents(DatasetSpec(f"irds:{name}"), ir_datasets.registry._registered[name], None).key
+    assert key is not None
+    return json.dumps(key, sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("msmarco-passage/dev", "msmarco-passage/trec-dl-2019/judged", "msmarco-passage/trec-dl-2020"),
+        ("beir/msmarco/dev", "beir/msmarco/test", "beir/msmarco/train"),
+        ("miracl/ko/dev", "miracl/ko/train"),
+        ("trec-fair-2021", "trec-fair/2021/eval"),  # a former name
+    ],
+)
+def test_ids_over_one_corpus_share_its_documents(names: tuple[str, ...]) -> None:
+    assert len(set(map(documents_key, names))) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("beir/cqadupstack/android", "beir/cqadupstack/english"),
+        ("lotte/lifestyle/dev", "lotte/lifestyle/test", "lotte/pooled/dev"),
+        ("neumarco/fa", "neumarco/ru"),
+    ],
+)
+def test_corpora_of_one_archive_are_kept_apart(names: tuple[str, ...]) -> None:
+    assert len(set(map(documents_key, names))) == len(names)
+
+
 def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
     loader, spec = IrdsLoader(), DatasetSpec(SPEC)
     assert isinstance(loader, Downloader)
@@ -117,6 +164,87 @@ def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
     assert not (home.archive.parent / "test.qrels").exists()
     assert loader.remove(DatasetSpec("irds:beir/scifact/train")) > len(home.server.content)
     assert home.files() == []
+
+
+@pytest.fixture
+def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of MS MARCO's passages, of which the library registers its real datasets."""
+    import ir_datasets
+    from ir_datasets.datasets import msmarco_passage
+
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(ir_datasets, "registry", ir_datasets.util.Registry())
+    msmarco_passage._init()
+    return tmp_path / "home" / "msmarco-passage"
+
+
+COLLECTION = {"collectionandqueries.tar.gz", "collection.tsv"}
+DEV = {"queries.tar.gz", "dev/queries.tsv", "dev/qrels"}
+DL19 = {"trec-dl-2019/queries.tsv", "trec-dl-2019/qrels"}
+DL20 = {"trec-dl-2020/queries.tsv.gz", "trec-dl-2020/qrels"}
+TRAIN = {"train/docpairs.tsv.gz", "train/qidpidtriples.train.full.2.tsv.gz"}
+
+
+def lay(folder: Path, names: set[str]) -> None:
+    """Put files in place, with their own names in them."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def lying(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
+def test_has_the_files_of_its_own_parts_alone(passages: Path, name: str) -> None:
+    lay(passages, COLLECTION | DEV | DL19 | DL20 | TRAIN)
+    held = IrdsLoader().local_files(DatasetSpec(f"irds:{name}"))
+    assert {path.relative_to(passages).as_posix() for path in held.paths} == COLLECTION | DL19
+
+
+def test_judged_queries_are_made_of_the_files_of_all_queries() -> None:
+    import ir_datasets
+
+    names = [name for name in ir_datasets.registry._registered if name.endswith("/judged")]
+    assert len(names) > 20
+    for name in names:
+        loaders = [_handlers(ir_datasets.registry._registered[one]) for one in (name, name.removesuffix("/judged"))]
+        judged, every = map(files_of, loaders)
+        assert judged == every, name
+
+
+@pytest.mark.parametrize("name", ["msmarco-passage/trec-dl-2019", "msmarco-passage/trec-dl-2019/judged"])
+@pytest.mark.parametrize(
+    ("beside", "stays"),
+    [
+        (set(), set()),
+        (DEV, COLLECTION | DEV),
+        (DL20, COLLECTION | DL20),
+        (TRAIN, TRAIN),  # pairs for training are of no part
+        (DEV | DL20 | TRAIN, COLLECTION | DEV | DL20 | TRAIN),
+        ({"queries.tar.gz", "dev/queries.tsv"}, COLLECTION | {"queries.tar.gz", "dev/queries.tsv"}),  # own judgments
+    ],
+)
+def test_removes_what_no_other_dataset_here_uses(passages: Path, name: str, beside: set[str], stays: set[str]) -> None:
+    lay(passages, COLLECTION | DL19 | beside)
+    freed = IrdsLoader().remove(DatasetSpec(f"irds:{name}"))
+    assert lying(passages) == stays
+    assert freed == sum(map(len, (COLLECTION | DL19 | beside) - stays))
+
+
+def test_a_dataset_put_together_from_others_keeps_their_files_only_where_it_is_whole(passages: Path) -> None:
+    lay(passages, COLLECTION | DL19 | DL20)
+    for name in ("trec-dl-2019", "trec-dl-2020"):
+        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
+    assert lying(passages) == set()
+
+    lay(passages, COLLECTION | DL19 | DL20 | {"trec-dl-hard/qrels"})
+    for name in ("trec-dl-2019", "trec-dl-2020"):
+        IrdsLoader().remove(DatasetSpec(f"irds:msmarco-passage/{name}"))
+    hard = COLLECTION | {"trec-dl-2019/queries.tsv", "trec-dl-2020/queries.tsv.gz", "trec-dl-hard/qrels"}
+    assert lying(passages) == hard
 
 
 @pytest.mark.parametrize(
@@ -202,6 +330,26 @@ def test_holds_a_file_put_in_place_by_hand_against_its_checksum(home: Home) -> N
     with pytest.raises(DataError, match="its MD5 is") as caught:
         load_dataset(SPEC)
     assert str(home.archive) in str(caught.value)
+
+
+def test_reads_an_archive_for_its_checksum_once_for_all_processes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_dataset(SPEC)
+    later, read = time.time_ns() + 3_600_000_000_000, list[Path]()
+
+    def reading(path: Path, algorithm: str) -> str:
+        read.append(path)
+        return file_digest(path, algorithm)
+
+    monkeypatch.setattr(digests.time, "time_ns", lambda: later)
+    monkeypatch.setattr(digests, "file_digest", reading)
+    for _ in range(2):
+        digests._remembered.cache_clear()  # as in another process
+        load_dataset(SPEC)
+    assert read == [home.archive]
+
+    home.archive.write_bytes(home.server.content[:-1] + b"x")
+    with pytest.raises(DataError, match="its MD5 is"):
+        load_dataset(SPEC)
 
 
 def test_a_full_disk_leaves_nothing_and_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
