@@ -143,7 +143,11 @@ def size(count: int) -> str:
 def _state(local: LocalFiles) -> str:
     if not local.paths:
         return "nothing" if local.complete is not True else "nothing is missing"
-    whole = {True: "all of it", False: "a part of it", None: "loading tells whether anything is missing"}
+    whole = {
+        True: "all files; fetch checks them",
+        False: "a part of it",
+        None: "loading tells whether anything is missing",
+    }
     return f"{size(local.size)} in {_place(local.paths)} ({whole[local.complete]})"
 
 

@@ -61,7 +61,8 @@ class RemoteFile:
 
     ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
     where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
-    whether it stays there; otherwise it is deleted once it was read. ``size`` is in bytes, None where not known.
+    whether it stays there; otherwise it is deleted once it was read. ``size`` is the library's estimate in bytes, None
+    where there is none.
     """
 
     urls: tuple[str, ...]
@@ -80,9 +81,7 @@ class RemoteFile:
     @property
     def how_to_get(self) -> str:
         """What to put where, for somebody without a network."""
-        known = [f"{self.size:,} bytes"] if self.size else []
-        known += [f"MD5 {self.md5}"] if self.md5 else []
-        facts = f" ({', '.join(known)})" if known else ""
+        facts = f" (MD5 {self.md5})" if self.md5 else ""  # sizes of the library are not: some are counts of rows
         if not self.urls:
             return self.instructions or f"ask its owners for the file, and put it at {self.place}"
         if self.place is None:
@@ -128,7 +127,10 @@ def _of_download(download: Any) -> RemoteFile:  # noqa: ANN401 - the library has
 
 
 def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
-    """Return the files and folders below ``home`` that parts of a dataset are kept in, if they are there."""
+    """Return the files and folders below ``home`` that parts of a dataset are kept in, if they are there.
+
+    An index of the library without content, which it leaves behind where a download failed, holds nothing.
+    """
     from ir_datasets.util import Cache
 
     named: list[Path] = []
@@ -139,7 +141,13 @@ def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
             listed = value if isinstance(value, list | tuple) else [value]
             named += [Path(path) for path in listed if isinstance(path, str | Path)]
     named += [path.with_name(path.name + _STORE) for path in named]
-    return {path for path in named if path != home and path.is_relative_to(home) and path.exists()}
+    there = {path for path in named if path != home and path.is_relative_to(home) and path.exists()}
+    return {path for path in there if not _is_empty_index(path)}
+
+
+def _is_empty_index(path: Path) -> bool:
+    content = path / "bin"
+    return path.name.endswith(_STORE) and content.is_file() and content.stat().st_size == 0
 
 
 def _objects(roots: Iterable[Any]) -> Iterator[Any]:
@@ -320,7 +328,7 @@ def _translated(part: Part, error: Exception) -> DataError:
             place, [f"ir_datasets needs the Python module '{cause.name}' for it"], fix=f"pip install {cause.name}"
         )
     if getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
-        needed = f" {sum(file.size or 0 for file in missing):,} bytes are still to come." if missing else ""
+        needed = f" About {sum(file.size or 0 for file in missing):,} bytes are still to come." if missing else ""
         return DataError(
             place,
             [f"there is no room left: {cause}"],

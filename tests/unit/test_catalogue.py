@@ -143,7 +143,7 @@ def test_info_says_what_is_on_this_machine(toy: ToyLoader) -> None:
     assert after["downloaded"]["train"]["complete"] is False
     assert len(after["prepared"]) == 2
     page = said("info", "zoo/de")
-    assert "(all of it)" in page
+    assert "(all files; fetch checks them)" in page
     assert "(a part of it)" in page
     assert json.loads(run("info", "tiny", "--format", "json").stdout)["on_this_machine"] is None
 
@@ -247,3 +247,12 @@ def test_names_of_members_are_completed() -> None:
     assert complete_dataset("tin") == [("tiny", "Three documents")]
     assert complete_dataset("zoo/d") == [("zoo/de", "Tiere")]
     assert [name for name, _ in complete_dataset("zoo")] == ["zoo", "zoo/all", "zoo/de", "zoo/en", "zoo/rare"]
+
+
+def test_info_of_a_dataset_without_a_card_says_what_is_on_this_machine(toy: ToyLoader) -> None:
+    assert toy.downloads == []
+    assert "toy:de/test: no card says what it is" in said("info", "toy:de/test")
+    assert "downloaded nothing" in said("info", "toy:de/test")
+    assert json.loads(run("info", "toy:de/test", "--format", "json").stdout)["name"] == "toy:de/test"
+    with pytest.raises(UnknownNameError, match="unknown dataset 'toi:de'"):
+        run("info", "toi:de")
