@@ -121,7 +121,7 @@ def run(
         plan = in_language_of(plan, whole)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
-        found = dataset_findings(whole, plan.request.relevance)
+        found = dataset_findings(whole, plan.request.relevance, cache)
         for one in found:
             shown.done("load", str(one))
         sample = _sampled(whole, plan.request)
