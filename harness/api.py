@@ -27,7 +27,7 @@ from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
 from harness.planning.plan import Plan, Trial, in_language, make_plan
-from harness.planning.request import CompareOptions, CompareRequest, Output
+from harness.planning.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.protocols import Display
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
@@ -39,6 +39,7 @@ from harness.results.checks import (
     Weights,
     difference_finding,
     metric_findings,
+    named_measures,
     run_findings,
 )
 from harness.results.collection import dataset_info
@@ -121,7 +122,7 @@ def run(
         plan = in_language_of(plan, whole)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
-        found = dataset_findings(whole, plan.request.relevance)
+        found = dataset_findings(whole, plan.request.relevance, cache)
         for one in found:
             shown.done("load", str(one))
         sample = _sampled(whole, plan.request)
@@ -360,7 +361,8 @@ def _findings(
     qrels, relevance = dataset.qrels, plan.request.relevance
     if qrels is None:
         return []
-    found = _recorded(metric_findings(qrels, plan.measures, relevance=relevance, queries=plan.queries))
+    named = named_measures(plan.measures, DEFAULT_MEASURES)
+    found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries))
     for one in assessed:
         if one.scores is None or one.outcome.run is None:
             continue

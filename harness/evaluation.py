@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
@@ -12,14 +14,17 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 
 from harness.data.dataset import Dataset
+from harness.data.findings import Finding
 from harness.data.memory import are_hits
 from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
+from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
 from harness.ranking import among_candidates, without_identical_ids
 from harness.regression.labels import read_labels, with_labels
+from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
 from harness.types import Qrels, Run
 from harness.wording import counted
 
@@ -29,7 +34,18 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
-__all__ = ["AUDITED_METRICS", "DEFAULT_METRICS", "QrelsLike", "RunLike", "as_qrels", "as_run", "audit", "evaluate"]
+__all__ = [
+    "AUDITED_METRICS",
+    "DEFAULT_METRICS",
+    "EvaluatedRun",
+    "QrelsLike",
+    "RunLike",
+    "as_qrels",
+    "as_run",
+    "audit",
+    "evaluate",
+    "evaluate_run",
+]
 
 DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
 AUDITED_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
@@ -72,6 +88,53 @@ _QRELS = QRELS._replace(
 )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluatedRun(Scores):
+    """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
+
+    ``judged`` is what was scored, ``asked`` are the measures as they were given. Findings are looked for when they are
+    first read.
+    """
+
+    judged: JudgedRun
+    asked: tuple[Measure, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every pitfall: first those of the metrics, then those of the run."""
+        return (*self.metric_findings, *self.run_findings)
+
+    @cached_property
+    def metric_findings(self) -> tuple[Finding, ...]:
+        """What the judgments cannot support among the measures that were named, whatever the run."""
+        judged, named = self.judged, named_measures(self.asked, DEFAULT_METRICS)
+        return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
+
+    @cached_property
+    def run_findings(self) -> tuple[Finding, ...]:
+        """What is odd about the run and its scores."""
+        return tuple(run_findings(self.judged))
+
+
+def evaluate_run(
+    run: Run,
+    qrels: Qrels,
+    measures: Sequence[Measure],
+    *,
+    ordered: bool,
+    ties: TieRule,
+    queries: QuerySet,
+    relevance: int,
+    unjudged: bool = False,
+) -> EvaluatedRun:
+    """Return the scores of a columnar run, with its pitfalls; arguments and errors as of :func:`harness.metrics.score`.
+
+    ``ordered`` is as in :class:`harness.results.checks.JudgedRun`.
+    """
+    scores = score(run, qrels, measures, ties=ties, queries=queries, relevance=relevance, unjudged=unjudged)
+    return EvaluatedRun(**vars(scores), judged=JudgedRun(run, qrels, scores, relevance, ordered), asked=tuple(measures))
+
+
 def evaluate(
     run: RunLike,
     qrels: QrelsLike,
@@ -82,7 +145,7 @@ def evaluate(
     relevance: int = 1,
     labels: str | PathLike[str] | None = None,
     identical_ids: str = "auto",
-) -> Scores:
+) -> EvaluatedRun:
     """Score a run against judgments; the command ``harness eval`` is this call.
 
     ``run`` is ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a
@@ -95,6 +158,9 @@ def evaluate(
     ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
     :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those
     of reranking tasks, only hits among these are scored.
+
+    ``findings`` of what is returned are the pitfalls that the command prints. Metrics are judged when they were named:
+    the default ones are not.
 
     Raises:
         UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
@@ -111,7 +177,15 @@ def evaluate(
     if drops:
         hits = without_identical_ids(hits)
     with _naming(run):
-        return score(hits, judgments, measures, ties=ties, queries=queries, relevance=relevance)
+        return evaluate_run(
+            hits,
+            judgments,
+            measures,
+            ordered=isinstance(run, str | PathLike) and states_order(run),
+            ties=ties,
+            queries=queries,
+            relevance=relevance,
+        )
 
 
 def audit(

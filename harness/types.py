@@ -51,6 +51,10 @@ class Ids:
         """Ids from any iterable of strings, in its order."""
         return cls(strings(ids))
 
+    def __getstate__(self) -> dict[str, pa.StringArray]:
+        """Leave out what is remembered: the rows of other columns are kept only as long as those live."""
+        return {"values": self.values}
+
     def __len__(self) -> int:
         return len(self.values)
 

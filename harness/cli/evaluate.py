@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +14,12 @@ from harness.cli.compare_options import LabelsOption
 from harness.data.findings import Finding
 from harness.data.predictions import part_of_file
 from harness.errors import DataError, UsageError
-from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS
+from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS, evaluate_run
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
-from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures, score
+from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures
 from harness.ranking import without_identical_ids
 from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
-from harness.results.checks import JudgedRun, metric_findings, run_findings
 from harness.types import Qrels
 
 __all__ = ["evaluate"]
@@ -128,20 +128,26 @@ def evaluate(
     names = _names(run)
     ordered = {name: states_order(path) for name, path in zip(names, run, strict=True)}
     judgments, tagged, faults = _read(qrels, labels, run)
-    scored: list[NamedScores] = []
+    scored, of_metrics = list[NamedScores](), tuple[Finding, ...]()
     for name, (hits, tag) in ((name, tagged[path]) for name, path in zip(names, run, strict=True) if path in tagged):
         if identical_ids is IdenticalIdsRule.DROP:
             hits = without_identical_ids(hits)  # noqa: PLW2901 - what is scored
         try:
-            scores = score(
-                hits, judgments, measures, ties=rule, queries=chosen, relevance=relevance, unjudged=as_trec_eval
+            scores = evaluate_run(
+                hits,
+                judgments,
+                measures,
+                ordered=ordered[name],
+                ties=rule,
+                queries=chosen,
+                relevance=relevance,
+                unjudged=as_trec_eval,
             )
-            judged = JudgedRun(hits, judgments, scores, relevance, ordered[name])
-            scored.append(NamedScores(name, tag, scores, tuple(run_findings(judged))))
+            of_metrics = of_metrics if scored else scores.metric_findings
+            scored.append(NamedScores(name, tag, scores, scores.run_findings))
         except DataError as error:
             faults.append(DataError(name, error.problems, fix=error.fix))
     if scored:
-        of_metrics = metric_findings(judgments, measures, relevance=relevance, queries=chosen)
         _show(scored, of_metrics, output, per_query, relevance, tagged=metrics is None or "official" in metrics)
     if faults:
         raise DataError.of_files(faults)
@@ -171,7 +177,7 @@ def _print_audit(
 
 def _show(
     scored: list[NamedScores],
-    findings: list[Finding],
+    findings: Sequence[Finding],
     output: ScoreFormat,
     per_query: bool,
     relevance: int,

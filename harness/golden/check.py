@@ -93,7 +93,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 )
                 for name, one in loaded.items()
             }
-            warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries)]
+            warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries, cache)]
             plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
             plan = replace(plan, plans=plans)
             for name, dataset in datasets.items():
@@ -138,9 +138,9 @@ def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedC
     return found if asked is None else found._replace(identical_ids=asked)
 
 
-def _of_corpus(name: str, corpus: Corpus, queries: Queries) -> list[schema.PreflightProblem]:
+def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[schema.PreflightProblem]:
     """Return the pitfalls of a corpus; whether questions are among the hits is told of each retriever."""
-    found = dataset_findings(Dataset(name, corpus, queries, None))
+    found = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
     return [problem_of(one, corpus=name) for one in found if one.check != "query-is-document"]
 
 

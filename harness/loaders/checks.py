@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy.typing as npt
 
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
+from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, index_of
+from harness.storage.cache import Cache
 from harness.storage.columns import take_rows
 from harness.types import Ids, Int64Array
 from harness.wording import counted
@@ -24,19 +27,25 @@ from harness.wording import counted
 __all__ = ["DATASET_CHECKS", "dataset_findings"]
 
 _SHOWN = 3
-_BATCH = 8192
+_NO_TEXT = tuple(
+    "".join(letters)
+    for word in ("nan", "none", "null", "n/a")
+    for letters in product(*({letter, letter.upper()} for letter in word))
+)
+"""What programs write where there is no text, in upper and lower case."""
 
 
-def dataset_findings(dataset: Dataset, relevance: int = 1) -> list[Finding]:
+def dataset_findings(dataset: Dataset, relevance: int = 1, cache: Cache | None = None) -> list[Finding]:
     """Return what every check finds, in the order of the table.
 
     Args:
         dataset: documents, queries and perhaps judgments. Without documents nothing is looked at.
         relevance: the lowest relevant grade.
+        cache: keeps the index of a large corpus' texts for the next time.
     """
     if not len(dataset.corpus):
         return []
-    loaded = _Loaded(dataset, relevance)
+    loaded = _Loaded(dataset, relevance, cache)
     return [finding for check in DATASET_CHECKS if (finding := check(loaded)) is not None]
 
 
@@ -46,19 +55,12 @@ class _Loaded:
 
     dataset: Dataset
     relevance: int
+    cache: Cache | None
 
     @cached_property
-    def texts(self) -> _Texts:
-        """Hashes and lengths of the documents' texts without outer white space, in one pass over batches."""
-        parts = [_texts_of(batch) for batch in self.dataset.corpus.batches(_BATCH)]
-        return _Texts(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    @cached_property
-    def repeated(self) -> _Repeated:
-        """Documents that are not empty and have the text of another one."""
-        _, group, sizes = np.unique(self.texts.hashes, return_inverse=True, return_counts=True)
-        size = np.where(self.texts.lengths > 0, sizes[group], 1)
-        return _Repeated(group.astype(np.int64), size.astype(np.int64))
+    def index(self) -> TextIndex:
+        """The documents by their texts."""
+        return index_of(self.dataset.corpus, self.cache, about=self.dataset.name)
 
     @cached_property
     def judged(self) -> _JudgedPairs | None:
@@ -70,29 +72,6 @@ class _Loaded:
         document = self.dataset.corpus.ids.rows_of(qrels.doc_ids)[qrels.rows].astype(np.int64)
         there = (query >= 0) & (document >= 0)
         return _JudgedPairs(query[there], document[there], (qrels.grades >= self.relevance)[there])
-
-
-class _Texts(NamedTuple):
-    """A hash and the number of characters of each text; int64, shape (n,).
-
-    Hashes have 64 bits: among a million texts two different ones share one in 1 of 37 million collections.
-    """
-
-    hashes: Int64Array
-    lengths: Int64Array
-
-
-def _texts_of(texts: Sequence[str]) -> _Texts:
-    stripped = [text.strip() for text in texts]
-    hashes, lengths = (np.fromiter(map(what, stripped), np.int64, len(stripped)) for what in (hash, len))
-    return _Texts(hashes, lengths)
-
-
-class _Repeated(NamedTuple):
-    """``group`` numbers the distinct texts (n,), ``size`` says how many documents have a document's text (n,)."""
-
-    group: Int64Array
-    size: Int64Array
 
 
 class _JudgedPairs(NamedTuple):
@@ -178,17 +157,16 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
     relevant document whose twin nobody judged: the twin ties with it and counts as wrong. Reported are such twins of
     more than a fifth of the relevant judgments (5 at least), and repeated texts of more than half of the documents.
     """
-    repeated, judged, documents = loaded.repeated, loaded.judged, len(loaded.dataset.corpus)
-    count = int(np.count_nonzero(repeated.size > 1))
+    repeated, judged, documents = loaded.index.repeated(), loaded.judged, len(loaded.dataset.corpus)
+    count = len(repeated.rows)
     twins = _relevant_with_unjudged_twin(repeated, judged) if judged is not None and count else np.empty(0, np.int64)
     relevant = int(np.count_nonzero(judged.relevant)) if judged is not None else 0
     many_twins = len(twins) >= 5 and 5 * len(twins) > relevant
     if not many_twins and 2 * count <= documents:
         return None
     cost = f"; {len(twins):,} of {relevant:,} relevant judgments are of a document whose twin is not judged"
-    rows = np.unique(twins) if len(twins) else np.flatnonzero(repeated.size > 1)
-    first = repeated.group[rows[0]]
-    shown = loaded.dataset.corpus.ids.take(np.flatnonzero(repeated.group == first)[:_SHOWN])
+    first = repeated.group[twins.min() if len(twins) else 0]
+    shown = loaded.dataset.corpus.ids.take(repeated.rows[repeated.group == first][:_SHOWN])
     return Finding(
         "duplicate-texts",
         "warning",
@@ -199,40 +177,44 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
     )
 
 
-def _relevant_with_unjudged_twin(repeated: _Repeated, judged: _JudgedPairs) -> Int64Array:
-    """Return the document rows of relevant judgments whose text more documents have than the query has judged."""
-    key = judged.query * len(repeated.group) + repeated.group[judged.document]
-    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    lacking = np.flatnonzero(judged.relevant & (counts[place] < repeated.size[judged.document]))
-    documents: Int64Array = judged.document[lacking]
-    return documents
+def _relevant_with_unjudged_twin(repeated: RepeatedTexts, judged: _JudgedPairs) -> Int64Array:
+    """Return the place among repeated documents of each relevant judgment whose query has a twin of it unjudged."""
+    place = np.minimum(np.searchsorted(repeated.rows, judged.document), len(repeated.rows) - 1)
+    held = repeated.rows[place] == judged.document
+    place, query, relevant = place[held], judged.query[held], judged.relevant[held]
+    key = query * len(repeated.rows) + repeated.group[place]
+    _, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
+    lacking: Int64Array = place[relevant & (counts[pair] < repeated.size[place])]
+    return lacking
 
 
 def _near_empty_documents(loaded: _Loaded) -> Finding | None:
-    """Find texts of at most four characters: empty ones, ``nan``, ``None``, ``null``, ``N/A``.
+    """Find texts that are empty, or ``nan``, ``None``, ``null`` or ``N/A`` in upper or lower case.
 
-    Real collections have few: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than
-    2 %, and at least 3.
+    A short text is no pitfall: answers in Korean, Chinese or Japanese may be one character. Real collections have few
+    empty ones: FiQA 38 of 57,638 (0.07 %), MIRACL 26 of 7 million in Japanese. Reported are more than 2 %, and at
+    least 3.
     """
-    short = np.flatnonzero(loaded.texts.lengths <= 4)
+    empty, *others = loaded.index.rows_of(hashes_of(["", *_NO_TEXT]))
+    filled = np.sort(np.concatenate(others))
+    lacking = np.concatenate([empty, filled])
     documents = len(loaded.dataset.corpus)
-    if len(short) < 3 or 50 * len(short) <= documents:
+    if len(lacking) < 3 or 50 * len(lacking) <= documents:
         return None
-    empty = int(np.count_nonzero(loaded.texts.lengths == 0))
     judged = loaded.judged
-    lost = int(np.count_nonzero(judged.relevant & np.isin(judged.document, short))) if judged is not None else 0
+    lost = int(np.count_nonzero(judged.relevant & np.isin(judged.document, lacking))) if judged is not None else 0
     relevant = f", and {counted(lost, 'relevant judgment')} of them" if lost else ""
-    filled = [row for row in short.tolist() if loaded.texts.lengths[row]][:_SHOWN]
-    texts = take_rows(loaded.dataset.corpus.texts, np.array(filled, dtype=np.int64)).to_pylist()
+    shown = filled[:_SHOWN]
+    texts = take_rows(loaded.dataset.corpus.texts, shown).to_pylist()
     return Finding(
         "near-empty-documents",
         "warning",
-        f"{len(short):,} of {documents:,} documents have a text of at most 4 characters, {empty:,} of them none at all"
-        f"{relevant}",
+        f"{len(lacking):,} of {documents:,} documents have no text ({len(empty):,} empty, {len(filled):,} with 'nan', "
+        f"'None', 'null' or 'N/A'){relevant}",
         "look whether the text is in another field (--columns text=FIELD), or was lost when the file was made",
         tuple(
             f"'{name}' is {text.strip()!r}"
-            for name, text in zip(loaded.dataset.corpus.ids.take(np.array(filled, dtype=np.int64)), texts, strict=True)
+            for name, text in zip(loaded.dataset.corpus.ids.take(shown), texts, strict=True)
         ),
     )
 
@@ -271,15 +253,13 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
 def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
     """Return query row -> rows of the documents with its text; those that are dropped for their id are left out."""
     dataset = loaded.dataset
-    asked = [value for chunk in dataset.queries.texts.chunks for value in _texts_of(chunk.to_pylist()).hashes.tolist()]
-    wanted = np.isin(loaded.texts.hashes, np.array(asked, dtype=np.int64))
-    held: dict[int, list[int]] = {}
-    for row in np.flatnonzero(wanted & (loaded.texts.lengths > 0)).tolist():
-        held.setdefault(int(loaded.texts.hashes[row]), []).append(row)
+    asked = hashes_of(dataset.queries.texts)
+    nothing = hashes_of([""])[0]
     own = dataset.corpus.ids.rows_of(dataset.queries.ids)
     found = {
-        query: [row for row in held.get(value, ()) if dataset.identical_ids != "drop" or row != own[query]]
-        for query, value in enumerate(asked)
+        query: [row for row in rows.tolist() if dataset.identical_ids != "drop" or row != own[query]]
+        for query, rows in enumerate(loaded.index.rows_of(asked))
+        if asked[query] != nothing
     }
     return {query: rows for query, rows in found.items() if rows}
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from harness.data.findings import Finding
 from harness.data.id_spelling import respelling
-from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, parse_measures, score
+from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
 from harness.metrics.table import KINDS
 from harness.ranking import without_identical_ids
 from harness.statistics.power import detectable_difference, queries_needed
@@ -33,6 +33,7 @@ __all__ = [
     "Weights",
     "difference_finding",
     "metric_findings",
+    "named_measures",
     "run_findings",
 ]
 
@@ -93,11 +94,24 @@ def run_findings(judged: JudgedRun) -> list[Finding]:
 def metric_findings(
     qrels: Qrels, measures: Sequence[Measure], *, relevance: int = 1, queries: QuerySet = QuerySet.RELEVANT
 ) -> list[Finding]:
-    """Return what the judgments cannot support among the metrics, in the order of the table."""
-    if len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
+    """Return what the judgments cannot support among ``measures``, in the order of the table; without any, nothing."""
+    if not measures or len(qrels.query_ids) < _FEW_QUERIES or not bool((qrels.grades >= relevance).any()):
         return []
     asked = _Asked(qrels, tuple(measures), relevance, queries)
     return [finding for check in METRIC_CHECKS if (finding := check(asked)) is not None]
+
+
+def named_measures(measures: Sequence[Measure], default: str | Sequence[str]) -> tuple[Measure, ...]:
+    """Return the measures that somebody chose, for :func:`metric_findings`.
+
+    Left out are those of ``default``, what a command takes when none is named, and trec_eval's official ones, where the
+    whole set is among ``measures``. Such a set is meant for every collection, P@10 on one relevant document a query
+    too: nobody chose it for these judgments.
+    """
+    for whole in (set(parse_measures(default)), set(official_measures())):
+        if whole <= set(measures):
+            measures = [one for one in measures if one not in whole]
+    return tuple(measures)
 
 
 def _unsorted(judged: JudgedRun) -> Finding | None:
@@ -246,7 +260,8 @@ def _are_counts(values: npt.NDArray[np.float32]) -> bool:
 def _first_hit_alone(judged: JudgedRun) -> Finding | None:
     """Find a good first hit with little behind it: RR@10 of at least 0.5, and an nDCG@10 below half of it.
 
-    BM25 has 0.53 and 0.32 on NFCorpus, where many documents are relevant, and a larger share elsewhere.
+    Of one relevant document a query nDCG@10 is never below RR@10, as 1 / log2(1 + rank) >= 1 / rank: it is the other
+    relevant documents that are missing.
     """
     if judged.is_example:
         return None
@@ -359,9 +374,8 @@ class PairedValues(NamedTuple):
 def difference_finding(pair: PairedValues) -> Finding | None:
     """Find a difference that one would report and that so few queries cannot show.
 
-    The caller passes differences that are not significant. Reported are those of at least 5 % of the larger mean, which
-    Spärck Jones (Automatic indexing, Journal of Documentation 30(4), 1974) calls noticeable, that are below the
-    smallest difference that as many queries show with power 0.8.
+    The caller passes differences that are not significant. Reported are those of at least 5 % of the larger mean, our
+    own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8.
     """
     differences = pair.values_b - pair.values_a
     if len(differences) < 2:

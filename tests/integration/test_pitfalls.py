@@ -10,14 +10,55 @@ import pytest
 from scipy.sparse import csr_array, save_npz
 
 import harness
+from harness.cli.evaluate import evaluate as eval_verb
+from harness.loaders.trec_write import write_qrels, write_run
+from harness.planning.request import CompareOptions
+from harness.reporting.scores import ScoreFormat
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
 
+@pytest.fixture(scope="module")
+def bundled() -> dict[str, Comparison]:
+    return {name: harness.compare("csr", name, timing=False) for name in ("cacm", "chunking-eval")}
+
+
 @pytest.mark.parametrize("name", ["cacm", "chunking-eval"])
-def test_bundled_collections_have_no_finding(name: str) -> None:
-    assert harness.compare("csr", name, timing=False).report.findings == []
+def test_bundled_collections_have_no_finding(bundled: dict[str, Comparison], name: str) -> None:
+    assert bundled[name].report.findings == []
+
+
+@pytest.mark.parametrize("name", ["cacm", "chunking-eval"])
+def test_eval_with_its_own_metrics_is_silent_on_them(
+    bundled: dict[str, Comparison], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,), qrels = bundled[name].runs.values(), bundled[name].qrels
+    assert qrels is not None
+    write_run(tmp_path / "run.trec", run, "csr")
+    write_qrels(tmp_path / "qrels.tsv", qrels)
+    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"])
+    assert "P@10" in (printed := capsys.readouterr()).out
+    assert "warning" not in printed.out + printed.err
+    assert harness.evaluate(tmp_path / "run.trec", tmp_path / "qrels.tsv").findings == ()
+    eval_verb(qrels=tmp_path / "qrels.tsv", run=[tmp_path / "run.trec"], output=ScoreFormat.TREC_EVAL)
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_a_metric_is_judged_when_it_is_named(bundled: dict[str, Comparison]) -> None:
+    (run,), qrels = bundled["chunking-eval"].runs.values(), bundled["chunking-eval"].qrels
+    assert qrels is not None
+    assert [one.check for one in harness.evaluate(run, qrels, "P@10").findings] == ["metric-without-support"]
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, []), ({"metrics": "R@100"}, ["metric-without-support"])])
+def test_a_comparison_judges_metrics_that_are_named(options: CompareOptions, expected: list[str]) -> None:
+    """TREC-COVID has 493.5 relevant documents a query: R@100 stays below 0.5, and is among the default metrics."""
+    documents = {f"d{n}": f"note {n} on subject{n % 6}" for n in range(320)}
+    grades = {f"q{n}": {f"d{row}": int(row >= 10 * n) for row in range(320)} for n in range(6)}
+    dataset = harness.Dataset.of(documents, {f"q{n}": f"subject{n}" for n in range(6)}, grades)
+    found = harness.compare("csr", dataset, timing=False, **options).report.findings
+    assert [one.check for one in found if one.check == "metric-without-support"] == expected
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +90,7 @@ def test_a_comparison_stores_what_was_found(comparison: Comparison) -> None:
     assert stored == comparison.report.findings
     found = {(one.check, one.backend is None): one for one in stored}
     empty = found["near-empty-documents", True]
-    assert empty.message.startswith("10 of 30 documents have a text of at most 4 characters")
+    assert empty.message.startswith("10 of 30 documents have no text")
     assert empty.examples == ["'d0' is 'nan'", "'d3' is 'nan'", "'d6' is 'nan'"]
     assert found["metric-without-support", True].message.startswith("P@10 can be at most 0.100")
     unsorted = found["unsorted-results", False]
@@ -60,7 +101,7 @@ def test_a_comparison_stores_what_was_found(comparison: Comparison) -> None:
 
 @pytest.mark.parametrize("format_name", ["table", "markdown", "csv", "json"])
 def test_every_format_shows_it(comparison: Comparison, format_name: str) -> None:
-    assert "10 of 30 documents have a text of at most 4 characters" in comparison.render(format_name)
+    assert "10 of 30 documents have no text" in comparison.render(format_name)
 
 
 def test_the_page_begins_with_it(comparison: Comparison) -> None:

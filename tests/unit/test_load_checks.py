@@ -151,10 +151,16 @@ def test_documents_with_next_to_no_text() -> None:
     found = only(collection(documents))
     assert found.check == "near-empty-documents"
     assert found.message == (
-        "4 of 100 documents have a text of at most 4 characters, 1 of them none at all, and 3 relevant judgments of "
+        "4 of 100 documents have no text (1 empty, 3 with 'nan', 'None', 'null' or 'N/A'), and 3 relevant judgments of "
         "them"
     )
     assert found.examples == ("'d10' is 'nan'", "'d11' is 'None'", "'d50' is 'N/A'")
+
+
+def test_short_answers_are_whole_documents() -> None:
+    """mteb-ko/mkqa has 6,658 answers, the shortest of one character."""
+    answers = [chr(ord("가") + number) for number in range(50)] + [f"{number}년" for number in range(50)]
+    assert dataset_findings(collection({f"d{number}": answer for number, answer in enumerate(answers)})) == []
 
 
 def test_queries_that_are_documents_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,9 +17,9 @@ import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.findings import Finding
 from harness.errors import DataError
-from harness.evaluation import as_qrels, as_run
+from harness.evaluation import DEFAULT_METRICS, as_qrels, as_run
 from harness.loaders import load_dataset
-from harness.metrics import QuerySet, TieRule, parse_measures, score
+from harness.metrics import QuerySet, TieRule, official_measures, parse_measures, score
 from harness.reporting.scores import ScoreFormat
 from harness.results.checks import (
     METRIC_CHECKS,
@@ -28,6 +29,7 @@ from harness.results.checks import (
     Weights,
     difference_finding,
     metric_findings,
+    named_measures,
     run_findings,
 )
 from harness.types import SparseVectors
@@ -221,6 +223,52 @@ def test_a_metric_that_no_ranking_can_bring_to_one_half() -> None:
     (found,) = metric_finding({f"q{row}": many_relevant(row) for row in range(10)}, "R@10")
     assert "R@10 can be at most 0.333" in found.message
     assert metric_finding(one_each(4), "P@10") == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "chosen"),
+    [
+        (DEFAULT_METRICS, ""),
+        ("R@100,P@10,RR,AP,nDCG@10", ""),
+        (f"{DEFAULT_METRICS},P@1000", "P@1000"),
+        ("official", ""),
+        ("official,P@7", "P@7"),
+        ("P@10,nDCG@10", "P@10,nDCG@10"),
+    ],
+)
+def test_whole_sets_of_defaults_are_nobody_s_choice(metrics: str, chosen: str) -> None:
+    named = named_measures(parse_measures(metrics), DEFAULT_METRICS)
+    assert ",".join(map(str, named)) == chosen
+
+
+def test_the_measures_of_trec_eval_alone_are_not_judged() -> None:
+    assert metric_findings(as_qrels(one_each()), named_measures(official_measures(), DEFAULT_METRICS)) == []
+    assert [one.check for one in metric_findings(as_qrels(one_each()), official_measures())] == [
+        "metric-without-support",
+        "metric-without-support",
+    ]
+
+
+def test_evaluate_has_what_the_command_prints() -> None:
+    scores = harness.evaluate(at_rank(8), one_each(), "nDCG@10,P@10")
+    assert [one.check for one in scores.findings] == ["metric-without-support", "found-but-ranked-low"]
+    assert [one.check for one in scores.metric_findings] == ["metric-without-support"]
+    assert harness.evaluate(at_rank(2), one_each()).findings == ()
+    restored = pickle.loads(pickle.dumps(scores))  # noqa: S301 - our own bytes
+    assert restored.findings == scores.findings
+
+
+def test_evaluate_takes_the_order_of_a_file(tmp_path: Path) -> None:
+    lines = [f"{query} Q0 {doc} 1 {value} t\n" for query, hits in UNSORTED.items() for doc, value in hits.items()]
+    (tmp_path / "run.trec").write_text("".join(lines))
+    (tmp_path / "run.json").write_text(json.dumps(UNSORTED))
+    checks = {
+        ending: [one.check for one in harness.evaluate(tmp_path / f"run.{ending}", one_each()).findings]
+        for ending in ("trec", "json")
+    }
+    assert "unsorted-results" in checks["trec"]
+    assert checks["json"] == [one.check for one in harness.evaluate(UNSORTED, one_each()).findings]
+    assert "unsorted-results" not in checks["json"]
 
 
 def test_a_metric_that_needs_negatives() -> None:
