@@ -40,14 +40,12 @@ def render_audit(name: str, audit: Audit, output: ScoreFormat) -> str:
 
 
 def _cells(audit: Audit) -> list[list[str]]:
-    """Header and rows of the table of values."""
+    """Return header and rows of the table of values, one row a tool: five measures fit 80 columns so."""
     moved = {(one.measure, one.convention) for one in audit.differences if one.causes and not _same_mean(one)}
-    names = [HARNESS.name, *(convention.name for convention in CONVENTIONS)]
-    lines = [["measure", *names]]
-    for measure in audit.measures:
-        row = audit.values[measure]
-        marks = (" *" if (measure, name) in moved else "" for name in names)
-        lines.append([str(measure), *(f"{_number(row[name])}{mark}" for name, mark in zip(names, marks, strict=True))])
+    lines = [["measure", *map(str, audit.measures)]]
+    for name in (HARNESS.name, *(convention.name for convention in CONVENTIONS)):
+        cells = [(_number(audit.values[one][name]), " *" if (one, name) in moved else "") for one in audit.measures]
+        lines.append([name, *(f"{value}{mark}" for value, mark in cells)])
     return lines
 
 
