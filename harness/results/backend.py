@@ -218,7 +218,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
         held = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
         notes.append(f"{held}; not there, because they are empty: {', '.join(missing)}")
     if one.scores is not None and len(one.scores.query_ids) == 0:
-        notes.append("no query could be evaluated, so there are no metrics")
+        notes.append(f"no query could be evaluated, so there are no metrics{_of_grades(dataset)}")
     if vectors is not None:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
@@ -231,6 +231,13 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
     if run is not None and any(holds_white_space(ids) for ids in (run.doc_ids, run.query_ids)):
         notes.append("ids hold white space, which TREC's format cannot: the run is stored as Parquet")
     return notes
+
+
+def _of_grades(dataset: Dataset) -> str:
+    """Return, as the end of a sentence, that no judgment is of a grade above 0; nothing where one is."""
+    if dataset.qrels is None or not len(dataset.qrels) or (dataset.qrels.grades > 0).any():
+        return ""
+    return f": each of the {len(dataset.qrels):,} judgments has grade 0 or less; relevant documents need 1 or more"
 
 
 def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:

@@ -165,6 +165,44 @@ def _other_queries(judged: JudgedRun) -> Finding | None:
     )
 
 
+def _unanswered(judged: JudgedRun) -> Finding | None:
+    """Find a run that answers fewer than half of the queries that its means are over; the others count as 0."""
+    counts = judged.scores.counts
+    if judged.is_example or 2 * counts.answered >= counts.evaluated or _other_queries(judged) is not None:
+        return None
+    return Finding(
+        "unanswered-queries",
+        "warning",
+        f"the run has hits for {counts.answered:,} of the {counts.evaluated:,} queries that means are over; the other "
+        f"{counts.evaluated - counts.answered:,} count as 0",
+        "look for the rest of the run; of a run that is a sample, --queries answered averages over what it answers",
+    )
+
+
+def _equal_scores(judged: JudgedRun) -> Finding | None:
+    """Find a run in which nearly all lists of several hits have one score throughout: its order is that of ids.
+
+    Nine tenths: a scoring function leaves a list tied where it has a query with one rare term, not nearly everywhere.
+    """
+    run = judged.run
+    lengths = np.diff(run.indptr)
+    starts = run.indptr[:-1][lengths > 1]
+    if judged.is_example or len(starts) < _FEW_QUERIES:
+        return None
+    steps = (np.diff(run.scores, prepend=run.scores[:1]) != 0).astype(np.int64)
+    steps[run.indptr[:-1][lengths > 0]] = 0
+    tied = np.add.reduceat(steps, starts) == 0
+    if 10 * np.count_nonzero(tied) < 9 * len(tied):
+        return None
+    return Finding(
+        "equal-scores",
+        "warning",
+        f"all hits have one score for {np.count_nonzero(tied):,} of the {len(tied):,} queries with several: what is "
+        "measured is the order of document ids",
+        "write the score that made the order, or measure the order of the file: --ties engine",
+    )
+
+
 def _ids_spelled_otherwise(judged: JudgedRun) -> Finding | None:
     """Find judged documents that the run has in another spelling, at least a tenth of them and 3.
 
@@ -305,6 +343,8 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
 RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     _unsorted,
     _other_queries,
+    _unanswered,
+    _equal_scores,
     _ids_spelled_otherwise,
     _all_zero,
     _cut_short,
@@ -378,7 +418,7 @@ def difference_finding(pair: PairedValues) -> Finding | None:
     own bound of what one would report, that are below the smallest difference that as many queries show with power 0.8.
     """
     differences = pair.values_b - pair.values_a
-    if len(differences) < 2:
+    if len(differences) < _FEW_QUERIES:
         return None
     observed = abs(float(differences.mean()))
     larger = max(abs(float(pair.values_a.mean())), abs(float(pair.values_b.mean())))

@@ -112,7 +112,23 @@ def test_a_run_of_another_split() -> None:
     topics = {**at_rank(2), **{f"t{row}": ranked("x", "y") for row in range(160)}}  # as in TREC: 40 of 200 are judged
     assert run_findings(judged(topics, one_each())) == []
     sample = {f"q{row}": hits for row, hits in enumerate(at_rank(2).values()) if row % 4 == 0}
-    assert run_findings(judged(sample, one_each())) == []
+    assert only(judged(sample, one_each())).check == "unanswered-queries"
+
+
+def test_a_run_that_lacks_most_queries() -> None:
+    found = only(judged(at_rank(1, queries=15), one_each()))
+    assert found.check == "unanswered-queries"
+    assert found.message == "the run has hits for 15 of the 40 queries that means are over; the other 25 count as 0"
+    assert run_findings(judged(at_rank(1, queries=20), one_each())) == []
+
+
+def test_lists_without_scores_of_their_own() -> None:
+    alone = {"q0": {"d0": 1.0}}
+    flat = {query: dict.fromkeys(hits, 1.0) for query, hits in at_rank(1).items()}
+    found = next(one for one in run_findings(judged({**flat, **alone}, one_each())) if one.check == "equal-scores")
+    assert found.message.startswith("all hits have one score for 39 of the 39 queries with several")
+    half = {query: hits if row % 2 else at_rank(1)[query] for row, (query, hits) in enumerate(flat.items())}
+    assert "equal-scores" not in [one.check for one in run_findings(judged(half, one_each()))]
 
 
 def test_ids_of_which_some_are_spelled_otherwise() -> None:
@@ -327,6 +343,8 @@ def test_every_check_is_reached_by_these_tests() -> None:
     assert [check.__name__ for check in (*RUN_CHECKS, *METRIC_CHECKS)] == [
         "_unsorted",
         "_other_queries",
+        "_unanswered",
+        "_equal_scores",
         "_ids_spelled_otherwise",
         "_all_zero",
         "_cut_short",
@@ -342,9 +360,11 @@ def test_every_check_is_reached_by_these_tests() -> None:
 def test_perfect_runs_of_bundled_collections_have_none(name: str) -> None:
     qrels = load_dataset(name).qrels
     assert qrels is not None
-    run = harness.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows, qrels.grades.astype(np.float32))
-    scores = score(run, qrels, parse_measures("nDCG@10,AP,RR@10"))
-    assert run_findings(JudgedRun(run, qrels, scores, ordered=True)) == []
+    by_grade = np.lexsort((-qrels.grades, np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))))
+    scores = np.arange(len(by_grade), 0, -1, dtype=np.float32)
+    run = harness.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows[by_grade], scores)
+    found = score(run, qrels, parse_measures("nDCG@10,AP,RR@10"))
+    assert run_findings(JudgedRun(run, qrels, found, ordered=True)) == []
 
 
 def shown(
