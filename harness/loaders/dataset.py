@@ -415,10 +415,10 @@ def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
 def _ambiguous(text: str, path: Path, named: DatasetCard | DatasetFamily) -> UsageError:
     """Return that a name is a path as well: results that are stored under it may be of either."""
     kind = "family of datasets" if isinstance(named, DatasetFamily) else "dataset"
-    here = "a folder" if path.is_dir() else "a file"
+    here = "folder" if path.is_dir() else "file"
     return UsageError(
-        f"'{text}' is the name of a {kind} (card '{named.path.name}') and of {here} here",
-        fix=f"write ./{text} for what is here; for the {kind} by name, rename that or work in another folder",
+        f"'{text}' is the name of a {kind} (card '{named.path.name}') and of a {here} here",
+        fix=f"write ./{text} for the {here}; for the {kind}, rename the {here} or work in another folder",
     )
 
 

@@ -157,7 +157,7 @@ def test_a_folder_of_the_same_name_is_not_silently_passed_over(name: str, tmp_pa
         check_dataset(name)
     assert raised.value.exit_code == 2
     assert raised.value.fix is not None
-    assert f"write ./{name} for what is here" in raised.value.fix
-    assert "rename that or work in another folder" in raised.value.fix
+    assert f"write ./{name} for the folder" in raised.value.fix
+    assert "rename the folder or work in another folder" in raised.value.fix
     for own in (f"./{name}", Path(name), str(folder)):
         assert load_dataset(own, cache=Cache(tmp_path / "cache")).corpus.texts.to_pylist() == ["wolf"]
