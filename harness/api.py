@@ -119,7 +119,7 @@ def run(
     cache = Cache()
     with cache.intact():
         whole = _load(plan, cache, shown, dataset)
-        plan = in_language_of(plan, whole)
+        plan = in_language_of(plan, whole.language, whole.analyzer)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
         found = dataset_findings(whole, plan.request.relevance, cache)
@@ -237,7 +237,7 @@ def preview(plan: Plan, display: Display | None = None) -> Preview:
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
     dataset = _sampled(_load(plan, cache, shown), plan.request)
-    plan = in_language_of(plan, dataset)
+    plan = in_language_of(plan, dataset.language, dataset.analyzer)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
         stored = StoredTrials(cache, HitRules.of(dataset, plan).deepened(plan), dataset, identities)
@@ -313,9 +313,9 @@ def plan_of_backends(request: CompareRequest) -> Plan:
     return plan
 
 
-def in_language_of(plan: Plan, dataset: Dataset) -> Plan:
-    """The plan with the analyzers of the dataset's language; raises as :func:`harness.planning.plan.in_language`."""
-    return in_language(plan, dataset.language, dataset.analyzer, lucene_available=_lucene_available())
+def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Plan:
+    """The plan with a dataset's analyzers on this machine; as :func:`harness.planning.plan.in_language`."""
+    return in_language(plan, language, analyzer, lucene_available=_lucene_available())
 
 
 def _lucene_available() -> bool:

@@ -57,7 +57,7 @@ class DatasetCard:
         split: the default; None when the loader's rule decides.
         splits: all splits, where ``spec`` holds ``{split}`` or reads one split only; empty: the loader knows them.
         language: code of the documents' language. ``query_language`` is None where queries have the same.
-        analyzer: where the dataset wants another one than its language has.
+        analyzer: what is taken where the language has no analyzer that can run.
         fields: with ``separator`` the join rule. ``drop_empty`` leaves documents without text out.
         documents: None, as ``empty_documents`` and ``queries``, when the card does not state it.
         queries: of the file, those of other splits included; ``split_queries`` counts them by split.

@@ -14,8 +14,8 @@ from harness.cli.cards import CardFormat, CardsOption, FormatOption
 from harness.cli.completion import complete_dataset
 from harness.cli.dataset_pages import (
     card_page,
+    code_with_name,
     family_page,
-    language_name,
     list_table,
     members_table,
     size,
@@ -241,7 +241,7 @@ def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
 
 
 def _described(card: DatasetCard) -> str:
-    spoken = [language_name(code) for code in (card.language, card.query_language) if code is not None]
+    spoken = [code_with_name(code) for code in (card.language, card.query_language) if code is not None]
     return " ".join((card.name, card.summary, card.licence, card.source, card.spec or "", *spoken)).lower()
 
 

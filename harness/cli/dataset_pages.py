@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
+from harness.data.languages import language_name
 from harness.dataset_cards import DatasetCard, DatasetFamily, Published
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "card_page",
+    "code_with_name",
     "family_page",
-    "language_name",
     "list_table",
     "members_table",
     "size",
@@ -28,13 +29,6 @@ _UNSTATED = "not stated"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _MANY = 3
-_LANGUAGES = {
-    "ar": "Arabic", "bn": "Bengali", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fa": "Persian",
-    "fi": "Finnish", "fr": "French", "hi": "Hindi", "id": "Indonesian", "it": "Italian", "ja": "Japanese",
-    "ko": "Korean", "nl": "Dutch", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sw": "Swahili",
-    "te": "Telugu", "th": "Thai", "tr": "Turkish", "vi": "Vietnamese", "yo": "Yoruba", "zh": "Chinese",
-}  # fmt: skip
-"""English names of the codes that the families have (ISO 639-1)."""
 
 
 def list_table(known: Iterable[DatasetCard | DatasetFamily], width: int) -> str:
@@ -189,14 +183,15 @@ def _split(card: DatasetCard) -> str:
     return f"{card.split} (default)" if card.split else "test, or the only one"
 
 
-def language_name(code: str) -> str:
+def code_with_name(code: str) -> str:
     """Return a code and its English name, or the code alone where the name is not known here."""
-    return f"{code} ({_LANGUAGES[code]})" if code in _LANGUAGES else code
+    name = language_name(code)
+    return code if name is None else f"{code} ({name})"
 
 
 def _language(card: DatasetCard) -> str:
-    asked = "" if card.query_language is None else f", queries {language_name(card.query_language)}"
-    return f"{language_name(card.language)}{asked}"
+    asked = "" if card.query_language is None else f", queries {code_with_name(card.query_language)}"
+    return f"{code_with_name(card.language)}{asked}"
 
 
 def _by_split(counts: Mapping[str, int], what: str = "") -> str:

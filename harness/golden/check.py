@@ -94,8 +94,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 for name, one in loaded.items()
             }
             warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries, cache)]
-            plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
-            plan = replace(plan, plans=plans)
+            plan = _in_language(plan, loaded)
             for name, dataset in datasets.items():
                 subjects += _subjects(plan, dataset, expected[name], cache, shown)
             subjects += _against(plan, queries, corpora, cache, shown)
@@ -106,6 +105,24 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
     if not plan.request.keep_text:
         report = without_questions(report, (question.question for question in plan.golden))
     return Checked(redacted(report), runs=runs, corpora=corpora)
+
+
+def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
+    """Return the plan with the analyzers of each corpus's language.
+
+    Indexes that are there already follow the language that all corpora share; without a corpus, that of the dataset
+    that the golden set came with. Raises as :func:`harness.planning.plan.in_language`.
+    """
+    plans = {
+        name: api.in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()
+    }
+    against = plan.against
+    if against is not None and against.indexes is not None:
+        said = {(one.language, one.analyzer) for one in loaded.values()}
+        said = said or {(plan.golden.language, plan.golden.analyzer)}
+        language, analyzer = next(iter(said)) if len(said) == 1 else (None, None)
+        against = replace(against, indexes=api.in_language_of(against.indexes, language, analyzer))
+    return replace(plan, plans=plans, against=against)
 
 
 def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
@@ -280,7 +297,9 @@ def _corpus_info(name: str, loaded: LoadedCorpus, queries: Queries) -> schema.Co
 
 def _notes(plan: CheckPlan, corpora: Sequence[schema.CorpusInfo]) -> list[str]:
     """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
-    notes = list(dict.fromkeys(note for one in plan.plans.values() for note in one.notes))
+    indexes = plan.against.indexes if plan.against is not None else None
+    said = [note for one in plan.plans.values() for note in one.notes]
+    notes = list(dict.fromkeys([*said, *(indexes.on_analyzers if indexes is not None else ())]))
     rules = [one.identical_ids for one in corpora if one.identical_ids is not None]
     if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
         notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")

@@ -41,7 +41,8 @@ class GoldenSet:
     """A user's questions in the order of their file. Ids are unique, questions are not empty: the loader's duty.
 
     ``source`` is where they come from, for messages; ``sha256`` is the file's. ``notes`` say what was accepted although
-    it is odd.
+    it is odd. ``language`` and ``analyzer`` are what the dataset that it came with says of its documents, None for what
+    it does not say.
     """
 
     name: str
@@ -49,6 +50,8 @@ class GoldenSet:
     questions: tuple[GoldenQuestion, ...]
     sha256: str
     notes: tuple[str, ...] = field(default=())
+    language: str | None = None
+    analyzer: str | None = None
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -90,4 +93,11 @@ class GoldenSet:
             expected = tuple(Expectation(document, grade) for document, grade in graded if grade >= 0)
             questions.append(GoldenQuestion(query, text, expected, {}, line))
         content = f"{dataset.queries.digest}\n{[(one.id, one.expected) for one in questions]}"
-        return cls(dataset.name, dataset.name, tuple(questions), hashlib.sha256(content.encode()).hexdigest())
+        return cls(
+            dataset.name,
+            dataset.name,
+            tuple(questions),
+            hashlib.sha256(content.encode()).hexdigest(),
+            language=dataset.language,
+            analyzer=dataset.analyzer,
+        )

@@ -78,8 +78,8 @@ def load_dataset(
     """Return documents, queries and judgments of a dataset.
 
     Args:
-        name_or_path: the name of a card, ``FAMILY/MEMBER``, a folder or file, or the spec of a loader. A name that a
-            card has is the card's, even if there is a folder of that name.
+        name_or_path: the name of a card, ``FAMILY/MEMBER``, a folder or file, or the spec of a loader. The name of a
+            card is the card's, even if there is a folder of that name; ``./NAME`` and a Path are always the folder.
         files: where queries and judgments lie if they are not the dataset's own, and the names of fields.
         split: the card's by default, else ``test`` or the only one there is.
         cards: an additional folder of cards.
@@ -93,7 +93,8 @@ def load_dataset(
         UnknownNameError: for an unknown name.
         DataError: for missing or faulty files (all problems of a file at once), for judgments of unknown queries or
             documents, and for files that contradict their card.
-        UsageError: for a split that is not there, for the name of a family, and for a dataset that its owners give out.
+        UsageError: for a split that is not there, for the name of a family, for a dataset that its owners give out, and
+            where a folder has the name of a family or of its member.
     """
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     card, loaded = place.card, place.load(split, progress)
@@ -262,7 +263,8 @@ def load_golden_of(name_or_path: str | Path, *, cards: Path | None = None) -> tu
         stated = place.card.sha256.get(source.raw_name(member), golden.sha256)
         if stated != golden.sha256:
             raise DataError(source.label(member), [f"its SHA-256 is {golden.sha256}, the card says {stated}"])
-    return replace(golden, name=place.name), True
+    language = place.card.language if place.card is not None else None
+    return replace(golden, name=place.name, language=language, analyzer=place.analyzer), True
 
 
 class Located(NamedTuple):
@@ -385,6 +387,8 @@ def _locate(name_or_path: str | Path, files: DatasetFiles, cards: Path | None, w
     loader = None
     if not isinstance(name_or_path, Path) and text not in (".", "..", "~"):
         named = find_dataset(text, cards)
+        if path.exists() and (isinstance(named, DatasetFamily) or (named is not None and os.sep in text)):
+            raise _ambiguous(text, path, named)
         if isinstance(named, DatasetFamily):
             raise _several(f"'{text}' is a family of {counted(len(named.members), 'dataset')}", named.members.values())
         if named is not None:
@@ -406,6 +410,16 @@ def _refuse_unknown(text: str, what: str, cards: Path | None) -> None:
     of_family = isinstance(find_dataset(text.partition("/")[0], cards), DatasetFamily)
     if of_family or (os.sep not in text and path.suffix.lower() not in _FILES and not _near_file(path)):
         raise unknown_dataset(text, cards, kind=what, others=("a folder", "a .zip file", "a file"))
+
+
+def _ambiguous(text: str, path: Path, named: DatasetCard | DatasetFamily) -> UsageError:
+    """Return that a name is a path as well: results that are stored under it may be of either."""
+    kind = "family of datasets" if isinstance(named, DatasetFamily) else "dataset"
+    here = "folder" if path.is_dir() else "file"
+    return UsageError(
+        f"'{text}' is the name of a {kind} (card '{named.path.name}') and of a {here} here",
+        fix=f"write ./{text} for the {here}; for the {kind}, rename the {here} or work in another folder",
+    )
 
 
 def _several(what: str, members: Iterable[DatasetCard]) -> UsageError:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch
 from harness.data.judgments import Judgments
+from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
@@ -56,13 +57,6 @@ _UNREAD = ("instruction", "qrel_diff")
 """Configurations of MTEB's instruction retrieval, which change the queries and the metric."""
 _DROPPING = "BeIR/"
 """The organisation whose own evaluation drops a hit that has its query's id, in every dataset."""
-_LETTERS = (
-    "ara:ar ben:bn bul:bg cat:ca ces:cs dan:da deu:de ell:el eng:en eus:eu fas:fa fin:fi fra:fr gle:ga glg:gl hin:hi "
-    "hun:hu hye:hy ind:id ita:it jpn:ja kor:ko lav:lv lit:lt nld:nl nor:no pol:pl por:pt ron:ro rus:ru spa:es srp:sr "
-    "swa:sw swe:sv tel:te tha:th tur:tr ukr:uk vie:vi yor:yo zho:zh"
-)
-_ISO_639 = dict(pair.split(":") for pair in _LETTERS.split())
-"""The three letters that MTEB's cards write, and the two that everybody else does."""
 
 
 class HubLoader:
@@ -289,13 +283,11 @@ def _unclear(repository: Repository, problem: str) -> DataError:
 def _language(languages: Sequence[str], subset: str) -> str | None:
     """Return the code of the only language of a card, or of the one that a subset is called by."""
     words = [name.lower().partition("-")[0] for name in languages]
-    codes = {word: _ISO_639.get(word, word) for word in words}
+    codes = {word: two_letter_code(word) for word in words}
     if len(codes) == 1:
-        code = next(iter(codes.values()))
-        return code if len(code) == 2 else None
-    word = re.split("[-_]", subset.lower(), maxsplit=1)[0]
-    code = _ISO_639.get(word, word)
-    return code if code in codes.values() and len(code) == 2 else None
+        return next(iter(codes.values()))
+    code = two_letter_code(subset)
+    return code if code in codes.values() else None
 
 
 def _subsets(repository: Repository) -> tuple[str, ...]:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from harness.data.columns import TextBatch, shown
 from harness.data.judgments import Judgments
+from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
-from harness.loaders.language_codes import two_letter_code
 from harness.loaders.offline import OFFLINE, is_offline
 from harness.optional import require
 from harness.protocols import Progress
@@ -311,7 +311,7 @@ def _part(key: Mapping[str, JSON] | None, part: str) -> Mapping[str, JSON] | Non
 def _language(name: _Name, about: Any) -> str | None:  # noqa: ANN401
     """Return the language of a subset; None where documents and queries have different ones."""
     listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[name.subset]
-    codes = {two_letter_code(one.partition("-")[0]) for one in listed}
+    codes = {two_letter_code(one) for one in listed}
     return codes.pop() if len(codes) == 1 else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -35,6 +35,11 @@ Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
 _AUTO = "auto"
 """The analyzer that follows the dataset's language."""
+_LANGUAGELESS = {
+    "take the text for English": ("lucene-english", "snowball-english"),
+    "cut it at white space": ("whitespace", "lucene-yoruba"),
+}
+"""What can be done with text in a language without an analyzer, and analyzers that do it, the first choice first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +253,9 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
 def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *, lucene_available: bool) -> Plan:
     """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
 
-    Lucene's is taken when it can run here, else Snowball's. Where the language is not known (None), or there are
-    several, text stays English, and a note says so. An ``analyzer`` that the dataset's card names goes before all of
-    this in backends that take it.
+    Lucene's is taken when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
+    backend for which Lucene analyses itself takes Lucene's in any case. Where the language is not known (None), or
+    there are several, text is analysed as the card says, else as English, and a note says so.
 
     Raises:
         UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none
@@ -271,43 +276,53 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *
         for trial in plan.trials
     )
     mistakes.raise_if_any()
-    names = sorted({str(trial.analyzer) for trial in trials if trial.follows_language})
+    names = sorted({str(one.analyzer) for one in trials if one.follows_language and one.analyzer != analyzer})
     unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
-    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is analyzer is None else ()
+    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None and names else ()
     return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
 
 
 def _following(trial: Trial, language: str | None, named: str | None, *, lucene_available: bool) -> Trial:
-    """Return the trial with the analyzer that the card ``named``, else that of a language; as :func:`in_language`."""
-    card = trial.spec.card
-    if named is not None and card is not None and card.parameters["analyzer"].takes(named):
+    """Return the trial with its analyzer for a language, or the one that the card ``named``; as :func:`in_language`."""
+    if language is None and named is not None and _takes(trial.spec, named):
         analyzer = named
     else:
-        analyzer = _analyzer_for(trial.spec, language or ENGLISH, lucene_available=lucene_available)
+        analyzer = _analyzer_for(trial.spec, language or ENGLISH, named, lucene_available=lucene_available)
     return replace(trial, parameters={**trial.parameters, "analyzer": analyzer}, analyzer=analyzer)
 
 
-def _analyzer_for(spec: BackendSpec, language: str, *, lucene_available: bool) -> str:
+def _takes(spec: BackendSpec, analyzer: str) -> bool:
     if spec.card is None:
         raise AssertionError("an analyzer without a card")
-    names = preferred_analyzers(language, analyzer_names())
-    taken = [name for name in names if spec.card.parameters["analyzer"].takes(name)]
-    if not taken:
-        others = f" but {', '.join(names)}, which it does not take" if names else ""
-        raise UsageError(
-            f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
-            fix="name one: analyzer=lucene-english or analyzer=snowball-english to take the text for English, "
-            "analyzer=whitespace to cut it at white space",
-        )
-    here = taken if lucene_available else [name for name in taken if not name.startswith("lucene-")]
-    of_lucene_alone = not spec.card.parameters["analyzer"].takes("whitespace")
-    if not here and not of_lucene_alone:
+    return spec.card.parameters["analyzer"].takes(analyzer)
+
+
+def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *, lucene_available: bool) -> str:
+    """Return the first analyzer of a language that the backend takes and that can run, else the one ``named``.
+
+    Raises UsageError and EngineUnavailableError as :func:`in_language` does.
+    """
+    with_lucene = lucene_available or not _takes(spec, "whitespace")  # else its trial says what Lucene lacks
+
+    def usable(names: Iterable[str]) -> list[str]:
+        return [name for name in names if _takes(spec, name) and (with_lucene or not name.startswith("lucene-"))]
+
+    own = preferred_analyzers(language, analyzer_names())
+    here = usable([*own, *([named] if named is not None else [])])
+    if here:
+        return here[0]
+    if any(_takes(spec, name) for name in own):
         raise EngineUnavailableError(
             f"the dataset's language is {in_words(language)}, whose analyzer is Lucene's, and Lucene is not installed "
             f"(backend '{spec.label}')",
             fix="pip install 'retrieval-harness[lucene]', or name another analyzer: analyzer=whitespace",
         )
-    return (here or taken)[0]
+    others = f" but {', '.join(own)}, which it does not take" if own else ""
+    offered = [f"analyzer={name} to {aim}" for aim, names in _LANGUAGELESS.items() for name in usable(names)[:1]]
+    raise UsageError(
+        f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
+        fix=f"name one: {', '.join(offered) or f'harness backends {spec.name} says which it takes'}",
+    )
 
 
 class _Mistakes:

@@ -46,9 +46,15 @@ def _of_pair(before: BackendResult, after: BackendResult) -> Iterator[SettingCha
         for one in (before, after)
     ]
     yield from _changes("parameters", after.label, *given)
-    left_out = {*before.parameters, *after.parameters, *_MEASURED}
-    facts = [{name: said for name, said in one.encoder.items() if name not in left_out} for one in (before, after)]
+    names = {*before.encoder, *after.encoder} - _MEASURED
+    left_out = {name for name in names if all(_repeats_parameter(one, name) for one in (before, after))}
+    facts = [{name: said for name, said in one.encoder.items() if name in names - left_out} for one in (before, after)]
     yield from _changes("encoder", after.label, *facts)
+
+
+def _repeats_parameter(backend: BackendResult, name: str) -> bool:
+    """Whether an encoder's fact is only its parameter again; that of a prompt may be what the model asks for."""
+    return name in backend.parameters and backend.encoder.get(name) in (None, backend.parameters[name])
 
 
 def _changes(

@@ -59,13 +59,28 @@ def test_the_languages_are_those_that_anserini_offers():
     bridge = JavaBridge(jvm.start())
     offered = bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap)
     at_white_space = {"ha", "so", "sw", "yo"}  # of these its indexer knows without a map
-    assert {lucene.language_code(language) for language in lucene.languages()} == {*offered, "en", *at_white_space}
+    of_lucene = {"el", "ro", "vi"}  # and of these it does not
+    assert not of_lucene & {*offered}
+    known = {*offered, "en", *at_white_space, *of_lucene}
+    assert {lucene.language_code(language) for language in lucene.languages()} == known
 
 
 @pytest.mark.parametrize("language", ["swahili", "yoruba"])
 def test_languages_without_an_analyzer_are_cut_at_white_space(language: str):
     analyzer = lucene.LuceneAnalyzer(language)
     assert analyzer.analyze(["Habari, dunia\u00a0yote  Ọjọ́"]) == [["Habari,", "dunia\u00a0yote", "Ọjọ́"]]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("greek", "δρόμοι της πόλης", ["δρομ", "πολ"]),
+        ("romanian", "orașele \u0219i \u015fi drumurile", ["oraș", "\u0219i", "drumur"]),  # stop words have a cedilla
+        ("vietnamese", "Hà Nội là gì?", ["hà", "nội", "là", "gì"]),
+    ],
+)
+def test_languages_that_anserini_does_not_know_have_lucene_s_analyzer(language: str, text: str, terms: list[str]):
+    assert lucene.LuceneAnalyzer(language).analyze([text]) == [terms]
 
 
 def test_a_term_of_no_characters_is_counted_as_lucene_counts_it():

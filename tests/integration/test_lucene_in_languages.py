@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.golden.check import run_check
+from harness.golden.plan import plan_check
+from harness.golden.request import CheckRequest
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration
@@ -53,3 +56,39 @@ def test_documents_are_longer_by_words_of_which_normalisation_leaves_nothing(tmp
     run = found.runs["lucene"]
     assert run.doc_ids.take(run.rows) == ["plain", "longer"]
     assert run.scores[0] > run.scores[1]
+
+
+_GERMAN = {"houses": "Die Häuser am Fluss", "gardens": "Gärten hinter dem Haus der Post", "other": "Züge und Brücken"}
+_ASKED = [{"id": "q", "question": "Haus am Flusse", "expected": ["houses"]}]
+
+
+def test_questions_to_an_index_that_is_there_follow_the_language_of_the_corpus(tmp_path: Path) -> None:
+    from lucene_indexes import anserini_index
+
+    index = f"lucene:existing=true;path={anserini_index(tmp_path, _GERMAN, '-language', 'de')};field=contents"
+    options = {"against": index, "k": 2, "timing": False, "isolation": "none"}
+    corpus = harness.Dataset.of(_GERMAN, {"q": "Haus am Flusse"}, {"q": {"houses": 1}}, language="de")
+    of_corpus = harness.check(_ASKED, corpus=corpus, backends="csr", **options)  # type: ignore[arg-type]
+    of_golden_set = harness.check(corpus, **options)  # type: ignore[arg-type]
+    for checked in (of_corpus, of_golden_set):
+        subject = checked.report.subjects[-1]
+        assert subject.parameters["analyzer"] == "lucene-german"
+        assert subject.questions[0].top[0] == "houses"
+        assert not any("language" in note for note in checked.report.notes)
+    unknown = harness.check(_ASKED, **options)  # type: ignore[arg-type]
+    assert unknown.report.subjects[-1].parameters["analyzer"] == "lucene-english"
+    assert any("it is analysed as English (lucene-english)" in note for note in unknown.report.notes)
+
+
+def test_corpora_in_two_languages_leave_that_of_an_index_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.mkdir()
+    pair = [
+        harness.Dataset.of({"houses": "Haus"}, {"q": "x"}, {"q": {"houses": 1}}, name=code, language=code)
+        for code in ("de", "en")
+    ]
+    request = CheckRequest(
+        golden=_ASKED, corpus=pair, backends="csr", against=f"lucene:existing=true;path={path}", timing=False
+    )
+    report = run_check(plan_check(request)).report
+    assert any("it is analysed as English" in note for note in report.notes)

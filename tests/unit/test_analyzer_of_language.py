@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import harness
 from harness.analysis import analyzer_names, known_language, preferred_analyzers
-from harness.analysis.languages import language_name
 from harness.analysis.lucene import language_code, languages
+from harness.data.languages import language_name
 from harness.errors import EngineUnavailableError, UsageError
 from harness.planning.plan import Plan, in_language, make_plan
 from harness.planning.request import CompareRequest
@@ -31,7 +33,9 @@ def analyzers(backends: str, language: str | None, *, lucene: bool = True) -> li
         ("en-GB", "lucene-english", "snowball-english"),
         ("English", "lucene-english", "snowball-english"),
         ("nb", "lucene-norwegian", "snowball-norwegian"),
-        ("el", "snowball-greek", "snowball-greek"),
+        ("nn_Latn", "lucene-norwegian", "snowball-norwegian"),
+        ("el", "lucene-greek", "snowball-greek"),
+        ("cs", "snowball-czech", "snowball-czech"),
         (None, "lucene-english", "snowball-english"),
         ("mul", "lucene-english", "snowball-english"),
     ],
@@ -64,8 +68,20 @@ def test_an_analyzer_that_is_named_wins() -> None:
 def test_a_language_without_an_analyzer_is_refused_for_every_backend_at_once() -> None:
     with pytest.raises(UsageError, match=r"(?s)'tlh', and backend 'csr' .*'tlh', and backend 'lucene' .*analyzer="):
         plan("csr,lucene", "tlh")
-    with pytest.raises(UsageError, match=r"Greek \(el\), and backend 'lucene' has no analyzer .* snowball-greek"):
-        plan("lucene", "el")
+    with pytest.raises(UsageError, match=r"Czech \(cs\), and backend 'lucene' has no analyzer .* snowball-czech"):
+        plan("lucene", "cs")
+
+
+@pytest.mark.parametrize("lucene", [True, False])
+@pytest.mark.parametrize("backend", ["csr", "lucene"])
+def test_what_is_offered_for_a_language_without_an_analyzer_is_taken(backend: str, lucene: bool) -> None:
+    with pytest.raises(UsageError) as raised:
+        plan(backend, "tlh", lucene=lucene)
+    offered = re.findall(r"analyzer=([\w-]+)", str(raised.value.fix))
+    assert len(offered) == 2
+    for name in offered:
+        assert analyzers(f"{backend}:analyzer={name}", "tlh", lucene=lucene) == [name]
+        assert lucene or backend == "lucene" or not name.startswith("lucene-")
 
 
 def test_a_language_that_is_not_known_is_said_to_be_taken_for_english() -> None:
@@ -85,7 +101,7 @@ def test_whether_analyzers_differ_is_judged_by_the_language() -> None:
 def test_every_analyzer_has_a_language_with_a_code() -> None:
     families = [name.partition("-")[2] for name in analyzer_names() if "-" in name]
     assert {name for name in families if language_name(name) is None} == {"porter"}
-    assert all(language_name(language_code(language)) == language for language in languages())
+    assert all(language_name(language_code(language)) == language.capitalize() for language in languages())
     assert known_language(" UND ") is None
 
 
@@ -101,9 +117,23 @@ def test_an_object_in_python_says_its_language() -> None:
         harness.Dataset.of(documents, queries, language=7)  # type: ignore[arg-type]
 
 
-def test_an_analyzer_that_the_card_names_goes_before_the_language_where_a_backend_takes_it() -> None:
-    made = make_plan(CompareRequest(backends="csr,lucene,csr:analyzer=lucene-german"), lucene_available=True)
-    found = in_language(made, "yo", "whitespace", lucene_available=True)
-    assert [trial.analyzer for trial in found.trials] == ["whitespace", "lucene-yoruba", "lucene-german"]
+def test_the_analyzer_that_the_card_names_stands_in_for_that_of_the_language() -> None:
+    backends = "csr,lucene,csr:analyzer=lucene-german"
+
+    def named(language: str | None, *, lucene: bool, backends: str = backends) -> tuple[list[str | None], Plan]:
+        made = make_plan(CompareRequest(backends=backends), lucene_available=lucene)
+        found = in_language(made, language, "whitespace", lucene_available=lucene)
+        return [trial.analyzer for trial in found.trials], found
+
+    assert named("yo", lucene=True)[0] == ["lucene-yoruba", "lucene-yoruba", "lucene-german"]
+    assert named("yo", lucene=True, backends="csr,lucene,qdrant")[1].notes == ()
+    assert named("yo", lucene=False)[0] == ["whitespace", "lucene-yoruba", "lucene-german"]
+    assert named("de", lucene=False, backends="csr")[0] == ["snowball-german"]
+    assert named("tlh", lucene=True, backends="csr")[0] == ["whitespace"]
+    several, found = named("mul", lucene=True, backends="csr,lucene")
+    assert several == ["whitespace", "lucene-english"]
+    assert found.notes[0].startswith("the language of the dataset is not known: it is analysed as English (lucene-")
+    assert named("mul", lucene=True, backends="csr")[1].notes == ()
+    made = make_plan(CompareRequest(backends=backends), lucene_available=True)
     with pytest.raises(UsageError, match="unknown analyzer, which the dataset's card names, 'whitespce'"):
         in_language(made, "yo", "whitespce", lucene_available=True)

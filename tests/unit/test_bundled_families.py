@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis import analyzer_names
+from harness.analysis import analyzer_names, preferred_analyzers
 from harness.dataset_cards import DatasetCard, Published
+from harness.errors import EngineUnavailableError
 from harness.metrics import parse_measures
+from harness.planning.plan import in_language, make_plan
+from harness.planning.request import CompareRequest
 from harness.registry import dataset_names, find_dataset, find_families
 
 Row = dict[str, str]
@@ -87,10 +90,27 @@ def test_all_metrics_are_ones_that_can_be_computed() -> None:
     assert all(0 <= score <= 1 for row in rows for score in row.scores.values())
 
 
-def test_an_analyzer_is_named_where_the_language_has_none() -> None:
+@pytest.mark.parametrize("lucene", [True, False])
+@pytest.mark.parametrize("backend", ["csr", "qdrant", "lucene"])
+def test_every_member_has_an_analyzer_or_is_told_what_to_install(backend: str, lucene: bool) -> None:
+    made = make_plan(CompareRequest(backends=backend), lucene_available=lucene)
+    refused = set()
+    for card in MEMBERS.values():
+        try:
+            (trial,) = in_language(made, card.language, card.analyzer, lucene_available=lucene).trials
+        except EngineUnavailableError as error:
+            assert "pip install 'retrieval-harness[lucene]'" in str(error)  # noqa: PT017
+            refused.add(card.language)
+            continue
+        named = card.analyzer if backend != "lucene" and not lucene else None
+        assert trial.analyzer is not None
+        assert trial.analyzer in {named, *preferred_analyzers(card.language, analyzer_names())}, card.name
+    assert refused == (set() if lucene or backend == "lucene" else {"bn", "ja", "ko", "sw", "te", "th", "zh"})
+
+
+def test_an_analyzer_is_named_where_only_white_space_is_left_without_lucene() -> None:
     named = {name: card.analyzer for name, card in MEMBERS.items() if card.analyzer is not None}
-    assert named == {"miracl/yo": "whitespace"}
-    assert "whitespace" in analyzer_names()
+    assert named == dict.fromkeys(["miracl/yo", "mmarco/vi", "xquad-r/vi"], "whitespace")
 
 
 def test_ids_of_ir_datasets_are_ones_that_it_has_with_its_counts() -> None:

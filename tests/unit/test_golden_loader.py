@@ -201,3 +201,10 @@ def test_records_in_memory():
 def test_other_delimiters_and_arrays_are_read(tmp_path, name, text):
     (question,) = load_golden(write(tmp_path, text, name))
     assert (question.id, question.question, question.expected[0].id) == ("a", "who?", "x")
+
+
+def test_a_golden_set_of_a_card_says_the_language_of_its_documents(tmp_path):
+    golden, of_dataset = load_golden_of("chunking-eval")
+    assert (of_dataset, golden.language, golden.analyzer) == (True, "en", None)
+    path = write(tmp_path, line(id="a", question="who?", expected=["x"]))
+    assert load_golden_of(path)[0].language is None

@@ -117,15 +117,9 @@ def test_unknown_members_are_refused_with_the_nearest_name(name: str, expected: 
 
 @pytest.mark.usefixtures("toy")
 def test_a_path_wins_where_there_is_no_such_member(tmp_path: Path) -> None:
-    for name in ("zoo/mine", "zoo/de"):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "wolf"}\n', encoding="utf-8")
-        (folder / "queries.jsonl").write_text('{"_id": "a", "text": "wolf"}\n', encoding="utf-8")
+    write_folder(tmp_path / "zoo" / "mine")
     assert load_dataset("zoo/mine").corpus.texts.to_pylist() == ["wolf"]
     assert len(load_dataset("zoo/de").corpus) == 3
-    assert len(load_dataset("./zoo/de").corpus) == 1
-    assert len(load_dataset(Path("zoo/de")).corpus) == 1
 
 
 def test_a_pair_is_loaded_by_the_family_s_rule(toy: ToyLoader, tmp_path: Path) -> None:
@@ -146,3 +140,24 @@ def test_an_analyzer_of_the_card_is_reported(toy: ToyLoader, tmp_path: Path) -> 
     toy.offer("en")
     dataset = load_dataset("zoo/en", cache=Cache(tmp_path / "cache"))
     assert (dataset.analyzer, dataset.provenance["analyzer"]) == ("whitespace", "whitespace")
+
+
+def write_folder(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "wolf"}\n', encoding="utf-8")
+    (folder / "queries.jsonl").write_text('{"_id": "a", "text": "wolf"}\n', encoding="utf-8")
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("name", ["zoo", "zoo/de"])
+def test_a_folder_of_the_same_name_is_not_silently_passed_over(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    write_folder(folder)
+    with pytest.raises(UsageError, match=rf"'{name}' is the name of a .*\(card 'zoo.toml'\) and of a folder") as raised:
+        check_dataset(name)
+    assert raised.value.exit_code == 2
+    assert raised.value.fix is not None
+    assert f"write ./{name} for the folder" in raised.value.fix
+    assert "rename the folder or work in another folder" in raised.value.fix
+    for own in (f"./{name}", Path(name), str(folder)):
+        assert load_dataset(own, cache=Cache(tmp_path / "cache")).corpus.texts.to_pylist() == ["wolf"]

@@ -14,6 +14,7 @@ from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.pairing import Pair, pair_backends
 from harness.regression.set_option import changed_backends
 from harness.regression.setting_changes import changed_settings, machine_changes
+from harness.regression.side import Side
 from harness.reporting.html.regression_tables import verdicts
 from harness.reporting.regression import render_regression
 from harness.reporting.regression_cases import regression_suites
@@ -129,6 +130,24 @@ def test_every_setting_that_differs_is_told_once() -> None:
     }
     assert [one.setting for one in machine_changes(before.report, after.report)] == ["cores"]
     assert changed_settings(before, before, [Pair("csr", "csr")]) == []
+
+
+def test_a_prompt_that_was_applied_is_a_setting_though_nobody_gave_it() -> None:
+    def dense(applied: str | None, given: str = "") -> Side:
+        facts: dict[str, str | float | None] = {"normalize": "true", "query_prompt_from": "its configuration"}
+        facts |= {} if applied is None else {"query_prompt": applied}
+        parameters: dict[str, str | int | float | bool] = {"query_prompt": given, "k1": 1.0}
+        return side({"flat": BEFORE}, backends=[backend("flat", parameters=parameters, encoder=facts)])
+
+    def changed(before: Side, after: Side) -> list[tuple[str, str, object, object]]:
+        found = changed_settings(before, after, [Pair("flat", "flat")])
+        return [(one.section, one.setting, one.before, one.after) for one in found]
+
+    assert changed(dense("query: "), dense("Query: ")) == [("encoder", "query_prompt", "query: ", "Query: ")]
+    assert changed(dense(None), dense("Query: ")) == [("encoder", "query_prompt", None, "Query: ")]
+    assert changed(dense("query: "), dense("")) == [("encoder", "query_prompt", "query: ", "")]
+    assert changed(dense("query: "), dense("query: ")) == []
+    assert changed(dense("a: ", "a: "), dense("b: ", "b: ")) == [("parameters", "query_prompt", "a: ", "b: ")]
 
 
 def test_the_same_queries_are_those_with_the_same_id_and_text() -> None:
