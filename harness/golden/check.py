@@ -94,7 +94,7 @@ def run_check(plan: CheckPlan, display: Display | None = None, output: Output | 
                 for name, one in loaded.items()
             }
             warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries)]
-            plans = {name: api.in_language_of(plan.plans[name], dataset) for name, dataset in datasets.items()}
+            plans = {name: api.resolved_for(plan.plans[name], dataset) for name, dataset in datasets.items()}
             plan = replace(plan, plans=plans)
             for name, dataset in datasets.items():
                 subjects += _subjects(plan, dataset, expected[name], cache, shown)

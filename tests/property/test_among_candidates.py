@@ -1,11 +1,13 @@
 """Hits among candidates are those of a plain filter, in the run's own order, whatever the ids."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.arrow import strings
-from harness.ranking import among_candidates
+from harness.ranking import all_candidates, among_candidates, order
 from harness.types import Ids, Run
 
 IDS = st.sampled_from(["a", "b", "c\u0301", "c", "10", "01", "<x y>", "é", "e\u0301"])
@@ -43,3 +45,32 @@ def test_keeps_what_a_plain_filter_keeps(search: tuple[Run, dict[str, list[str]]
         assert [(documents[row], score) for row, score in found] == expected
     assert kept.indptr[0] == 0
     assert kept.indptr[-1] == len(kept.rows) == len(kept.scores)
+
+
+@given(searches())
+def test_keeps_the_scores_as_they_were_read(search: tuple[Run, dict[str, list[str]]]) -> None:
+    run, candidates = search
+    wide = run.scores.astype(np.float64) + 1e-9
+    kept = among_candidates(replace(run, wide_scores=wide), candidates)
+    assert kept.wide_scores is not None
+    assert kept.wide_scores.tolist() == (kept.scores.astype(np.float64) + 1e-9).tolist()
+    assert kept.with_scores(kept.scores).wide_scores is None
+
+
+@given(searches(), st.lists(IDS, unique=True), st.lists(IDS, unique=True))
+def test_all_candidates_are_the_found_ones_and_then_the_others(
+    search: tuple[Run, dict[str, list[str]]], asked: list[str], known: list[str]
+) -> None:
+    """By the definition: hits among the candidates in the one ordering, then the larger id first."""
+    run, candidates = search
+    every = all_candidates(run, candidates, Ids(strings(asked)), Ids(strings(known)))
+    ordered, queries = order(run), run.query_ids.to_list()
+    for number, query in enumerate(asked):
+        wanted = {document for document in candidates.get(query, ()) if document in known}
+        hits = ordered.rows[ordered.of_query(queries.index(query))] if query in queries else []
+        found = [document for document in run.doc_ids.take(np.array(hits, dtype=np.int64)) if document in wanted]
+        rest = sorted(wanted - set(found), key=str.encode, reverse=True)
+        assert every.doc_ids.take(every.rows[every.of_query(number)]) == [*found, *rest]
+    assert len(every.indptr) == len(asked) + 1
+    again = order(every)
+    assert (again.rows.tolist(), again.scores.tolist()) == (every.rows.tolist(), every.scores.tolist())
