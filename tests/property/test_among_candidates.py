@@ -1,5 +1,6 @@
 """Hits among candidates are those of a plain filter, in the run's own order, whatever the ids."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -74,3 +75,21 @@ def test_all_candidates_are_the_found_ones_and_then_the_others(
     assert len(every.indptr) == len(asked) + 1
     again = order(every)
     assert (again.rows.tolist(), again.scores.tolist()) == (every.rows.tolist(), every.scores.tolist())
+
+
+def test_leaving_out_what_is_no_candidate_takes_little_memory() -> None:
+    """Two million hits are 16 MB; beside them stands about one query's worth of numbers, and not one for each hit."""
+    documents, queries = 10_000, 200
+    rows = np.tile(np.arange(documents, dtype=np.int32), queries)
+    indptr = np.arange(queries + 1, dtype=np.int64) * documents
+    asked = Ids.of(f"q{number}" for number in range(queries))
+    run = Run(asked, Ids.of(f"d{row}" for row in range(documents)), indptr, rows, np.ones(len(rows), dtype=np.float32))
+    candidates = {query: ["d5", "d9999"] for query in asked}
+    tracemalloc.start()
+    try:
+        kept = among_candidates(run, candidates)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept.hits == 2 * queries
+    assert peak < 1_000_000
