@@ -26,7 +26,7 @@ from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dat
 from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
-from harness.planning.plan import Plan, Trial, in_language, make_plan
+from harness.planning.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.planning.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.protocols import Display
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
@@ -63,10 +63,10 @@ __all__ = [
     "compare",
     "documents_at",
     "documents_of",
-    "in_language_of",
     "plan_for",
     "plan_of_backends",
     "preview",
+    "resolved_for",
     "run",
     "run_on",
     "with_documents",
@@ -119,7 +119,7 @@ def run(
     cache = Cache()
     with cache.intact():
         whole = _load(plan, cache, shown, dataset)
-        plan = in_language_of(plan, whole.language, whole.analyzer)
+        plan = resolved_for(plan, whole)
         held = f"{counted(len(whole.corpus), 'document')}, {counted(len(whole.queries), 'query')}"
         shown.done("load", f"{whole.name}, {held}")
         found = dataset_findings(whole, plan.request.relevance, cache)
@@ -148,7 +148,7 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
     A dataset without documents is for indexes that were there before: nothing is known of what they should hold.
     In the plan's order; a backend that fails, or a run that cannot be scored, is among them with its failure.
     """
-    rules = HitRules.of(dataset, plan)
+    rules = HitRules.of(dataset)
     # a hit that is left out takes no other hit's place
     deep = rules.deepened(plan)
     with cache.intact(), scratch_folder(cache.folder(WORK), COMPARISON) as work:
@@ -237,10 +237,10 @@ def preview(plan: Plan, display: Display | None = None) -> Preview:
     """
     cache, shown = Cache(), display if display is not None else SilentDisplay()
     dataset = _sampled(_load(plan, cache, shown), plan.request)
-    plan = in_language_of(plan, dataset.language, dataset.analyzer)
+    plan = resolved_for(plan, dataset)
     with tempfile.TemporaryDirectory(prefix="harness-preview-") as work:
         identities = Identities(create_executor(plan.execution), Path(work), shown, fetch=False)
-        stored = StoredTrials(cache, HitRules.of(dataset, plan).deepened(plan), dataset, identities)
+        stored = StoredTrials(cache, HitRules.of(dataset).deepened(plan), dataset, identities)
         return Preview(plan, [_look_up(stored, trial, plan, dataset, cache) for trial in plan.trials])
 
 
@@ -318,6 +318,16 @@ def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Pl
     return in_language(plan, language, analyzer, lucene_available=_lucene_available())
 
 
+def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
+    """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
+
+    Raises as :func:`harness.planning.plan.in_language`.
+    """
+    if dataset.candidates is not None:
+        plan = among_candidates_of_dataset(plan)
+    return in_language_of(plan, dataset.language, dataset.analyzer)
+
+
 def _lucene_available() -> bool:
     """True when Anserini's jar and a Java runtime are installed: the default analyzer depends on it."""
     from harness.java import jvm
@@ -363,12 +373,13 @@ def _findings(
         return []
     named = named_measures(plan.measures, DEFAULT_MEASURES)
     found = _recorded(metric_findings(qrels, named, relevance=relevance, queries=plan.queries))
+    pool = dataset.competing
     for one in assessed:
         if one.scores is None or one.outcome.run is None:
             continue
         path = one.outcome.trial.spec.run_path
         ordered = path is not None and states_order(path)
-        judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, _weights(one.outcome))
+        judged = JudgedRun(one.outcome.run, qrels, one.scores, relevance, ordered, _weights(one.outcome), pool)
         found += _recorded(run_findings(judged), one.outcome.trial.label)
     primary = next((str(measure) for measure in plan.measures if is_mean(measure)), None)
     if primary is not None:

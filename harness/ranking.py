@@ -28,6 +28,7 @@ __all__ = [
     "RankingDigest",
     "TieBreak",
     "TieRule",
+    "all_candidates",
     "among_candidates",
     "best",
     "check",
@@ -209,16 +210,55 @@ def without_identical_ids(run: Run) -> Run:
 def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
     """Return the run without hits that are not among their query's candidates, in its own order.
 
-    A query that ``candidates`` does not name keeps no hit.
+    A query that ``candidates`` does not name keeps no hit. Queries are looked at one after the other: beside the result
+    this takes as many bytes as there are documents.
     """
-    listed = [candidates.get(query, ()) for query in run.query_ids]
-    owner = np.repeat(np.arange(len(listed), dtype=np.int64), [len(one) for one in listed])
-    rows = run.doc_ids.rows_of(strings([document for one in listed for document in one])).astype(np.int64)
-    width = len(run.doc_ids) + 1
-    found = np.repeat(np.arange(len(listed), dtype=np.int64), np.diff(run.indptr)) * width + run.rows
-    kept = np.flatnonzero(np.isin(found, (owner * width + rows)[rows >= 0]))
-    indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+    owned, listed = _candidate_rows(run.query_ids, run.doc_ids, candidates)
+    is_candidate = np.zeros(len(run.doc_ids), dtype=np.bool_)
+    kept = [np.empty(0, dtype=np.int64)]
+    for query in range(len(run.query_ids)):
+        rows = listed[owned[query] : owned[query + 1]]
+        is_candidate[rows] = True
+        hits = run.of_query(query)
+        kept.append(np.flatnonzero(is_candidate[run.rows[hits]]) + hits.start)
+        is_candidate[rows] = False
+    places = np.concatenate(kept)
+    indptr = np.searchsorted(places, run.indptr).astype(np.int64)
+    wide = None if run.wide_scores is None else run.wide_scores[places]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
+
+
+def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: Ids, documents: Ids) -> Run:
+    """Return exactly the candidates of each of ``queries``, as rows of ``documents``, for a second stage to score.
+
+    Candidates that the run has come first, in the one ordering, and then the others by document id descending. The
+    order is all that the run has to say: scores are minus the number of hits before. Candidates that ``documents``
+    lacks are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
+    """
+    found = order(among_candidates(run, candidates))
+    rows_found = documents.rows_of(run.doc_ids)[found.rows]
+    answers = run.query_ids.rows_of(queries)
+    owned, listed = _candidate_rows(queries, documents, candidates)
+    parts = [np.empty(0, dtype=np.int32)]
+    for query, answer in enumerate(answers.tolist()):
+        first = rows_found[found.of_query(answer)] if answer >= 0 else rows_found[:0]
+        rest = np.setdiff1d(listed[owned[query] : owned[query + 1]], first)
+        parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
+    rows = np.concatenate(parts)
+    indptr = np.cumsum([0, *map(len, parts[1:])], dtype=np.int64)
+    places = np.arange(len(rows)) - np.repeat(indptr[:-1], np.diff(indptr))
+    return Run(queries, documents, indptr, rows, (-places).astype(np.float32))
+
+
+def _candidate_rows(
+    queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]
+) -> tuple[Int64Array, Int32Array]:
+    """Return where each query's candidates start (int64, Q + 1), and their rows, unknown ids left out."""
+    listed = [candidates.get(query, ()) for query in queries]
+    owner = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
+    rows = documents.rows_of(strings([document for one in listed for document in one]))
+    starts = np.searchsorted(owner[rows >= 0], np.arange(len(listed) + 1)).astype(np.int64)
+    return starts, rows[rows >= 0]
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:

@@ -207,6 +207,10 @@ class Run:
         wide = None if self.wide_scores is None else self.wide_scores[places]
         return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places], wide)
 
+    def with_scores(self, scores: Float32Array) -> Run:
+        """Return the same hits with other scores, float32 (H,), and without ``wide_scores``, which would be stale."""
+        return Run(self.query_ids, self.doc_ids, self.indptr, self.rows, scores)
+
     @property
     def hits(self) -> int:
         """Number of hits over all queries."""

@@ -56,6 +56,14 @@ class Dataset:
     titles: TitleCounts | None = None
     candidates: Mapping[str, Sequence[str]] | None = None
 
+    @property
+    def competing(self) -> float:
+        """How many documents compete for a query's ranking, on average: all, those of the filter, or its candidates."""
+        if self.candidates is not None:
+            counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
+            return sum(counts) / max(len(counts), 1)
+        return len(self.filtered) if self.filtered is not None else len(self.corpus)
+
     @classmethod
     def of(
         cls,

@@ -50,6 +50,9 @@ def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
     """At most one call a candidate; which ones they are, and so what is cached, the first stage has yet to say."""
     if "endpoint" not in trial.parameters:
         return None
-    calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
+    if dataset.candidates is None:
+        calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
+    else:
+        calls = sum(len(set(dataset.candidates.get(query, ()))) for query in dataset.queries.ids)
     asked = f"at most {counted(calls, 'call')} of '{trial.parameters['endpoint']}'"
     return f"{asked}: what is in the cache is not asked again"

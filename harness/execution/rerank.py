@@ -57,6 +57,7 @@ class SecondStage:
     def run(self, trial: Trial, first: Run) -> tuple[Run, Reranked]:
         """The candidates of ``first`` in the order of new scores, and what that took.
 
+        Where the dataset names each query's candidates, all of these are scored, and nothing else.
         Raises RejectedInputError for candidates that the collection does not hold, and what the reranker raises.
         """
         return self._reranked(trial, first, lambda found: self._in_worker(trial, found))
@@ -93,7 +94,7 @@ class SecondStage:
             raise DataError(f"dataset '{self.dataset.name}'", [problem], fix="use similarity=dot or similarity=l2")
 
     def _reranked(self, trial: Trial, first: Run, score: Callable[[_Found], Reranked]) -> tuple[Run, Reranked]:
-        candidates = ranking.cut(ranking.order(first), int(trial.parameters["candidates"]))
+        candidates = self._candidates(trial, first)
         reranked = score(self._found(candidates))
         if not np.isfinite(reranked.scores).all():
             what = f"the reranker '{trial.spec.name}' gave NaN or an infinite score"
@@ -101,6 +102,12 @@ class SecondStage:
         scores = _apart(candidates, reranked.scores) if reranked.whole_numbers else reranked.scores
         run = Run(candidates.query_ids, candidates.doc_ids, candidates.indptr, candidates.rows, scores)
         return ranking.order(run), reranked
+
+    def _candidates(self, trial: Trial, first: Run) -> Run:
+        """The best hits of the first stage, or the documents that the dataset names for each query, all of them."""
+        if self.dataset.candidates is None:
+            return ranking.cut(ranking.order(first), int(trial.parameters["candidates"]))
+        return ranking.all_candidates(first, self.dataset.candidates, self.dataset.queries.ids, self.dataset.corpus.ids)
 
     def _found(self, candidates: Run) -> _Found:
         queries = self.dataset.queries.ids.rows_of(candidates.query_ids)

@@ -280,7 +280,7 @@ class _Scorer:
             if settings.identical_ids is IdenticalIds.AFTER_CUT:
                 run = ranking.without_identical_ids(run)
             left = np.repeat(run.indptr[1:], np.diff(run.indptr)) - np.arange(run.hits)
-            self._rankings[key] = replace(run, scores=left.astype(np.float32))
+            self._rankings[key] = run.with_scores(left.astype(np.float32))
         return self._rankings[key]
 
     def _counted(self, settings: Settings) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,7 @@ can do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -134,7 +134,7 @@ def _missed(case: Case) -> Rescored | None:
     if not case.graph or not isinstance(case.oracle, DenseOracle):
         return None
     same = plain(case, case.run, case.oracle)
-    found = ranking.order(replace(case.run, scores=same.true_scores))
+    found = ranking.order(case.run.with_scores(same.true_scores))
     return same._replace(oracle=found, k=np.diff(found.indptr))
 
 

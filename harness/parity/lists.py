@@ -121,7 +121,7 @@ def _causes_of(lists: EngineLists, name: str, tolerance: float) -> Sequence[str 
 def _by_rank(run: Run) -> Run:
     """The same hits, with scores that fall by one from hit to hit: equal scores keep the order that they have."""
     places = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
-    return replace(run, scores=(-places).astype(np.float32))
+    return run.with_scores((-places).astype(np.float32))
 
 
 def _either(one: Run, other: Run, first: _Flags) -> Run:

@@ -29,7 +29,16 @@ from harness.ranking import TieRule
 from harness.registry import BackendSpec, parse_backends
 from harness.rerank.reranker import require_sense
 
-__all__ = ["Plan", "Trial", "execution_of", "identical_ids_rule", "in_language", "make_plan", "may_be_server"]
+__all__ = [
+    "Plan",
+    "Trial",
+    "among_candidates_of_dataset",
+    "execution_of",
+    "identical_ids_rule",
+    "in_language",
+    "make_plan",
+    "may_be_server",
+]
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Resolved = TypeVar("Resolved")
@@ -85,7 +94,8 @@ class Trial:
 class Plan:
     """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such.
 
-    ``remarks`` are notes for the reader but those on analyzers, which depend on the dataset: see :func:`in_language`.
+    ``remarks`` are notes for the reader but those that depend on the dataset: on analyzers (:func:`in_language`), and
+    on candidates of second stages (:func:`among_candidates_of_dataset`).
     """
 
     request: CompareRequest
@@ -102,11 +112,12 @@ class Plan:
     reference: str | None = None
     remarks: tuple[str, ...] = ()
     on_analyzers: tuple[str, ...] = ()
+    on_candidates: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results must know of the plan."""
-        return (*self.on_analyzers, *self.remarks)
+        return (*self.on_analyzers, *self.on_candidates, *self.remarks)
 
     @property
     def dataset_name(self) -> str:
@@ -227,11 +238,7 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         raise AssertionError("a mistake was not reported")
     if files is None:
         raise AssertionError("a mistake was not reported")
-    remarks = (
-        *_notes_on_components(trials, asked),
-        *_notes_on_candidates(trials, request.k),
-        *execution.notes(),
-    )
+    remarks = (*_notes_on_components(trials, asked), *execution.notes())
     return Plan(
         request,
         trials,
@@ -247,7 +254,19 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         reference,
         remarks,
         _notes_on_analyzers(trials),
+        tuple(_notes_on_candidates(trials, request.k)),
     )
+
+
+def among_candidates_of_dataset(plan: Plan) -> Plan:
+    """Return the plan for a dataset that names each query's candidates: notes say what its second stages score."""
+    labels = ", ".join(trial.label for trial in plan.trials if trial.spec.kind == "rerank")
+    note = (
+        f"the dataset names the candidates of each query: a second stage scores all of them and "
+        f"nothing else, whatever candidates= and --k say ({labels}); those that the stage before did not "
+        "return stand last in its order"
+    )
+    return replace(plan, on_candidates=(note,) if labels else ())
 
 
 def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *, lucene_available: bool) -> Plan:

@@ -35,13 +35,14 @@ def common_queries(before: Side, after: Side, *, labels: int = 0) -> Common:
             f"({after.report.dataset.name}, {counted(len(theirs), 'query')}) have no query in common",
             fix="compare results of the same queries",
         )
-    documents, queries, judgments = _relation(before, after)
+    documents, queries, judgments, candidates = _relation(before, after)
     if set(common) != ours.keys() or set(common) != theirs.keys():
         queries = "different"
     relation = DataRelation(
         documents=documents,
         queries=queries,
         judgments=judgments,
+        candidates=candidates,
         queries_before=len(ours),
         queries_after=len(theirs),
         common_queries=len(common),
@@ -63,15 +64,28 @@ def _asked(side: Side) -> dict[str, None]:
     return queries
 
 
-def _relation(before: Side, after: Side) -> tuple[Sameness, Sameness, Sameness]:
+class _Relation(NamedTuple):
+    documents: Sameness
+    queries: Sameness
+    judgments: Sameness
+    candidates: Sameness
+
+
+def _relation(before: Side, after: Side) -> _Relation:
     one, other = before.report.dataset, after.report.dataset
     if one.sha256 == other.sha256:
-        return "same", "same", "same"
+        return _Relation("same", "same", "same", "same")
     if one.content is None or other.content is None:
-        return "unknown", "unknown", "unknown"
-    pairs = zip(one.content.model_dump().values(), other.content.model_dump().values(), strict=True)
-    documents, queries, judgments = (_same(*pair) for pair in pairs)
-    return documents, queries, judgments
+        return _Relation("unknown", "unknown", "unknown", "unknown")
+    unsaid = any(info.candidates is not None and digests.candidates is None for info, digests in (
+        (one, one.content), (other, other.content),
+    ))  # fmt: skip
+    return _Relation(
+        _same(one.content.documents, other.content.documents),
+        _same(one.content.queries, other.content.queries),
+        _same(one.content.judgments, other.content.judgments),
+        "unknown" if unsaid else _same(one.content.candidates, other.content.candidates),
+    )
 
 
 def _same(one: str | None, other: str | None) -> Sameness:
@@ -89,6 +103,10 @@ def _warnings(before: Side, after: Side, relation: DataRelation, same_id: int) -
     if relation.judgments == "different":
         counts = f"{one.judgments:,} before, {other.judgments:,} now"
         found.append(f"THE JUDGMENTS ARE NOT THE SAME ({counts}): differences are the judgments' too")
+    if relation.candidates == "different":
+        found.append("THE CANDIDATES ARE NOT THE SAME: queries are ranked among other documents than before")
+    if relation.candidates == "unknown" and relation.documents != "unknown":
+        found.append("a side does not say which candidates its queries were ranked among: they may have changed")
     if relation.queries == "different":
         counts = f"{counted(relation.queries_before, 'query')} before, {relation.queries_after:,} now"
         found.append(f"{counts}: only the {relation.common_queries:,} that both have are compared")

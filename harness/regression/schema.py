@@ -66,6 +66,9 @@ class DataRelation(Record):
     documents: Sameness
     queries: Sameness
     judgments: Sameness
+    candidates: Sameness = Field(
+        default="same", description="which documents each query is ranked among; same where all compete on both sides"
+    )
     queries_before: Count
     queries_after: Count
     common_queries: Count = Field(description="queries with the same id and the same text: only these are compared")

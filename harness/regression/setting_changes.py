@@ -93,6 +93,8 @@ def _dataset(report: Report) -> dict[str, Value]:
     if content is None:
         return {**facts, "content": info.sha256}
     digests = content.model_dump()
+    if info.candidates is not None and content.candidates is None:
+        digests["candidates"] = "not recorded"
     return {**facts, **{f"content of {part}": digest for part, digest in digests.items()}}
 
 

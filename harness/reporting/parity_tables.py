@@ -12,11 +12,13 @@ __all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 def parity_tables(report: Report) -> list[Table]:
     """Parity with the oracles of term weights; recall of backends of dense vectors, and what their means lose.
 
-    Second stages have no oracle by their nature, and no row.
+    Second stages have no oracle by their nature, and no row. Where queries are ranked among candidates, whole runs are
+    compared before others are left out, and titles say so.
     """
     shown = [backend for backend in report.backends if not _is_second_stage(backend)]
     dense = [backend for backend in shown if _is_dense(backend)]
-    return [_parity([one for one in shown if not _is_dense(one)]), _recall(dense), _losses(dense)]
+    over = ", over all documents" if report.dataset.candidates is not None else ""
+    return [_parity([one for one in shown if not _is_dense(one)], over), _recall(dense, over), _losses(dense)]
 
 
 def legend_of_parity(report: Report) -> list[str]:
@@ -46,7 +48,7 @@ def _is_dense(backend: BackendResult) -> bool:
     return backend.encoder.get("encoder") == "dense"
 
 
-def _parity(backends: list[BackendResult]) -> Table:
+def _parity(backends: list[BackendResult], over: str) -> Table:
     depths = _depths(backends)
     columns = (
         *("backend", "oracle", "bit-equal", "identical", "tie-equiv."),
@@ -56,13 +58,13 @@ def _parity(backends: list[BackendResult]) -> Table:
     rows = [_row(backend, depths, len(columns)) for backend in backends]
     queries = _queries(backends)
     return Table(
-        f"Parity with the exact reference, {counted(queries, 'query')}",
+        f"Parity with the exact reference, {counted(queries, 'query')}{over}",
         columns,
         tuple(rows) if queries else (),
     )
 
 
-def _recall(backends: list[BackendResult]) -> Table:
+def _recall(backends: list[BackendResult], over: str) -> Table:
     depths = _depths(backends)
     columns = (
         *("backend", "similarity", "bit-equal", "identical", "tie-equiv."),
@@ -72,7 +74,7 @@ def _recall(backends: list[BackendResult]) -> Table:
     rows = [(*_row(backend, depths, len(columns) - 1), _in_graph(backend)) for backend in backends]
     queries = _queries(backends)
     return Table(
-        f"Recall against exact dense search, {counted(queries, 'query')}",
+        f"Recall against exact dense search, {counted(queries, 'query')}{over}",
         columns,
         tuple(rows) if queries else (),
     )

@@ -50,7 +50,7 @@ def header(report: Report) -> str:
         f"{documents}{empty_documents(dataset.empty_documents, left_out)}",
         *identical_ids(dataset.identical_ids, "query"),
         *([_filter(dataset.filter)] if dataset.filter is not None else []),
-        *([_candidates(dataset.candidates)] if dataset.candidates is not None else []),
+        *([_candidates(dataset.candidates, report)] if dataset.candidates is not None else []),
         queries,
         judged if dataset.judgments else "no judgments, so no metrics",
         f"k={resolved['k']}",
@@ -70,9 +70,11 @@ def _prompts(backend: BackendResult) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _candidates(info: CandidatesInfo) -> str:
+def _candidates(info: CandidatesInfo, report: Report) -> str:
     among = f"{info.fewest:,}" if info.fewest == info.most else f"{info.fewest:,} to {info.most:,}"
-    return f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
+    reranked = any(backend.stages is not None and backend.stages.reranking is not None for backend in report.backends)
+    said = f"each query ranked among its {among} candidates, of all {info.searched:,} documents that backends return"
+    return f"{said}; second stages score exactly these" if reranked else said
 
 
 def _filter(info: FilterInfo) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def ceiling(run: Run, qrels: Qrels, measures: Sequence[Measure], queries: QueryS
 
 def best_order(run: Run, qrels: Qrels) -> Run:
     """The same hits, scored by their grades: those of the highest grade first, what is not judged as grade 0."""
-    return replace(run, scores=_grades(run, qrels))
+    return run.with_scores(_grades(run, qrels))
 
 
 def _grades(run: Run, qrels: Qrels) -> Float32Array:

@@ -41,6 +41,8 @@ _SHOWN = 3
 _FEW_QUERIES = 5
 _SAMPLE = 1_000_000
 _SHAPE = parse_measures("nDCG@10,RR@10,R@100")
+_SMALLEST_POOL = 1000
+"""Documents among which R@100 says something: of so many, a random order has a tenth of the relevant ones by then."""
 
 
 class Weights(NamedTuple):
@@ -56,7 +58,8 @@ class JudgedRun:
     """A run with its judgments and scores.
 
     ``ordered`` says that the run was read from a file whose lists are ranked: TREC's, or a table. ``weights`` are the
-    learned sparse vectors behind it, None for anything else.
+    learned sparse vectors behind it, None for anything else. ``pool`` is how many documents compete for a query's
+    ranking: all of them, or its candidates (their mean number); None where only the run is known.
     """
 
     run: Run
@@ -65,6 +68,7 @@ class JudgedRun:
     relevance: int = 1
     ordered: bool = False
     weights: Weights | None = None
+    pool: float | None = None
 
     @cached_property
     def shape(self) -> dict[str, float]:
@@ -321,9 +325,10 @@ def _found_but_ranked_low(judged: JudgedRun) -> Finding | None:
     """Find relevant documents that are among the first 100 and not among the first 10.
 
     Reported is R@100 of at least 0.8 with an nDCG@10 below 0.4 of it. BM25 on ArguAna, the widest gap in BEIR, has
-    0.932 and 0.397 once the query's own document is dropped.
+    0.932 and 0.397 once the query's own document is dropped. Of 100 documents or fewer R@100 is 1 in any order, so at
+    least 1,000 must compete for a place; where only the run is known, it must have as many.
     """
-    if judged.is_example:
+    if judged.is_example or (len(judged.run.doc_ids) if judged.pool is None else judged.pool) < _SMALLEST_POOL:
         return None
     recall, gain = judged.shape["R"], judged.shape["nDCG"]
     if recall < 0.8 or gain >= 0.4 * recall:

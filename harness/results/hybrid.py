@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from harness import fusion, ranking
@@ -57,6 +56,6 @@ def _in_float32(method: str, constant: int, runs: Sequence[Run], k: int | None) 
     """The same with Qdrant's arithmetic; sums of ranks are as good in any."""
     if method == "rrf":
         return fuse_like_qdrant(method, constant, runs, k)
-    normalised = [replace(run, scores=qdrant_normalised(run.indptr, run.scores)) for run in runs]
+    normalised = [run.with_scores(qdrant_normalised(run.indptr, run.scores)) for run in runs]
     fused = fusion.comb_sum(normalised)
     return fused if k is None else ranking.cut(fused, k)

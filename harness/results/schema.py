@@ -126,6 +126,9 @@ class ContentDigests(Record):
     documents: str
     queries: str
     judgments: str | None = Field(description="null for a collection without judgments")
+    candidates: str | None = Field(
+        default=None, description="null where all documents compete, and in results of earlier versions"
+    )
 
 
 class IdenticalIdsInfo(Record):
@@ -147,7 +150,7 @@ class DatasetInfo(Record):
     """The collection: its name, content and size."""
 
     name: str
-    sha256: str = Field(description="of documents, queries and judgments as they were used")
+    sha256: str = Field(description="of documents, queries, judgments and candidates as they were used")
     documents: Count
     empty_documents: Count
     queries: QueryCounts
@@ -267,7 +270,8 @@ class RerankingStats(Record):
     """A second stage: candidates of the first one, in the order of new scores."""
 
     candidates: Count = Field(
-        description="documents of a query that were scored, at most: what was asked for, or less where fewer were found"
+        description="documents of a query that were scored, at most: what was asked for, or less where fewer were "
+        "found; all candidates that the dataset names"
     )
     pairs: Count = Field(description="pairs of a query and a document that have a score")
     scored: Count = Field(description="pairs that were scored now; the others' scores were in the cache")

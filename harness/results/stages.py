@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from harness import ranking
 from harness.data.dataset import Dataset
 from harness.planning.plan import Plan
 from harness.remote.calls import calls_in_words
@@ -39,14 +40,17 @@ def _reranking(outcome: Outcome, dataset: Dataset, plan: Plan) -> schema.Reranki
     if outcome.combined is None or outcome.combined.reranked is None or outcome.run is None:
         return None
     reranked, timed = outcome.combined.reranked, plan.execution.timing and outcome.combined.reranked.scored > 0
+    run = outcome.run
+    if dataset.candidates is not None:  # all of them were scored, and the run is cut
+        run = ranking.all_candidates(run, dataset.candidates, dataset.queries.ids, dataset.corpus.ids)
     qrels, relevance = dataset.qrels, plan.request.relevance
     return schema.RerankingStats(
-        candidates=int(np.diff(outcome.run.indptr).max(initial=0)),
+        candidates=int(np.diff(run.indptr).max(initial=0)),
         pairs=len(reranked.scores),
         scored=reranked.scored,
         load_seconds=reranked.load_ns / _NS_PER_S if timed else None,
         pairs_per_second=reranked.scored / max(reranked.score_ns / _NS_PER_S, 1e-9) if timed else None,
-        ceiling=ceiling(outcome.run, qrels, plan.measures, plan.queries, relevance) if qrels is not None else {},
+        ceiling=ceiling(run, qrels, plan.measures, plan.queries, relevance) if qrels is not None else {},
         facts=dict(reranked.facts),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,13 @@ import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.memory import run_from_dict
 from harness.errors import DataError, UsageError
+from harness.evaluation import as_qrels
 from harness.metrics import parse_measure
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
 from harness.ranking import TieBreak, order_as
 from harness.reporting.conventions import conventions_page
+from harness.results.ceiling import best_order
 
 OTHERS = {f"x{number:04}": 1.0 - number / 5000 for number in range(1200)}
 """Hits without a judgment, worse than any planted one."""
@@ -250,6 +252,25 @@ class TestInput:
         file.write_text("q Q0 a 2 1.0 x\nq Q0 c 1 1.000000001 x\n")
         ordered = order_as(harness.evaluation.as_run(file), TieBreak.ID_ASCENDING, wide=True)
         assert ordered.doc_ids.take(ordered.rows) == ["c", "a"]
+
+    def test_candidates_of_a_dataset_keep_the_scores_as_they_were_read(self):
+        """Only float64 tells the relevant document from others; what is no candidate is left out beforehand."""
+        run = {"q": {"z": 2.0, "d": 1.0, "c": 1.0 + 1e-9, "b": 1.0 + 2e-9, "a": 1.0 + 3e-9}}
+        judged = harness.Dataset.of(dict.fromkeys("abcdz", "text"), {"q": "text"}, {"q": {"a": 1}})
+        ranked = replace(judged, candidates={"q": ["a", "b", "c", "d"]})
+        kept = {"q": {document: score for document, score in run["q"].items() if document != "z"}}
+        values = harness.audit(run, ranked, "nDCG@10").values[parse_measure("nDCG@10")]
+        assert values == harness.audit(kept, judged, "nDCG@10").values[parse_measure("nDCG@10")]
+        assert values["ranx"] == 1.0
+        assert values["trec_eval"] < 0.5
+
+    def test_a_best_order_has_only_its_own_scores(self):
+        run = run_from_dict({"q": {"a": 1.0, "b": 1.0 + 1e-9}})
+        assert run.wide_scores is not None
+        best = best_order(run, as_qrels({"q": {"a": 1}}))
+        assert best.wide_scores is None
+        ordered = order_as(best, TieBreak.ID_DESCENDING, wide=True)
+        assert ordered.doc_ids.take(ordered.rows) == ["a", "b"]
 
     def test_the_metrics_of_a_relevance_level_have_no_aspect_for_it(self):
         names = [aspect.name for aspect in aspects_of(parse_measure("AP(rel=2)@10"))]

@@ -31,7 +31,7 @@ FIRST = run_from_dict(
 def stage() -> SecondStage:
     corpus = SimpleNamespace(ids=Ids.of(f"d{number}" for number in range(DOCUMENTS)))
     queries = SimpleNamespace(ids=Ids.of(f"q{number}" for number in range(QUERIES)))
-    dataset: Any = SimpleNamespace(name="made", corpus=corpus, queries=queries)
+    dataset: Any = SimpleNamespace(name="made", corpus=corpus, queries=queries, candidates=None)
     nothing: Any = None
     return SecondStage(dataset, Path(), Path(), nothing, nothing, Path(), nothing)
 

@@ -8,10 +8,12 @@ import pytest
 from miniatures import Miniature, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
 
 import harness
+from harness.api import plan_for, preview
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.mteb import MtebLoader
+from harness.planning.request import CompareRequest
 from harness.types import Run
 
 pytest.importorskip("mteb")
@@ -295,8 +297,26 @@ def test_refuses_what_would_miss_candidates(
     reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
     with pytest.raises(UsageError, match="--max-docs"):
         harness.compare(dataset="mteb:Ranked", backends=["csr"], max_docs=25)
-    with pytest.raises(UsageError, match="give candidates=30"):
-        harness.compare(dataset="mteb:Ranked", backends=["csr|keywords:candidates=29"])
     monkeypatch.setattr("harness.results.hit_rules.MOST_HITS", 100)
     with pytest.raises(UsageError, match="--sample-queries 3"):
         harness.compare(dataset="mteb:Ranked", backends=["csr"])
+
+
+def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
+    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A judge is asked of each candidate once; candidates play no part in what an engine returned and was stored."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    listed = {**candidates_of(content), "q0": ["d9", "d9", "d8"]}
+    reranking(content, tmp_path / "repository", monkeypatch, listed)
+    backends = ["csr", "csr|judge:model=one;endpoint=http://127.0.0.1:9/v1"]
+    request = CompareRequest(backends=backends, dataset="mteb:Ranked", k=5, resume="always", isolation="none")
+    plan, known = preview(plan_for(request))
+    assert known[0].stored is None
+    assert known[1].remote is not None
+    assert known[1].remote.startswith("at most 52 calls of")
+    (note,) = plan.on_candidates
+    assert "a second stage scores all of them and nothing else" in note
+    assert not any("raise --k" in one for one in plan.notes)
+    harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5, isolation="none")
+    assert preview(plan_for(request)).known[0].stored is not None

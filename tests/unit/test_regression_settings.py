@@ -18,7 +18,7 @@ from harness.regression.side import Side
 from harness.reporting.html.regression_tables import verdicts
 from harness.reporting.regression import render_regression
 from harness.reporting.regression_cases import regression_suites
-from harness.results.schema import ContentDigests, EngineDescription
+from harness.results.schema import CandidatesInfo, ContentDigests, EngineDescription
 
 
 @pytest.mark.parametrize(
@@ -187,3 +187,27 @@ def test_a_result_of_an_earlier_version_does_not_say_which_part_changed() -> Non
     assert found.relation.documents == "unknown"
     assert not found.relation.texts_compared
     assert any("matched by their ids alone" in one for one in found.warnings)
+
+
+def test_other_candidates_are_named_as_a_cause() -> None:
+    before = side({"csr": BEFORE})
+    content, info = before.report.dataset.content, CandidatesInfo(fewest=10, most=10, searched=1400)
+    assert content is not None
+    one, other, old = (
+        with_dataset(
+            before, sha256=digit * 64, candidates=info, content=content.model_copy(update={"candidates": digest})
+        )
+        for digit, digest in (("4", "a" * 64), ("5", "b" * 64), ("6", None))
+    )
+    found = common_queries(one, other)
+    assert (found.relation.documents, found.relation.candidates) == ("same", "different")
+    assert any("THE CANDIDATES ARE NOT THE SAME" in warning for warning in found.warnings)
+    (change,) = changed_settings(one, other, [])
+    assert (change.setting, change.before, change.after) == ("content of candidates", "a" * 64, "b" * 64)
+    unsaid = common_queries(old, other)
+    assert unsaid.relation.candidates == "unknown"
+    assert any("does not say which candidates" in warning for warning in unsaid.warnings)
+    assert [one.before for one in changed_settings(old, other, [])] == ["not recorded"]
+    everything = common_queries(before, one)
+    assert everything.relation.candidates == "different"
+    assert common_queries(one, one).relation.candidates == "same"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +48,11 @@ def one_each(queries: int = QUERIES) -> dict[str, dict[str, int]]:
     return {f"q{row}": {f"d{row}": 1} for row in range(queries)}
 
 
-def at_rank(rank: int, depth: int = 20, queries: int = QUERIES) -> dict[str, dict[str, float]]:
-    """Lists with the relevant document of each query at one rank."""
+def at_rank(rank: int, depth: int = 20, queries: int = QUERIES, apart: int = 1) -> dict[str, dict[str, float]]:
+    """Lists with the relevant document of each query at one rank; the others of each query begin ``apart`` further."""
     made = {}
     for row in range(queries):
-        others = [f"x{(row + place) % 200}" for place in range(depth - 1)]
+        others = [f"x{apart * row + place}" for place in range(depth - 1)]
         made[f"q{row}"] = ranked(*others[: rank - 1], f"d{row}", *others[rank - 1 :])
     return made
 
@@ -210,16 +211,30 @@ def test_a_good_first_hit_with_nothing_behind_it() -> None:
     assert "(30.0 relevant documents a query)" in found.message
 
 
+LATE = at_rank(8, depth=30, apart=30)
+"""1,200 documents, the relevant ones at rank 8."""
+
+
 def test_relevant_documents_that_are_found_late() -> None:
-    found = only(judged(at_rank(8), one_each()))
+    found = only(judged(LATE, one_each()))
     assert found.check == "found-but-ranked-low"
     assert found.message == "R@100 is 1.000 and nDCG@10 0.315: relevant documents are found and come late"
     assert "rerank" in found.fix
 
 
+def test_too_few_documents_for_a_late_find() -> None:
+    """Of 100 documents or fewer R@100 is 1 whatever their order; the smallest pool that is looked at has 1,000."""
+    late = judged(LATE, one_each())
+    for pool, found in ((20.0, []), (999.5, []), (1000.0, ["found-but-ranked-low"]), (None, ["found-but-ranked-low"])):
+        assert [one.check for one in run_findings(replace(late, pool=pool))] == found
+    few = judged(at_rank(8), one_each())
+    assert len(few.run.doc_ids) < 1000
+    assert run_findings(few) == []
+
+
 def test_a_gap_that_the_query_s_own_document_makes() -> None:
     run = {f"q{row}": ranked(f"q{row}", *(f"x{place}" for place in range(8)), f"d{row}") for row in range(QUERIES)}
-    found = only(judged(run, one_each(), "nDCG@10"))
+    found = only(replace(judged(run, one_each(), "nDCG@10"), pool=5000.0))
     assert "; without hits that have their query's id nDCG@10 is 0.301" in found.message
     assert found.fix == "drop hits that have their query's id: --identical-ids drop"
 
@@ -398,7 +413,7 @@ def test_eval_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str], ou
 
 
 def test_eval_has_them_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(shown(tmp_path, capsys, at_rank(8), ScoreFormat.JSON)[0])
+    found = json.loads(shown(tmp_path, capsys, LATE, ScoreFormat.JSON)[0])
     assert [one["check"] for one in found["findings"]] == ["metric-without-support"]
     assert [one["check"] for one in found["runs"][0]["findings"]] == ["found-but-ranked-low"]
 
