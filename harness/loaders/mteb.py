@@ -9,7 +9,6 @@ grades are whole numbers, and hits with their query's id are dropped where the t
 from __future__ import annotations
 
 import re
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
 from harness.loaders.language_codes import two_letter_code
+from harness.loaders.mteb_files import UNDIVIDED, Belongings, Reading, belongings, hub_folders, remove_belongings
 from harness.loaders.offline import OFFLINE, is_offline
 from harness.optional import require
 from harness.protocols import Progress
@@ -36,8 +36,6 @@ _SCHEME = 1
 _BATCH = 2048
 _LISTED = 40
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
-_DEFAULT = "default"
-"""MTEB's name for the only subset of a task in one language."""
 
 _Corpus = Any
 """A ``datasets.Dataset``: the library is imported where it is needed alone."""
@@ -57,7 +55,7 @@ class _Name(NamedTuple):
         return cls(task, subset, split)
 
     def __str__(self) -> str:
-        subset = "" if self.subset in ("", _DEFAULT) else f":{self.subset}"
+        subset = "" if self.subset in ("", UNDIVIDED) else f":{self.subset}"
         return f"{_PREFIX}{self.task}{subset}{f'@{self.split}' if self.split else ''}"
 
 
@@ -114,25 +112,27 @@ class MtebLoader:
         )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of the repository that a task is loaded from, its other subsets included."""
-        paths = tuple(path for path in _folders(_task(_Name.of(spec.location).task).metadata) if path.exists())
-        size = sum(one.lstat().st_size for path in paths for one in path.rglob("*") if one.is_file())
-        return LocalFiles(paths, size, None if paths else False)
+        """Return what this machine has of a task's subset; of all subsets where nothing tells them apart."""
+        name, task = _with_subset(_Name.of(spec.location))
+        found = _belongings(name, task)
+        return LocalFiles(found.paths, found.size, None if found.paths else False)
 
     def remove(self, spec: DatasetSpec) -> int:
-        """Delete the repository of a task, unless another task is loaded from it too."""
-        about = _task(_Name.of(spec.location).task).metadata
-        others = [
-            one.metadata.name
-            for one in _tasks()
-            if one.metadata.name != about.name and one.metadata.dataset["path"] == about.dataset["path"]
-        ]
-        if others:
-            return 0
-        files = self.local_files(spec)
-        for path in files.paths:
-            shutil.rmtree(path)
-        return files.size
+        """Delete what this machine has of a task's subset, but what other tasks and configurations are made of too.
+
+        Returns the number of bytes that were freed. Raises UsageError where nothing tells the subset's files apart.
+        """
+        name, task = _with_subset(_Name.of(spec.location))
+        found = _belongings(name, task)
+        if found.also:
+            others = f"{', '.join(found.also[:_LISTED])}{', …' if len(found.also) > _LISTED else ''}"
+            folders = " and ".join(map(str, hub_folders(str(task.metadata.dataset["path"]))))
+            raise UsageError(
+                f"nothing says which files of {task.metadata.dataset['path']} are those of {name} alone, and with them "
+                f"these would go: {others}",
+                fix=f"delete {folders} yourself if you need none of them",
+            )
+        return remove_belongings(found)
 
 
 def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
@@ -167,8 +167,8 @@ def _unfit(task: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _chosen(asked: _Name) -> tuple[_Name, Any]:
-    """Return the task, and its name with the subset and the split that are loaded."""
+def _with_subset(asked: _Name) -> tuple[_Name, Any]:
+    """Return the task, and its name with the subset that is meant."""
     task = _task(asked.task)
     if getattr(task, "is_aggregate", False):
         members = [f"{_PREFIX}{one.metadata.name}" for one in task.metadata.tasks]
@@ -179,12 +179,17 @@ def _chosen(asked: _Name) -> tuple[_Name, Any]:
     unfit = _unfit(task)
     if unfit is not None:
         raise UsageError(f"{_PREFIX}{asked.task} {unfit}", fix="name a task of text retrieval or reranking")
-    subsets = list(task.metadata.hf_subsets) if task.metadata.is_multilingual else [_DEFAULT]
-    subset = _one_of("subset", ":", asked._replace(split=""), asked.subset, subsets)
+    subset = _one_of("subset", ":", asked._replace(split=""), asked.subset, _subsets(task))
+    return _Name(task.metadata.name, subset, asked.split), task
+
+
+def _chosen(asked: _Name) -> tuple[_Name, Any]:
+    """Return the task, and its name with the subset and the split that are loaded."""
+    name, task = _with_subset(asked)
     splits = list(task.metadata.eval_splits)
-    preferred = asked.split or ("test" if "test" in splits else "")
-    split = _one_of("split", "@", asked._replace(subset=subset, split=""), preferred, splits)
-    return _Name(task.metadata.name, subset, split), task
+    preferred = name.split or ("test" if "test" in splits else "")
+    split = _one_of("split", "@", name._replace(split=""), preferred, splits)
+    return name._replace(split=split), task
 
 
 def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str]) -> str:
@@ -334,17 +339,22 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     return {key: str(value) for key, value in found.items() if value}
 
 
-def _folders(about: Any) -> list[Path]:  # noqa: ANN401
-    """Return where the libraries of the hub keep a repository: the files, and the tables made of them."""
-    from huggingface_hub import constants
+def _belongings(name: _Name, task: Any) -> Belongings:  # noqa: ANN401
+    """Return what this machine has of a subset; other tasks' share of the repository is left out."""
+    others = (one for one in _tasks() if one.metadata.name != name.task and _unfit(one) is None)
+    return belongings(_reading(task, [name.subset]), (_reading(one, _subsets(one)) for one in others))
 
-    from datasets import config
 
-    repository = str(about.dataset["path"])
-    return [
-        Path(constants.HF_HUB_CACHE) / f"datasets--{repository.replace('/', '--')}",
-        Path(config.HF_DATASETS_CACHE) / repository.replace("/", "___").lower(),
-    ]
+def _reading(task: Any, subsets: Sequence[str]) -> Reading:  # noqa: ANN401
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+    about = task.metadata
+    usual = type(task).load_data is AbsTaskRetrieval.load_data
+    return Reading.of(str(about.dataset["path"]), str(about.dataset.get("revision", "main")), subsets, usual=usual)
+
+
+def _subsets(task: Any) -> list[str]:  # noqa: ANN401
+    return list(task.metadata.hf_subsets) if task.metadata.is_multilingual else [UNDIVIDED]
 
 
 @contextmanager
@@ -363,12 +373,12 @@ def _translated(name: _Name, about: Any) -> Iterator[None]:  # noqa: ANN401
     try:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, httpx.HTTPError) as error:
-        what = f"{repository} at revision {revision}"
+        what, folders = f"{repository} at revision {revision}", map(str, hub_folders(str(repository)))
         if is_offline() and not Path(str(repository)).exists():
             raise DataError(
                 str(name),
                 [f"{OFFLINE} is set, and this machine lacks {what}"],
-                fix=f"load it on a machine with a network, and copy {' and '.join(map(str, _folders(about)))} from "
+                fix=f"load it on a machine with a network, and copy {' and '.join(folders)} from "
                 f"there; or leave {OFFLINE} out",
             ) from error
         raise DataError(

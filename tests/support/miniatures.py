@@ -178,9 +178,10 @@ def mteb_task(
     *,
     langs: list[str] | dict[str, list[str]],
     task_type: str = "Retrieval",
+    revision: str = "0" * 40,
     **attributes: object,
 ) -> None:
-    """Register a task of the library's own class for a repository that lies in a folder."""
+    """Register a task of the library's own class for a repository, which lies in a folder or is one of the hub."""
     from mteb.abstasks.retrieval import AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -188,7 +189,7 @@ def mteb_task(
         name=name,
         description="A small collection of sentences made for tests.",
         reference="https://example.org",
-        dataset={"path": str(folder), "revision": "0" * 40},
+        dataset={"path": str(folder), "revision": revision},
         type=task_type,
         category="t2t",
         modalities=["text"],
@@ -198,4 +199,6 @@ def mteb_task(
         license="cc0-1.0",
     )
     task = type(name, (AbsTaskRetrieval,), {"metadata": metadata, **attributes})
-    patch.setitem(importlib.import_module("mteb.get_tasks")._TASKS_REGISTRY, name, task)
+    library = importlib.import_module("mteb.get_tasks")
+    patch.setitem(library._TASKS_REGISTRY, name, task)
+    patch.setattr(library, "TASK_LIST", [*library.TASK_LIST, task])

@@ -9,7 +9,7 @@ from miniatures import Miniature, beir_folder, miniature, mteb_tables, mteb_task
 
 import harness
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
+from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.mteb import MtebLoader
 from harness.types import Run
@@ -196,24 +196,6 @@ def test_says_what_a_broken_repository_lacks(
     with pytest.raises(DataError, match="MTEB cannot load") as caught:
         load_dataset("mteb:Broken")
     assert "qrels" in str(caught.value)
-
-
-def test_knows_and_removes_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    loader = MtebLoader()
-    assert isinstance(loader, Downloader)
-    assert loader.local_files(DatasetSpec("mteb:SciFact")) == LocalFiles((), 0, complete=False)
-    for name in ("scifact", "MIRACLRetrieval"):
-        folder = tmp_path / "hub" / f"datasets--mteb--{name}" / "blobs"
-        folder.mkdir(parents=True)
-        (folder / "x").write_bytes(b"12345")
-    held = loader.local_files(DatasetSpec("mteb:SciFact"))
-    assert held.size == 5
-    assert held.complete is None
-    assert loader.remove(DatasetSpec("mteb:SciFact")) == 5
-    assert loader.local_files(DatasetSpec("mteb:SciFact")).paths == ()
 
 
 def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
