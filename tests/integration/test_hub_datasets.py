@@ -334,3 +334,24 @@ def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monke
     loader.load(crossed, None, None)
     assert loader.remove(crossed) > 0
     assert loader.local_files(crossed).paths == ()
+
+
+def test_files_of_a_pair_stay_when_one_of_its_languages_goes(hub, monkeypatch):
+    content = CONTENT.without_titles().of_splits(dev="test")
+    for language in ("german", "spanish"):
+        write_mmarco(hub.root, content, language, language)
+    use_miniature_judgments(hub, monkeypatch)
+    # other bytes, so that the cache keeps a blob for each
+    queries = hub.root / "unicamp-dl/mmarco/data/google/queries/dev/german_queries.dev.tsv"
+    queries.write_text("q1\tLicht\n")
+    loader = HubLoader()
+    de, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "de-es"))
+    for spec in (de, crossed):
+        loader.load(spec, None, None)
+    assert loader.remove(de) == len("q1\tLicht\n")
+    assert loader.local_files(de).complete is False
+    assert loader.local_files(crossed).complete
+    loader.load(de, None, None)
+    assert loader.remove(crossed) > 0
+    assert loader.local_files(de).complete
+    assert loader.local_files(crossed).complete is False
