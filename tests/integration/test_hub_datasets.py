@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from hub_miniatures import (
     CONTENT,
-    Content,
     binary,
-    write_beir,
     write_beir_repositories,
     write_miracl,
     write_mmarco,
@@ -19,6 +17,7 @@ from hub_miniatures import (
     write_nano_repository,
 )
 from hub_stub import DatasetHub, serving, use
+from miniatures import Content, beir_folder
 
 import harness
 from harness.data.dataset import DatasetFiles
@@ -66,7 +65,7 @@ def grades(dataset) -> dict[str, dict[str, int]]:
 
 def same_as_beir(spec: str, folder: Path, content: Content, split: str, of: str | None = None) -> None:
     """Hold a spec against the content in BEIR's layout: texts, judgments, and every metric to the last digit."""
-    beir = write_beir(folder, content)
+    beir = beir_folder(content, folder)
     ours, theirs = load_dataset(spec, split=of or split), load_dataset(beir, split=split)
     assert texts(ours) == texts(theirs)
     assert grades(ours) == grades(theirs) == content.qrels[split]
@@ -100,7 +99,8 @@ def test_a_subset_of_a_repository_in_several_languages(hub, tmp_path):
     write_mteb_repository(hub.root, CONTENT, "mteb/languages", ("ko", "de"))
     same_as_beir("hf:mteb/languages:ko", tmp_path / "beir", CONTENT, "test")
     assert {name for name in hub.fetched if "/" in name} == {
-        f"ko/{part}.parquet" for part in ("corpus", "queries", "qrels/test", "qrels/train")
+        f"ko-{part}-00000-of-00001.parquet"
+        for part in ("corpus/corpus", "queries/queries", "qrels/test", "qrels/train")
     }
     with pytest.raises(UsageError, match=r"has several subsets\n.*: ko, de"):
         load_dataset("hf:mteb/languages")
@@ -235,7 +235,7 @@ def test_configurations_that_cannot_be_told_apart_are_listed_and_may_be_named(hu
 
 
 def test_a_repository_in_beirs_own_layout_without_a_card(hub, tmp_path):
-    write_beir(hub.root / "x/dump", CONTENT)
+    beir_folder(CONTENT, hub.root / "x/dump")
     same_as_beir("hf:x/dump", tmp_path / "beir", CONTENT, "train")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hub_stub import DatasetHub, serving, use
-from miniatures import Miniature, miniature, mteb_tables, mteb_task, parquet_repository
+from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
 
 from harness.errors import DataError, UsageError
 from harness.fetching import remove_dataset
@@ -43,11 +44,13 @@ def loader() -> MtebLoader:
     return MtebLoader()
 
 
-def write(hub: DatasetHub, *, ko: Miniature | None = None, card: bool = True) -> None:
+def write(hub: DatasetHub, *, card: bool = True) -> None:
     """Write a repository in two languages, of other documents each."""
     content = miniature()
-    german = Miniature([(doc, title, f"{text} Ja.") for doc, title, text in content.documents], *content[1:])
-    tables = {**mteb_tables(ko or content, "ko-"), **mteb_tables(german, "de-")}
+    german = replace(
+        content, documents={one: (title, f"{text} Ja.") for one, (title, text) in content.documents.items()}
+    )
+    tables = {**mteb_tables(content, "ko-"), **mteb_tables(german, "de-")}
     folder = parquet_repository(hub.root / NAME, tables)
     if not card:
         (folder / "README.md").write_text("# no metadata\n")
