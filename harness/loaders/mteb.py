@@ -9,6 +9,7 @@ grades are whole numbers, and hits with their query's id are dropped where the t
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
 from harness.loaders.language_codes import two_letter_code
 from harness.loaders.mteb_files import UNDIVIDED, Belongings, Reading, belongings, hub_folders, remove_belongings
+from harness.loaders.mteb_prepared import About, Judged, Known, recall, remember
 from harness.loaders.offline import OFFLINE, is_offline
 from harness.optional import require
 from harness.protocols import Progress
@@ -64,8 +66,7 @@ class _Held(NamedTuple):
 
     corpus: _Corpus
     queries: _Corpus
-    qrels: Mapping[str, Mapping[str, float]]
-    candidates: Mapping[str, Sequence[str]] | None
+    judged: Judged
 
 
 class MtebLoader:
@@ -87,28 +88,39 @@ class MtebLoader:
         asked = _Name.of(spec.location)
         if split is not None and asked.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
-        name, task = _chosen(asked._replace(split=split or asked.split))
+        asked = asked._replace(split=split or asked.split)
+        known = recall(str(asked))
+        # a program that imported the library may have given it other tasks
+        about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(asked))
+        name = _Name(about.task, about.subset, about.split)
 
         @cache
         def held() -> _Held:
             if progress is not None:
                 progress.start(f"loading {name}", None)
-            return _load(name, task)
+            return _load(name, _task(name.task))
+
+        @cache
+        def judged() -> Judged:
+            if known is not None and known.about == about:
+                return known.judged
+            found = held().judged
+            remember(str(asked), Known(about, found), label=spec.location)
+            return found
 
         def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
-            return _judgments(held(), problems)
+            return _judgments(judged(), problems)
 
-        about = task.metadata
         return LoadedDataset(
-            _documents(name, held, _key(name, about)),
-            _queries(name, held, _key(name, about)),
+            _documents(name, held, about.key),
+            _queries(name, held, about.key),
             JudgmentSource(f"{name} judgments", judgments, unit="judgment"),
             name.split,
-            tuple(about.eval_splits),
-            identical_ids="drop" if task.ignore_identical_ids else "keep",
-            provenance=_provenance(name, task),
-            language=_language(name, about),
-            candidates=lambda: held().candidates or {},
+            about.splits,
+            identical_ids=about.identical_ids,
+            provenance=about.provenance,
+            language=about.language,
+            candidates=lambda: judged().candidates or {},
         )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles:
@@ -213,11 +225,17 @@ def _load(name: _Name, task: Any) -> _Held:  # noqa: ANN401
         chosen.load_data()
         chosen.convert_v1_dataset_format_to_v2(num_proc=None)
         data = chosen.dataset[name.subset][name.split]
-    judged = {str(query): grades for query, grades in data["relevant_docs"].items() if grades}
+    judged = {
+        str(query): {str(doc): grade for doc, grade in grades.items()}
+        for query, grades in data["relevant_docs"].items()
+        if grades
+    }
     # the library groups them in no order: theirs is that of the queries
     asked = [str(query) for query in data["queries"][_id_column(data["queries"])]]
     qrels = {query: judged[query] for query in dict.fromkeys([*asked, *judged]) if query in judged}
-    return _Held(data["corpus"], data["queries"], qrels, data.get("top_ranked"))
+    ranked = data.get("top_ranked")
+    candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
+    return _Held(data["corpus"], data["queries"], Judged(qrels, candidates))
 
 
 def _documents(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | None) -> TextSource:
@@ -244,7 +262,7 @@ def _queries(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | N
             kept = [
                 (query, _query_text(text, instruction), row)
                 for query, text, instruction, row in zip(ids, batch["text"], instructions, rows, strict=True)
-                if query in loaded.qrels
+                if query in loaded.judged.qrels
             ]
             unjudged += len(ids) - len(kept)
             if kept:
@@ -255,15 +273,15 @@ def _queries(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | N
     return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
 
 
-def _judgments(held: _Held, problems: Problems) -> Judgments:
-    judged = [(query, doc, grade) for query, grades in held.qrels.items() for doc, grade in grades.items()]
+def _judgments(given: Judged, problems: Problems) -> Judgments:
+    judged = [(query, doc, grade) for query, grades in given.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
             problems.add(number, f"the grade of '{doc}' for query '{query}' is {shown(grade)}, and no whole number")
     return Judgments(
         list(range(1, len(judged) + 1)),
         [query for query, _, _ in judged],
-        [str(doc) for _, doc, _ in judged],
+        [doc for _, doc, _ in judged],
         [int(grade) for _, _, grade in judged],
     )
 
@@ -291,6 +309,19 @@ def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a 
         return text if instruction is None else f"{text} {instruction}"
     turns = "; ".join(one if isinstance(one, str) else f"{one['role']}: {one['content']}" for one in text)
     return turns if instruction is None else f"{instruction} {turns}"
+
+
+def _about(name: _Name, task: Any) -> About:  # noqa: ANN401
+    about = task.metadata
+    return About(
+        *name,
+        _key(name, about),
+        type(task).__module__.startswith("mteb."),
+        tuple(about.eval_splits),
+        "drop" if task.ignore_identical_ids else "keep",
+        _provenance(name, task),
+        _language(name, about),
+    )
 
 
 def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:  # noqa: ANN401

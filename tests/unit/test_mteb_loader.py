@@ -274,6 +274,70 @@ def test_refuses_candidates_that_are_not_there(
     assert words in str(caught.value)
 
 
+def bundled(content: Content, folder: Path, patch: pytest.MonkeyPatch, name: str, module: str = "mteb.tasks") -> str:
+    """Register a task as the library's own are, at a commit, whose data come from a folder; return its spec."""
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalDatasetLoader
+
+    tables = mteb_tables(content)
+    listed = candidates_of(content).items()
+    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed]}
+    parquet_repository(folder, tables)
+
+    def load_data(task: Any) -> None:
+        task.dataset = {"default": {"test": RetrievalDatasetLoader(str(folder), "0" * 40).load()}}
+
+    place = Path(f"mteb/{name}")
+    mteb_task(patch, name, place, langs=["kor-Hang"], task_type="Reranking", load_data=load_data, __module__=module)
+    return f"mteb:{name}"
+
+
+def test_what_is_prepared_is_loaded_without_the_library(
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    spec = bundled(content, tmp_path / "repository", monkeypatch, "Prepared")
+    first = load_dataset(spec)
+    assert first.qrels is not None
+    monkeypatch.delattr("harness.loaders.mteb._load")
+    assert load_dataset(spec).candidates == first.candidates
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    again = load_dataset(spec)
+    assert again.provenance == first.provenance
+    assert again.candidates == first.candidates
+    assert again.candidates
+    assert (again.language, again.identical_ids) == ("ko", "keep")
+    assert again.qrels is not None
+    assert again.qrels.query_ids.to_list() == first.qrels.query_ids.to_list()
+    assert again.qrels.rows.tolist() == first.qrels.rows.tolist()
+    assert again.qrels.grades.tolist() == first.qrels.grades.tolist()
+    assert again.corpus.texts.equals(first.corpus.texts)
+    monkeypatch.setattr("harness.loaders.mteb_prepared.version", lambda name: "another")
+    with pytest.raises(MissingExtraError):
+        load_dataset(spec)
+
+
+def test_judgments_are_not_taken_from_the_cache_where_a_task_may_have_changed(
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another revision under the same name, and a task that the running program registered."""
+    import sys
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    spec = bundled(content, tmp_path / "first", monkeypatch, "Changed")
+    load_dataset(spec)
+    fewer = replace(content, qrels={"test": {"q0": content.qrels["test"]["q0"]}})
+    bundled(fewer, tmp_path / "second", monkeypatch, "Changed")
+    sys.modules["mteb"].get_task("Changed").metadata.dataset["revision"] = "1" * 40
+    assert load_dataset(spec).qrels.query_ids.to_list() == ["q0"]  # type: ignore[union-attr]
+    spec = bundled(content, tmp_path / "third", monkeypatch, "Registered", module="some_program")
+    load_dataset(spec)
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(MissingExtraError):
+        load_dataset(spec)
+
+
 def test_refuses_what_would_miss_candidates(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
     with pytest.raises(UsageError, match="--max-docs"):
