@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
@@ -265,13 +266,11 @@ class HubRepository:
         """
         if not self.has(_README):
             return {}
-        translated: Any = require("fsspec.utils", extra="hub", feature=_FEATURE).glob_translate
-        here = {path.relative_to(self.folder).as_posix(): path for path in self.files_here()}
-        found = dict[str, frozenset[Path]]()
-        for config, patterns in _patterns_of_card(self.folder / _README).items():
-            matching = [re.compile(translated(pattern)).match for pattern in patterns]
-            found[config] = frozenset(path for name, path in here.items() if any(match(name) for match in matching))
-        return found
+        here = self.files_here()
+        return {
+            config: here.intersection(chain.from_iterable(_matching(pattern, self.folder) for pattern in patterns))
+            for config, patterns in _patterns_of_card(self.folder / _README).items()
+        }
 
     def _key(self, *, holds: str) -> Mapping[str, JSON]:
         return {"scheme": _SCHEME, "repository": self.name, "commit": self.commit, "holds": holds}
@@ -468,6 +467,17 @@ def _patterns_of_card(card: Path) -> Mapping[str, Sequence[str]]:
         for name, about in named.items()
         if "data_files" in about
     }
+
+
+def _matching(pattern: str, folder: Path) -> Iterable[Path]:
+    """Return the files here that a card's pattern names; none where it names an address."""
+    data_files: Any = require("datasets.data_files", extra="hub", feature=_FEATURE)
+    if "://" in pattern:
+        return []
+    try:
+        return [Path(file) for file in data_files.resolve_pattern(pattern, str(folder))]
+    except FileNotFoundError:  # its files are not on this machine
+        return []
 
 
 def _lacking_shards(names: Iterable[str]) -> list[str]:
