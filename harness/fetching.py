@@ -15,7 +15,7 @@ from harness.storage.cache_entries import Entry, comparison_running, list_entrie
 
 __all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files"]
 
-_PREPARED = ("texts", "metadata")
+_PREPARED = ("texts", "metadata", "judgments")
 """Kinds of cache entries that are made of a dataset's files alone."""
 
 

@@ -16,18 +16,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from harness.errors import DataError, UsageError
-from harness.loaders.offline import is_offline
+from harness.loaders.offline import OFFLINE, is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.optional import require
 from harness.protocols import Progress
 from harness.storage.cache import JSON, Cache, file_digest
+from harness.storage.digests import steady_digest
 
 __all__ = [
     "Config",
@@ -156,12 +158,19 @@ class FolderRepository:
 
 
 class _Snapshot(Source):
-    """One commit's files in the hub's cache, which are links to blobs named by their checksums."""
+    """One commit's files in the hub's cache, which are links to blobs and may have been put there by any program."""
 
     def digest(self, member: str) -> str:
-        """SHA-256 of a file; a large one's was compared with the name of its blob when it was downloaded."""
-        blob = (self.path / member).resolve().name
-        return blob if len(blob) == _SHA256 else super().digest(member)
+        """SHA-256 of a file, whose bytes are read once; raises DataError where the hub states another checksum."""
+        path = self.path / member
+        try:
+            blob, digest = path.resolve().name, steady_digest(path)
+        except OSError as error:
+            raise DataError(self.label(member), [f"cannot be read: {error.strerror}"]) from error
+        if len(blob) == _SHA256 and blob != digest:
+            problem = f"its checksum is {digest}, and the hub states {blob}"
+            raise DataError(self.label(member), [problem], fix="delete it and run the command once more")
+        return digest
 
 
 class HubRepository:
@@ -203,13 +212,13 @@ class HubRepository:
 
     def has(self, name: str) -> bool:
         """Return whether a file is in the hub's cache, where only whole ones get their names."""
-        commit = vars(self).get("commit") or self._cached_commit()
+        commit = vars(self).get("commit") or self.cached_commit()
         return commit is not None and (self.storage / "snapshots" / commit / name).is_file()
 
     @cached_property
     def commit(self) -> str:
         """The commit that the revision names: in the hub's cache, or else by the hub."""
-        cached = self._cached_commit()
+        cached = self.cached_commit()
         if cached is not None:
             return cached
         info = self._info(self.revision)
@@ -219,7 +228,8 @@ class HubRepository:
             self._download(first, self.revision)
         return str(info.sha)
 
-    def _cached_commit(self) -> str | None:
+    def cached_commit(self) -> str | None:
+        """Return the commit that the revision names, None where this machine has not heard of it."""
         if _COMMIT.fullmatch(self.revision):
             return self.revision
         reference = self.storage / "refs" / self.revision
@@ -238,15 +248,29 @@ class HubRepository:
         if _README in names:
             self.fetch([_README], None)
         listing = _listing_of(names, self.folder)
-        content = orjson.dumps(
-            {"configs": {k: [v.splits, v.columns] for k, v in listing.configs.items()}, "languages": listing.languages}
-        )
-
-        def write(folder: Path) -> None:
-            (folder / "listing.json").write_bytes(content)
-
+        configs = {name: [config.splits, config.columns] for name, config in listing.configs.items()}
+        write = _json_writer({"configs": configs, "languages": listing.languages})
         cache.put(_KIND, key, write, about=self.label, state="complete")
         return listing
+
+    def files_here(self) -> frozenset[Path]:
+        """Return this commit's files on this machine, but those that every repository has."""
+        if self.cached_commit() is None:
+            return frozenset()
+        return frozenset(self.folder / name for name in _files_below(self.folder) if name not in _EVERYWHERE)
+
+    def files_by_config(self) -> Mapping[str, frozenset[Path]]:
+        """Return the files on this machine that each configuration is made of, by the card; {} where no card says so.
+
+        A configuration that has no file here has none. Raises DataError for a damaged card.
+        """
+        if not self.has(_README):
+            return {}
+        here = self.files_here()
+        return {
+            config: here.intersection(chain.from_iterable(_matching(pattern, self.folder) for pattern in patterns))
+            for config, patterns in _patterns_of_card(self.folder / _README).items()
+        }
 
     def _key(self, *, holds: str) -> Mapping[str, JSON]:
         return {"scheme": _SCHEME, "repository": self.name, "commit": self.commit, "holds": holds}
@@ -357,7 +381,9 @@ class HubRepository:
 
     def _not_here(self, *names: str) -> DataError:
         """Return the error for files that may not be downloaded; without names for all of the repository."""
-        problem = "not on this machine, and the network may not be used"
+        variable = OFFLINE if is_offline() else "HF_HUB_OFFLINE" if self._constants.HF_HUB_OFFLINE else None
+        why = f" ({variable} is set)" if variable is not None else ""
+        problem = f"not on this machine, and the network may not be used{why}"
         problems = [f"'{name}' is {problem}" for name in names] or [f"it is {problem}"]
         return DataError(self.label, problems, fix=self._by_hand(*names))
 
@@ -416,6 +442,42 @@ def _first_line(error: Exception) -> str:
 
 def _files_below(folder: Path) -> list[str]:
     return sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+
+
+def _patterns_of_card(card: Path) -> Mapping[str, Sequence[str]]:
+    """Return the patterns of the files of each configuration that a card names."""
+    hub: Any = require("huggingface_hub", extra="hub", feature=_FEATURE)
+    metadata: Any = require("datasets.utils.metadata", extra="hub", feature=_FEATURE)
+    data_files: Any = require("datasets.data_files", extra="hub", feature=_FEATURE)
+    yaml: Any = require("yaml", extra="hub", feature=_FEATURE)
+    if not card.read_bytes().startswith(_METADATA):
+        return {}
+    try:
+        named = metadata.MetadataConfigs.from_dataset_card_data(
+            hub.DatasetCard.load(card, ignore_metadata_errors=True).data
+        )
+    except (ValueError, yaml.YAMLError) as error:
+        raise DataError(str(card), [f"is no card of a dataset: {_first_line(error)}"]) from error
+    return {
+        name: [
+            (PurePosixPath(about.get("data_dir", "")) / pattern).as_posix()
+            for patterns in data_files.sanitize_patterns(about["data_files"]).values()
+            for pattern in patterns
+        ]
+        for name, about in named.items()
+        if "data_files" in about
+    }
+
+
+def _matching(pattern: str, folder: Path) -> Iterable[Path]:
+    """Return the files here that a card's pattern names; none where it names an address."""
+    data_files: Any = require("datasets.data_files", extra="hub", feature=_FEATURE)
+    if "://" in pattern:
+        return []
+    try:
+        return [Path(file) for file in data_files.resolve_pattern(pattern, str(folder))]
+    except FileNotFoundError:  # its files are not on this machine
+        return []
 
 
 def _lacking_shards(names: Iterable[str]) -> list[str]:

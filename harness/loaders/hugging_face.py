@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
-from harness.loaders.hub_layouts import LAYOUTS, HubParts, Part
+from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import (
     Config,
     FolderRepository,
@@ -121,12 +121,7 @@ class HubLoader:
             doomed = _paths(_all(_parts_at(place, spec)))
         except DataError:  # nothing says which files there are
             return 0
-        shared = set[Path]()
-        for config in _subsets(place.repository):
-            other = _parts_at(place._replace(config=config), spec)
-            if config != place.config and _is_here(other):
-                shared |= _paths(_all(other))
-        return remove_files(doomed - shared)
+        return remove_files(doomed.difference(*(_paths(_all(other)) for other in _others_here(place, spec))))
 
 
 class _Place(NamedTuple):
@@ -164,7 +159,7 @@ def _parts_of(spec: DatasetSpec, *, network: bool) -> HubParts:
 def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
     """Return the parts of a place; those that files of the user replace are left out."""
     repository = place.repository
-    layout = LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
+    layout = _layout(repository)
     if layout is not None:
         parts = layout.parts(repository, place.config, place.other)
     else:
@@ -290,9 +285,35 @@ def _language(languages: Sequence[str], subset: str) -> str | None:
     return code if code in codes.values() else None
 
 
+def _layout(repository: Repository) -> FileLayout | None:
+    return LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
+
+
+def _others_here(place: _Place, spec: DatasetSpec) -> Iterator[HubParts]:
+    """Yield the other subsets that are on this machine, and the pairs of two.
+
+    Where both languages of a pair are here by themselves, so is the pair, whether anybody asked for it or not, and it
+    counts for nothing: otherwise neither language could be removed.
+    """
+    here = dict[str, HubParts]()
+    for config in _subsets(place.repository):
+        parts = _parts_at(place._replace(config=config), spec)
+        if _is_here(parts):
+            here[config] = parts
+    layout = _layout(place.repository)
+    pairs = permutations(layout.languages, 2) if layout is not None and layout.pairs else ()
+    for pair in pairs:
+        if not here.keys() >= {*pair}:
+            parts = _parts_at(place._replace(config="-".join(pair)), spec)
+            if _is_here(parts):
+                here["-".join(pair)] = parts
+    own = place.config if layout is None else place.config.lower()
+    yield from (parts for config, parts in here.items() if config != own)
+
+
 def _subsets(repository: Repository) -> tuple[str, ...]:
     """Return every subset of a repository that is a dataset of its own, and no pair of two."""
-    layout = LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
+    layout = _layout(repository)
     if layout is not None:
         return tuple(layout.languages)
     shapes = [re.compile(form.format(subset="(.+)", role=_ROLES["documents"][0])) for form in _FORMS]

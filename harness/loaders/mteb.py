@@ -9,7 +9,7 @@ grades are whole numbers, and hits with their query's id are dropped where the t
 from __future__ import annotations
 
 import re
-import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +23,8 @@ from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.mteb_files import UNDIVIDED, Belongings, Reading, belongings, hub_folders, remove_belongings
+from harness.loaders.mteb_prepared import About, Judged, Known, recall, remember
 from harness.loaders.offline import OFFLINE, is_offline
 from harness.optional import require
 from harness.protocols import Progress
@@ -36,8 +38,6 @@ _SCHEME = 1
 _BATCH = 2048
 _LISTED = 40
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
-_DEFAULT = "default"
-"""MTEB's name for the only subset of a task in one language."""
 
 _Corpus = Any
 """A ``datasets.Dataset``: the library is imported where it is needed alone."""
@@ -57,7 +57,7 @@ class _Name(NamedTuple):
         return cls(task, subset, split)
 
     def __str__(self) -> str:
-        subset = "" if self.subset in ("", _DEFAULT) else f":{self.subset}"
+        subset = "" if self.subset in ("", UNDIVIDED) else f":{self.subset}"
         return f"{_PREFIX}{self.task}{subset}{f'@{self.split}' if self.split else ''}"
 
 
@@ -66,8 +66,7 @@ class _Held(NamedTuple):
 
     corpus: _Corpus
     queries: _Corpus
-    qrels: Mapping[str, Mapping[str, float]]
-    candidates: Mapping[str, Sequence[str]] | None
+    judged: Judged
 
 
 class MtebLoader:
@@ -89,50 +88,63 @@ class MtebLoader:
         asked = _Name.of(spec.location)
         if split is not None and asked.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
-        name, task = _chosen(asked._replace(split=split or asked.split))
+        asked = asked._replace(split=split or asked.split)
+        known = recall(str(asked))
+        # a program that imported the library may have given it other tasks
+        about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(asked))
+        name = _Name(about.task, about.subset, about.split)
 
         @cache
         def held() -> _Held:
             if progress is not None:
                 progress.start(f"loading {name}", None)
-            return _load(name, task)
+            return _load(name, _task(name.task))
+
+        @cache
+        def judged() -> Judged:
+            if known is not None and known.about == about:
+                return known.judged
+            found = held().judged
+            remember(str(asked), Known(about, found), label=spec.location)
+            return found
 
         def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
-            return _judgments(held(), problems)
+            return _judgments(judged(), problems)
 
-        about = task.metadata
         return LoadedDataset(
-            _documents(name, held, _key(name, about)),
-            _queries(name, held, _key(name, about)),
+            _documents(name, held, about.key),
+            _queries(name, held, about.key),
             JudgmentSource(f"{name} judgments", judgments, unit="judgment"),
             name.split,
-            tuple(about.eval_splits),
-            identical_ids="drop" if task.ignore_identical_ids else "keep",
-            provenance=_provenance(name, task),
-            language=_language(name, about),
-            candidates=lambda: held().candidates or {},
+            about.splits,
+            identical_ids=about.identical_ids,
+            provenance=about.provenance,
+            language=about.language,
+            candidates=lambda: judged().candidates or {},
         )
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of the repository that a task is loaded from, its other subsets included."""
-        paths = tuple(path for path in _folders(_task(_Name.of(spec.location).task).metadata) if path.exists())
-        size = sum(one.lstat().st_size for path in paths for one in path.rglob("*") if one.is_file())
-        return LocalFiles(paths, size, None if paths else False)
+        """Return what this machine has of a task's subset; of all subsets where nothing tells them apart."""
+        name, task = _with_subset(_Name.of(spec.location))
+        found = _belongings(name, task)
+        return LocalFiles(found.paths, found.size, None if found.paths else False)
 
     def remove(self, spec: DatasetSpec) -> int:
-        """Delete the repository of a task, unless another task is loaded from it too."""
-        about = _task(_Name.of(spec.location).task).metadata
-        others = [
-            one.metadata.name
-            for one in _tasks()
-            if one.metadata.name != about.name and one.metadata.dataset["path"] == about.dataset["path"]
-        ]
-        if others:
-            return 0
-        files = self.local_files(spec)
-        for path in files.paths:
-            shutil.rmtree(path)
-        return files.size
+        """Delete what this machine has of a task's subset, but what other tasks and configurations are made of too.
+
+        Returns the number of bytes that were freed. Raises UsageError where nothing tells the subset's files apart.
+        """
+        name, task = _with_subset(_Name.of(spec.location))
+        found = _belongings(name, task)
+        if found.also:
+            others = f"{', '.join(found.also[:_LISTED])}{', …' if len(found.also) > _LISTED else ''}"
+            folders = " and ".join(map(str, hub_folders(str(task.metadata.dataset["path"]))))
+            raise UsageError(
+                f"nothing says which files of {task.metadata.dataset['path']} are those of {name} alone, and with them "
+                f"these would go: {others}",
+                fix=f"delete {folders} yourself if you need none of them",
+            )
+        return remove_belongings(found)
 
 
 def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
@@ -167,8 +179,8 @@ def _unfit(task: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _chosen(asked: _Name) -> tuple[_Name, Any]:
-    """Return the task, and its name with the subset and the split that are loaded."""
+def _with_subset(asked: _Name) -> tuple[_Name, Any]:
+    """Return the task, and its name with the subset that is meant."""
     task = _task(asked.task)
     if getattr(task, "is_aggregate", False):
         members = [f"{_PREFIX}{one.metadata.name}" for one in task.metadata.tasks]
@@ -179,12 +191,17 @@ def _chosen(asked: _Name) -> tuple[_Name, Any]:
     unfit = _unfit(task)
     if unfit is not None:
         raise UsageError(f"{_PREFIX}{asked.task} {unfit}", fix="name a task of text retrieval or reranking")
-    subsets = list(task.metadata.hf_subsets) if task.metadata.is_multilingual else [_DEFAULT]
-    subset = _one_of("subset", ":", asked._replace(split=""), asked.subset, subsets)
+    subset = _one_of("subset", ":", asked._replace(split=""), asked.subset, _subsets(task))
+    return _Name(task.metadata.name, subset, asked.split), task
+
+
+def _chosen(asked: _Name) -> tuple[_Name, Any]:
+    """Return the task, and its name with the subset and the split that are loaded."""
+    name, task = _with_subset(asked)
     splits = list(task.metadata.eval_splits)
-    preferred = asked.split or ("test" if "test" in splits else "")
-    split = _one_of("split", "@", asked._replace(subset=subset, split=""), preferred, splits)
-    return _Name(task.metadata.name, subset, split), task
+    preferred = name.split or ("test" if "test" in splits else "")
+    split = _one_of("split", "@", name._replace(split=""), preferred, splits)
+    return name._replace(split=split), task
 
 
 def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str]) -> str:
@@ -208,11 +225,17 @@ def _load(name: _Name, task: Any) -> _Held:  # noqa: ANN401
         chosen.load_data()
         chosen.convert_v1_dataset_format_to_v2(num_proc=None)
         data = chosen.dataset[name.subset][name.split]
-    judged = {str(query): grades for query, grades in data["relevant_docs"].items() if grades}
+    judged = {
+        str(query): {str(doc): grade for doc, grade in grades.items()}
+        for query, grades in data["relevant_docs"].items()
+        if grades
+    }
     # the library groups them in no order: theirs is that of the queries
     asked = [str(query) for query in data["queries"][_id_column(data["queries"])]]
     qrels = {query: judged[query] for query in dict.fromkeys([*asked, *judged]) if query in judged}
-    return _Held(data["corpus"], data["queries"], qrels, data.get("top_ranked"))
+    ranked = data.get("top_ranked")
+    candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
+    return _Held(data["corpus"], data["queries"], Judged(qrels, candidates))
 
 
 def _documents(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | None) -> TextSource:
@@ -239,7 +262,7 @@ def _queries(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | N
             kept = [
                 (query, _query_text(text, instruction), row)
                 for query, text, instruction, row in zip(ids, batch["text"], instructions, rows, strict=True)
-                if query in loaded.qrels
+                if query in loaded.judged.qrels
             ]
             unjudged += len(ids) - len(kept)
             if kept:
@@ -250,15 +273,15 @@ def _queries(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | N
     return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
 
 
-def _judgments(held: _Held, problems: Problems) -> Judgments:
-    judged = [(query, doc, grade) for query, grades in held.qrels.items() for doc, grade in grades.items()]
+def _judgments(given: Judged, problems: Problems) -> Judgments:
+    judged = [(query, doc, grade) for query, grades in given.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
             problems.add(number, f"the grade of '{doc}' for query '{query}' is {shown(grade)}, and no whole number")
     return Judgments(
         list(range(1, len(judged) + 1)),
         [query for query, _, _ in judged],
-        [str(doc) for _, doc, _ in judged],
+        [doc for _, doc, _ in judged],
         [int(grade) for _, _, grade in judged],
     )
 
@@ -286,6 +309,19 @@ def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a 
         return text if instruction is None else f"{text} {instruction}"
     turns = "; ".join(one if isinstance(one, str) else f"{one['role']}: {one['content']}" for one in text)
     return turns if instruction is None else f"{instruction} {turns}"
+
+
+def _about(name: _Name, task: Any) -> About:  # noqa: ANN401
+    about = task.metadata
+    return About(
+        *name,
+        _key(name, about),
+        type(task).__module__.startswith("mteb."),
+        tuple(about.eval_splits),
+        "drop" if task.ignore_identical_ids else "keep",
+        _provenance(name, task),
+        _language(name, about),
+    )
 
 
 def _key(name: _Name, about: Any) -> Mapping[str, JSON] | None:  # noqa: ANN401
@@ -334,17 +370,22 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     return {key: str(value) for key, value in found.items() if value}
 
 
-def _folders(about: Any) -> list[Path]:  # noqa: ANN401
-    """Return where the libraries of the hub keep a repository: the files, and the tables made of them."""
-    from huggingface_hub import constants
+def _belongings(name: _Name, task: Any) -> Belongings:  # noqa: ANN401
+    """Return what this machine has of a subset; other tasks' share of the repository is left out."""
+    others = (one for one in _tasks() if one.metadata.name != name.task and _unfit(one) is None)
+    return belongings(_reading(task, [name.subset]), (_reading(one, _subsets(one)) for one in others))
 
-    from datasets import config
 
-    repository = str(about.dataset["path"])
-    return [
-        Path(constants.HF_HUB_CACHE) / f"datasets--{repository.replace('/', '--')}",
-        Path(config.HF_DATASETS_CACHE) / repository.replace("/", "___").lower(),
-    ]
+def _reading(task: Any, subsets: Sequence[str]) -> Reading:  # noqa: ANN401
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+    about = task.metadata
+    usual = type(task).load_data is AbsTaskRetrieval.load_data
+    return Reading.of(str(about.dataset["path"]), str(about.dataset.get("revision", "main")), subsets, usual=usual)
+
+
+def _subsets(task: Any) -> list[str]:  # noqa: ANN401
+    return list(task.metadata.hf_subsets) if task.metadata.is_multilingual else [UNDIVIDED]
 
 
 @contextmanager
@@ -363,12 +404,12 @@ def _translated(name: _Name, about: Any) -> Iterator[None]:  # noqa: ANN401
     try:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, httpx.HTTPError) as error:
-        what = f"{repository} at revision {revision}"
+        what, folders = f"{repository} at revision {revision}", map(str, hub_folders(str(repository)))
         if is_offline() and not Path(str(repository)).exists():
             raise DataError(
                 str(name),
                 [f"{OFFLINE} is set, and this machine lacks {what}"],
-                fix=f"load it on a machine with a network, and copy {' and '.join(map(str, _folders(about)))} from "
+                fix=f"load it on a machine with a network, and copy {' and '.join(folders)} from "
                 f"there; or leave {OFFLINE} out",
             ) from error
         raise DataError(

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from hub_miniatures import (
     CONTENT,
-    Content,
     binary,
-    write_beir,
     write_beir_repositories,
     write_miracl,
     write_mmarco,
@@ -19,6 +17,7 @@ from hub_miniatures import (
     write_nano_repository,
 )
 from hub_stub import DatasetHub, serving, use
+from miniatures import Content, beir_folder
 
 import harness
 from harness.data.dataset import DatasetFiles
@@ -66,7 +65,7 @@ def grades(dataset) -> dict[str, dict[str, int]]:
 
 def same_as_beir(spec: str, folder: Path, content: Content, split: str, of: str | None = None) -> None:
     """Hold a spec against the content in BEIR's layout: texts, judgments, and every metric to the last digit."""
-    beir = write_beir(folder, content)
+    beir = beir_folder(content, folder)
     ours, theirs = load_dataset(spec, split=of or split), load_dataset(beir, split=split)
     assert texts(ours) == texts(theirs)
     assert grades(ours) == grades(theirs) == content.qrels[split]
@@ -100,7 +99,8 @@ def test_a_subset_of_a_repository_in_several_languages(hub, tmp_path):
     write_mteb_repository(hub.root, CONTENT, "mteb/languages", ("ko", "de"))
     same_as_beir("hf:mteb/languages:ko", tmp_path / "beir", CONTENT, "test")
     assert {name for name in hub.fetched if "/" in name} == {
-        f"ko/{part}.parquet" for part in ("corpus", "queries", "qrels/test", "qrels/train")
+        f"ko-{part}-00000-of-00001.parquet"
+        for part in ("corpus/corpus", "queries/queries", "qrels/test", "qrels/train")
     }
     with pytest.raises(UsageError, match=r"has several subsets\n.*: ko, de"):
         load_dataset("hf:mteb/languages")
@@ -235,7 +235,7 @@ def test_configurations_that_cannot_be_told_apart_are_listed_and_may_be_named(hu
 
 
 def test_a_repository_in_beirs_own_layout_without_a_card(hub, tmp_path):
-    write_beir(hub.root / "x/dump", CONTENT)
+    beir_folder(CONTENT, hub.root / "x/dump")
     same_as_beir("hf:x/dump", tmp_path / "beir", CONTENT, "train")
 
 
@@ -334,3 +334,24 @@ def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monke
     loader.load(crossed, None, None)
     assert loader.remove(crossed) > 0
     assert loader.local_files(crossed).paths == ()
+
+
+def test_files_of_a_pair_stay_when_one_of_its_languages_goes(hub, monkeypatch):
+    content = CONTENT.without_titles().of_splits(dev="test")
+    for language in ("german", "spanish"):
+        write_mmarco(hub.root, content, language, language)
+    use_miniature_judgments(hub, monkeypatch)
+    # other bytes, so that the cache keeps a blob for each
+    queries = hub.root / "unicamp-dl/mmarco/data/google/queries/dev/german_queries.dev.tsv"
+    queries.write_text("q1\tLicht\n")
+    loader = HubLoader()
+    de, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "de-es"))
+    for spec in (de, crossed):
+        loader.load(spec, None, None)
+    assert loader.remove(de) == len("q1\tLicht\n")
+    assert loader.local_files(de).complete is False
+    assert loader.local_files(crossed).complete
+    loader.load(de, None, None)
+    assert loader.remove(crossed) > 0
+    assert loader.local_files(de).complete
+    assert loader.local_files(crossed).complete is False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,9 @@ from hub_stub import DatasetHub, serving, use
 from harness.errors import DataError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec
+from harness.loaders.hub_repository import HubRepository
 from harness.loaders.hugging_face import HubLoader
+from harness.storage.cache import file_digest
 
 pytestmark = pytest.mark.integration
 
@@ -137,6 +141,25 @@ def test_a_hub_that_does_not_answer_is_named(hub, monkeypatch):
         load_dataset("hf:BeIR/mini")
 
 
+def test_checksums_are_those_of_the_bytes_and_each_is_computed_once(hub, tmp_path, monkeypatch):
+    """Files that another program put into the hub's cache are never compared with the names of their blobs."""
+    assert loads()
+    (file,) = stored(tmp_path, Path(FIRST).name)
+    content, blob = file.read_bytes(), file.resolve()
+    read = []
+    monkeypatch.setattr("harness.storage.digests.file_digest", lambda path: read.append(path) or file_digest(path))
+    monkeypatch.setattr("harness.storage.digests._SETTLED_NS", 0)
+    source = HubRepository("BeIR/mini", "main").source()
+    assert source.digest(FIRST) == source.digest(FIRST) == hashlib.sha256(content).hexdigest() == blob.name
+    assert read == [blob]
+    blob.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(DataError, match=rf"its checksum is .*, and the hub states {blob.name}\n  delete it"):
+        load_dataset("hf:BeIR/mini")
+    file.unlink()
+    blob.unlink()
+    assert loads()
+
+
 @pytest.fixture(params=["HARNESS_OFFLINE", "HF_HUB_OFFLINE"])
 def offline(request, monkeypatch):
     """Switch the network off, as either variable does it; the client reads its own when it is imported."""
@@ -166,7 +189,8 @@ def test_without_a_network_the_error_says_what_belongs_where(hub, offline, tmp_p
     with pytest.raises(DataError) as raised:
         load_dataset("hf:BeIR/mini")
     folder = tmp_path / "hub cache" / "datasets--BeIR--mini"
-    assert "it is not on this machine, and the network may not be used" in str(raised.value)
+    variable = "HARNESS_OFFLINE" if "HARNESS_OFFLINE" in os.environ else "HF_HUB_OFFLINE"
+    assert f"it is not on this machine, and the network may not be used ({variable} is set)" in str(raised.value)
     assert f"`hf download BeIR/mini --repo-type dataset` fetches it; its folder belongs at '{folder}'" in str(
         raised.value
     )

@@ -10,12 +10,12 @@ import hashlib
 import importlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -27,47 +27,73 @@ _ACTIONS = ("rests near the", "was painted beside a", "is older than the")
 _ODD = ("Ricardo_Montalba\u0301n", "<dbpedia:Escabeche>", "39#0", "2_Hearts_(Kylie_song)", "a:b-c", "00017")
 
 
-class Miniature(NamedTuple):
-    """Documents as (id, title, text), queries by id, and grades by query and document."""
+@dataclass(frozen=True)
+class Content:
+    """Documents (title and text), queries and the judgments of each split, by id."""
 
-    documents: list[tuple[str, str, str]]
-    queries: dict[str, str]
-    qrels: dict[str, dict[str, int]]
+    documents: Mapping[str, tuple[str, str]]
+    queries: Mapping[str, str]
+    qrels: Mapping[str, Mapping[str, Mapping[str, int]]]
+
+    def without_titles(self) -> Content:
+        """The same with the titles in the texts."""
+        return replace(self, documents={one: ("", " ".join(pair).strip()) for one, pair in self.documents.items()})
+
+    def of_splits(self, **names: str) -> Content:
+        """The same with splits of other names: ``dev="test"`` calls the test split so, and leaves the others out."""
+        return replace(self, qrels={new: self.qrels[old] for new, old in names.items()})
+
+    def judged_queries(self, split: str) -> dict[str, str]:
+        """The queries of one split's judgments."""
+        return {one: text for one, text in self.queries.items() if one in self.qrels[split]}
+
+    def document_records(self) -> list[dict[str, object]]:
+        """The documents as BEIR and MTEB write them."""
+        return [{"_id": one, "title": title, "text": text} for one, (title, text) in self.documents.items()]
+
+    def query_records(self) -> list[dict[str, object]]:
+        """The queries as BEIR and MTEB write them."""
+        return [{"_id": one, "text": text} for one, text in self.queries.items()]
+
+    def judgments(self, split: str) -> list[tuple[str, str, int]]:
+        """Query, document and grade."""
+        return [(query, doc, grade) for query, grades in self.qrels[split].items() for doc, grade in grades.items()]
 
 
-def miniature() -> Miniature:
+def miniature() -> Content:
     """Return the collection, the same each time."""
-    documents = []
+    documents = {}
     for number in range(30):
         subject, other = _SUBJECTS[number % 6], _SUBJECTS[(number * 5 + 1) % 6]
         text = f"The {subject} {_ACTIONS[number % 3]} {other} in winter number{number % 7}."
         title = f"{subject.title()} {number}" if number % 4 else ""
-        documents.append((_ODD[number] if number < len(_ODD) else f"d{number}", title, text))
+        documents[_ODD[number] if number < len(_ODD) else f"d{number}"] = title, text
     queries = {f"q{i}": f"where is the {subject} in winter" for i, subject in enumerate(_SUBJECTS)}
+    ids = list(documents)
     qrels = {
-        query: {documents[row][0]: grade for row, grade in ((i, 2), (i + 6, 1), (i + 13, 0), (i + 18, 1))}
+        query: {ids[row]: grade for row, grade in ((i, 2), (i + 6, 1), (i + 13, 0), (i + 18, 1))}
         for i, query in enumerate(queries)
     }
-    return Miniature(documents, queries, qrels)
+    return Content(documents, queries, {"test": qrels})
 
 
-def beir_files(content: Miniature, *, metadata: bool = True) -> Mapping[str, str]:
+def beir_files(content: Content, *, metadata: bool = True) -> Mapping[str, str]:
     """Return the members of a BEIR archive by their names."""
     about = {"metadata": {}} if metadata else {}
-    rows = [f"{query}\t{doc}\t{grade}" for query, judged in content.qrels.items() for doc, grade in judged.items()]
-    return {
-        "corpus.jsonl": "".join(
-            json.dumps({"_id": doc, "title": title, "text": text, **about}, ensure_ascii=False) + "\n"
-            for doc, title, text in content.documents
-        ),
-        "queries.jsonl": "".join(
-            json.dumps({"_id": query, "text": text, **about}) + "\n" for query, text in content.queries.items()
-        ),
-        "qrels/test.tsv": "\n".join(["query-id\tcorpus-id\tscore", *rows]) + "\n",
+    files = {
+        name: "".join(json.dumps({**record, **about}, ensure_ascii=False) + "\n" for record in records)
+        for name, records in (
+            ("corpus.jsonl", content.document_records()),
+            ("queries.jsonl", content.query_records()),
+        )
     }
+    for split in content.qrels:
+        rows = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, judged)) for judged in content.judgments(split))]
+        files[f"qrels/{split}.tsv"] = "\n".join(rows) + "\n"
+    return files
 
 
-def beir_folder(content: Miniature, folder: Path) -> Path:
+def beir_folder(content: Content, folder: Path) -> Path:
     """Write a folder in BEIR layout, and return it."""
     for name, text in beir_files(content).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -75,10 +101,10 @@ def beir_folder(content: Miniature, folder: Path) -> Path:
     return folder
 
 
-def beir_zip(content: Miniature, name: str, path: Path) -> Path:
+def beir_zip(content: Content, name: str, path: Path) -> Path:
     """Write the archive that BEIR publishes of a dataset called ``name``, which has judgments for training too."""
     files = {**beir_files(content)}
-    files["qrels/train.tsv"] = files["qrels/test.tsv"]
+    files.setdefault("qrels/train.tsv", files["qrels/test.tsv"])
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, text in files.items():
             archive.writestr(f"{name}/{member}", text)
@@ -136,37 +162,51 @@ def irds_home(
         yield server
 
 
-def parquet_repository(folder: Path, tables: Mapping[str, Mapping[str, list[dict[str, Any]]]]) -> Path:
+def parquet_repository(
+    folder: Path, tables: Mapping[str, Mapping[str, list[dict[str, Any]]]], languages: Sequence[str] = ()
+) -> Path:
     """Write a repository as the hub holds it: a Parquet file for each config and split, and a card that names them."""
-    card = ["---", "configs:"]
+    files: dict[str, dict[str, str]] = {}
     for config, splits in tables.items():
-        card += [f"- config_name: {config}", "  data_files:"]
         for split, rows in splits.items():
-            path = folder / config / f"{split}-00000-of-00001.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
-            card += [f"  - split: {split}", f"    path: {path.relative_to(folder).as_posix()}"]
-    (folder / "README.md").write_text("\n".join([*card, "---", ""]))
+            name = f"{config}/{split}-00000-of-00001.parquet"
+            write_parquet(folder / name, rows)
+            files.setdefault(config, {})[split] = name
+    write_card(folder, files, languages)
     return folder
 
 
-def mteb_tables(content: Miniature, prefix: str = "", split: str = "test") -> dict[str, Any]:
-    """Return corpus, queries and judgments in MTEB's layout, one more query without judgments among them.
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+def write_card(folder: Path, configs: Mapping[str, Mapping[str, str]], languages: Sequence[str] = ()) -> None:
+    """Write a card with the metadata that says which files are which configuration and split."""
+    lines = ["---", *(["language:"] if languages else []), *(f"- {one}" for one in languages), "configs:"]
+    for name, splits in configs.items():
+        lines += [f"- config_name: {name}", "  data_files:"]
+        for split, path in splits.items():
+            lines += [f"  - split: {split}", f"    path: {path}"]
+    (folder / "README.md").write_text("\n".join([*lines, "---", "", "# Miniature", ""]), encoding="utf-8")
+    (folder / ".gitattributes").write_text("*.parquet filter=lfs\n")
+
+
+def mteb_tables(content: Content, prefix: str = "") -> dict[str, Any]:
+    """Return corpus, queries and judgments in MTEB's layout, a query without judgments among them.
 
     ``prefix`` is a subset and a hyphen, of a task in several languages. Grades are floats, as in some repositories.
     """
-    queries = [{"_id": query, "text": text} for query, text in content.queries.items()]
+    queries = replace(content, queries={**content.queries, "unjudged": "what is not judged"})
     return {
-        f"{prefix}corpus": {
-            "corpus": [{"_id": doc, "title": title, "text": text} for doc, title, text in content.documents]
-        },
-        f"{prefix}queries": {"queries": [*queries, {"_id": "unjudged", "text": "what is not judged"}]},
+        f"{prefix}corpus": {"corpus": content.document_records()},
+        f"{prefix}queries": {"queries": queries.query_records()},
         f"{prefix}qrels" if prefix else "default": {
             split: [
                 {"query-id": query, "corpus-id": doc, "score": float(grade)}
-                for query, judged in content.qrels.items()
-                for doc, grade in judged.items()
+                for query, doc, grade in content.judgments(split)
             ]
+            for split in content.qrels
         },
     }
 
@@ -178,9 +218,10 @@ def mteb_task(
     *,
     langs: list[str] | dict[str, list[str]],
     task_type: str = "Retrieval",
+    revision: str = "0" * 40,
     **attributes: object,
 ) -> None:
-    """Register a task of the library's own class for a repository that lies in a folder."""
+    """Register a task of the library's own class for a repository, which lies in a folder or is one of the hub."""
     from mteb.abstasks.retrieval import AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -188,7 +229,7 @@ def mteb_task(
         name=name,
         description="A small collection of sentences made for tests.",
         reference="https://example.org",
-        dataset={"path": str(folder), "revision": "0" * 40},
+        dataset={"path": str(folder), "revision": revision},
         type=task_type,
         category="t2t",
         modalities=["text"],
@@ -198,4 +239,6 @@ def mteb_task(
         license="cc0-1.0",
     )
     task = type(name, (AbsTaskRetrieval,), {"metadata": metadata, **attributes})
-    patch.setitem(importlib.import_module("mteb.get_tasks")._TASKS_REGISTRY, name, task)
+    library = importlib.import_module("mteb.get_tasks")
+    patch.setitem(library._TASKS_REGISTRY, name, task)
+    patch.setattr(library, "TASK_LIST", [*library.TASK_LIST, task])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from faulty_http import FaultyServer, Reply, dead, raw
-from miniatures import FileServer, Miniature, beir_folder, beir_zip, irds_home, miniature
+from miniatures import Content, FileServer, beir_folder, beir_zip, irds_home, miniature
 
 import harness
 from harness.data.dataset import DatasetFiles
@@ -31,7 +31,7 @@ SPEC = "irds:beir/scifact/test"
 class Home(NamedTuple):
     folder: Path
     server: FileServer
-    content: Miniature
+    content: Content
 
     @property
     def archive(self) -> Path:
@@ -80,7 +80,7 @@ def test_ends_in_the_metrics_of_the_beir_folder(home: Home, tmp_path: Path) -> N
 
 def test_keeps_ids_and_texts_and_tells_what_it_is(home: Home, tmp_path: Path) -> None:
     loaded, folder = load_dataset(SPEC), load_dataset(str(beir_folder(home.content, tmp_path / "beir")))
-    assert loaded.corpus.ids.to_list() == [doc for doc, _, _ in home.content.documents]
+    assert loaded.corpus.ids.to_list() == list(home.content.documents)
     assert loaded.corpus.digest == folder.corpus.digest
     assert loaded.queries.digest == folder.queries.digest
     assert loaded.name == SPEC
@@ -272,7 +272,7 @@ def test_reads_documents_alone_of_an_id_without_judgments(home: Home) -> None:
 
 def test_takes_named_fields(home: Home) -> None:
     files = DatasetFiles(columns={"text": "title"})
-    assert load_dataset(SPEC, files=files).corpus.texts[1].as_py() == home.content.documents[1][1]
+    assert load_dataset(SPEC, files=files).corpus.texts[1].as_py() == list(home.content.documents.values())[1][0]
     with pytest.raises(UnknownNameError, match="titel"):
         load_dataset(SPEC, files=DatasetFiles(columns={"title": "titel"}))
 

@@ -1,16 +1,17 @@
 """`mteb:TASK`: one content through the library's own tasks and as a BEIR folder, and names that need a choice."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from miniatures import Miniature, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
+from miniatures import Content, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
 
 import harness
 from harness.api import plan_for, preview
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
+from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.mteb import MtebLoader
 from harness.planning.request import CompareRequest
@@ -30,17 +31,17 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def content() -> Miniature:
+def content() -> Content:
     return miniature()
 
 
-def one_language(content: Miniature, folder: Path, patch: pytest.MonkeyPatch, **attributes: object) -> None:
+def one_language(content: Content, folder: Path, patch: pytest.MonkeyPatch, **attributes: object) -> None:
     parquet_repository(folder, mteb_tables(content))
     mteb_task(patch, "Miniature", folder, langs=["kor-Hang"], **attributes)
 
 
 def test_ends_in_the_metrics_of_the_beir_folder(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_language(content, tmp_path / "repository", monkeypatch)
     folder = beir_folder(content, tmp_path / "beir")
@@ -50,11 +51,11 @@ def test_ends_in_the_metrics_of_the_beir_folder(
 
 
 def test_is_what_the_library_gives_to_a_model(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts are held against the library's own function, on titles and texts with white space at their ends."""
-    odd = [("a", "  ", " no title "), ("b", " both ", " ends "), ("c", "title alone ", ""), ("d", "", "plain")]
-    content = Miniature([*odd, *content.documents], content.queries, content.qrels)
+    odd = {"a": ("  ", " no title "), "b": (" both ", " ends "), "c": ("title alone ", ""), "d": ("", "plain")}
+    content = replace(content, documents={**odd, **content.documents})
     one_language(content, tmp_path / "repository", monkeypatch, ignore_identical_ids=True)
     import mteb
     from mteb._create_dataloaders import _retrieval_texts
@@ -88,7 +89,7 @@ def test_is_what_the_library_gives_to_a_model(
     ],
 )
 def test_joins_instructions_and_turns_as_the_library_does(
-    content: Miniature,
+    content: Content,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     texts: list[Any],
@@ -111,8 +112,9 @@ def test_joins_instructions_and_turns_as_the_library_does(
     assert list(_retrieval_texts(task.dataset["default"]["test"]["queries"], PromptType.query)) == expected
 
 
-def test_reads_the_subset_that_is_named(content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Miniature(content.documents[:10], {"q0": content.queries["q0"]}, {"q0": {content.documents[0][0]: 1}})
+def test_reads_the_subset_that_is_named(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = dict(list(content.documents.items())[:10])
+    other = Content(documents, {"q0": content.queries["q0"]}, {"test": {"q0": {next(iter(documents)): 1}}})
     tables: Mapping[str, Any] = {**mteb_tables(content, "ko-"), **mteb_tables(other, "en-")}
     parquet_repository(tmp_path / "repository", tables)
     langs = {"ko": ["kor-Hang"], "en": ["eng-Latn"], "ko-en": ["kor-Hang", "eng-Latn"]}
@@ -189,9 +191,7 @@ def test_offline_names_the_repository_and_its_place(monkeypatch: pytest.MonkeyPa
     assert "datasets--mteb--scifact" in str(caught.value)
 
 
-def test_says_what_a_broken_repository_lacks(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_says_what_a_broken_repository_lacks(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = mteb_tables(content)
     del tables["default"]
     mteb_task(monkeypatch, "Broken", parquet_repository(tmp_path / "repository", tables), langs=["eng-Latn"])
@@ -200,37 +200,19 @@ def test_says_what_a_broken_repository_lacks(
     assert "qrels" in str(caught.value)
 
 
-def test_knows_and_removes_what_this_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    loader = MtebLoader()
-    assert isinstance(loader, Downloader)
-    assert loader.local_files(DatasetSpec("mteb:SciFact")) == LocalFiles((), 0, complete=False)
-    for name in ("scifact", "MIRACLRetrieval"):
-        folder = tmp_path / "hub" / f"datasets--mteb--{name}" / "blobs"
-        folder.mkdir(parents=True)
-        (folder / "x").write_bytes(b"12345")
-    held = loader.local_files(DatasetSpec("mteb:SciFact"))
-    assert held.size == 5
-    assert held.complete is None
-    assert loader.remove(DatasetSpec("mteb:SciFact")) == 5
-    assert loader.local_files(DatasetSpec("mteb:SciFact")).paths == ()
-
-
 def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "mteb", None)
     with pytest.raises(MissingExtraError, match=r"retrieval-harness\[mteb\]"):
         load_dataset("mteb:SciFact")
 
 
-def candidates_of(content: Miniature) -> dict[str, list[str]]:
+def candidates_of(content: Content) -> dict[str, list[str]]:
     """Ten documents of each query, judged ones among them."""
-    documents = [doc for doc, _, _ in content.documents]
+    documents = list(content.documents)
     return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
 
 
-def reranking(content: Miniature, folder: Path, patch: pytest.MonkeyPatch, listed: Mapping[str, list[str]]) -> None:
+def reranking(content: Content, folder: Path, patch: pytest.MonkeyPatch, listed: Mapping[str, list[str]]) -> None:
     tables = mteb_tables(content)
     tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed.items()]}
     mteb_task(patch, "Ranked", parquet_repository(folder, tables), langs=["eng-Latn"], task_type="Reranking")
@@ -244,7 +226,7 @@ def hits_of(run: Run) -> dict[str, list[tuple[str, float]]]:
 
 
 def test_a_reranking_task_ranks_its_candidates_only(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The candidates come in the order of a search that returns every document; other hits take no place."""
     listed = candidates_of(content)
@@ -264,15 +246,18 @@ def test_a_reranking_task_ranks_its_candidates_only(
     assert ranked.report.dataset.sha256 != whole.report.dataset.sha256
 
 
-def test_evaluate_scores_candidates_only(content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_scores_candidates_only(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = candidates_of(content)
     reranking(content, tmp_path / "repository", monkeypatch, listed)
     dataset = load_dataset("mteb:Ranked")
-    run = {query: {doc: 100.0 - place for place, (doc, _, _) in enumerate(content.documents)} for query in listed}
+    run = {query: {doc: 100.0 - place for place, doc in enumerate(content.documents)} for query in listed}
     kept = {query: {doc: score for doc, score in hits.items() if doc in listed[query]} for query, hits in run.items()}
-    scored, expected = harness.evaluate(run, dataset, "nDCG@10"), harness.evaluate(kept, content.qrels, "nDCG@10")
+    scored, expected = (
+        harness.evaluate(run, dataset, "nDCG@10"),
+        harness.evaluate(kept, content.qrels["test"], "nDCG@10"),
+    )
     assert scored.means() == expected.means()
-    assert scored.means() != harness.evaluate(run, content.qrels, "nDCG@10").means()
+    assert scored.means() != harness.evaluate(run, content.qrels["test"], "nDCG@10").means()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +268,7 @@ def test_evaluate_scores_candidates_only(content: Miniature, tmp_path: Path, mon
     ],
 )
 def test_refuses_candidates_that_are_not_there(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, list[str]], words: str
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, list[str]], words: str
 ) -> None:
     reranking(content, tmp_path / "repository", monkeypatch, {**candidates_of(content), **change})
     with pytest.raises(DataError, match="candidate") as caught:
@@ -291,9 +276,71 @@ def test_refuses_candidates_that_are_not_there(
     assert words in str(caught.value)
 
 
-def test_refuses_what_would_miss_candidates(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def bundled(content: Content, folder: Path, patch: pytest.MonkeyPatch, name: str, module: str = "mteb.tasks") -> str:
+    """Register a task as the library's own are, at a commit, whose data come from a folder; return its spec."""
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalDatasetLoader
+
+    tables = mteb_tables(content)
+    listed = candidates_of(content).items()
+    tables["top_ranked"] = {"test": [{"query-id": query, "corpus-ids": docs} for query, docs in listed]}
+    parquet_repository(folder, tables)
+
+    def load_data(task: Any) -> None:
+        task.dataset = {"default": {"test": RetrievalDatasetLoader(str(folder), "0" * 40).load()}}
+
+    place = Path(f"mteb/{name}")
+    mteb_task(patch, name, place, langs=["kor-Hang"], task_type="Reranking", load_data=load_data, __module__=module)
+    return f"mteb:{name}"
+
+
+def test_what_is_prepared_is_loaded_without_the_library(
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import sys
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    spec = bundled(content, tmp_path / "repository", monkeypatch, "Prepared")
+    first = load_dataset(spec)
+    assert first.qrels is not None
+    monkeypatch.delattr("harness.loaders.mteb._load")
+    assert load_dataset(spec).candidates == first.candidates
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    again = load_dataset(spec)
+    assert again.provenance == first.provenance
+    assert again.candidates == first.candidates
+    assert again.candidates
+    assert (again.language, again.identical_ids) == ("ko", "keep")
+    assert again.qrels is not None
+    assert again.qrels.query_ids.to_list() == first.qrels.query_ids.to_list()
+    assert again.qrels.rows.tolist() == first.qrels.rows.tolist()
+    assert again.qrels.grades.tolist() == first.qrels.grades.tolist()
+    assert again.corpus.texts.equals(first.corpus.texts)
+    monkeypatch.setattr("harness.loaders.mteb_prepared.version", lambda name: "another")
+    with pytest.raises(MissingExtraError):
+        load_dataset(spec)
+
+
+def test_judgments_are_not_taken_from_the_cache_where_a_task_may_have_changed(
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another revision under the same name, and a task that the running program registered."""
+    import sys
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    spec = bundled(content, tmp_path / "first", monkeypatch, "Changed")
+    load_dataset(spec)
+    fewer = replace(content, qrels={"test": {"q0": content.qrels["test"]["q0"]}})
+    bundled(fewer, tmp_path / "second", monkeypatch, "Changed")
+    sys.modules["mteb"].get_task("Changed").metadata.dataset["revision"] = "1" * 40
+    assert load_dataset(spec).qrels.query_ids.to_list() == ["q0"]  # type: ignore[union-attr]
+    spec = bundled(content, tmp_path / "third", monkeypatch, "Registered", module="some_program")
+    load_dataset(spec)
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(MissingExtraError):
+        load_dataset(spec)
+
+
+def test_refuses_what_would_miss_candidates(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reranking(content, tmp_path / "repository", monkeypatch, candidates_of(content))
     with pytest.raises(UsageError, match="--max-docs"):
         harness.compare(dataset="mteb:Ranked", backends=["csr"], max_docs=25)

@@ -1,0 +1,210 @@
+"""What of a repository is one subset's: the rest of it stays on this machine when a subset is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hub_stub import DatasetHub, serving, use
+from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
+
+from harness.errors import DataError, UsageError
+from harness.fetching import remove_dataset
+from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
+from harness.loaders.dataset import load_dataset
+from harness.loaders.hub_repository import HubRepository
+from harness.loaders.mteb import MtebLoader
+from harness.loaders.mteb_files import hub_folders
+
+pytest.importorskip("mteb")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
+
+NAME = "mteb/ManyTongues"
+LANGS = {"ko": ["kor-Hang"], "de": ["deu-Latn"]}
+KO, DE = (DatasetSpec(f"mteb:Tongues:{one}") for one in LANGS)
+NOTHING = LocalFiles((), 0, complete=False)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatasetHub]:
+    import datasets
+
+    monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "tables")
+    with serving(DatasetHub(tmp_path / "hub")) as stub:
+        use(stub, tmp_path / "hub cache", monkeypatch)
+        yield stub
+
+
+@pytest.fixture
+def loader() -> MtebLoader:
+    return MtebLoader()
+
+
+def write(hub: DatasetHub, *, card: bool = True) -> None:
+    """Write a repository in two languages, of other documents each."""
+    content = miniature()
+    german = replace(
+        content, documents={one: (title, f"{text} Ja.") for one, (title, text) in content.documents.items()}
+    )
+    tables = {**mteb_tables(content, "ko-"), **mteb_tables(german, "de-")}
+    folder = parquet_repository(hub.root / NAME, tables)
+    if not card:
+        (folder / "README.md").write_text("# no metadata\n")
+
+
+def register(hub: DatasetHub, patch: pytest.MonkeyPatch, name: str = "Tongues", **attributes: object) -> None:
+    mteb_task(patch, name, Path(NAME), langs=LANGS, revision=hub.commit_of(NAME), **attributes)
+
+
+def download(hub: DatasetHub, *subsets: str) -> list[Path]:
+    """Put a repository's files into the caches as the libraries do, a table of each configuration too."""
+    from datasets.packaged_modules.parquet.parquet import Parquet
+
+    repository = HubRepository(NAME, hub.commit_of(NAME))
+    known = [one.relative_to(hub.root / NAME).as_posix() for one in (hub.root / NAME).rglob("*.parquet")]
+    names = [name for name in known if name.startswith(tuple(f"{subset}-" for subset in subsets))]
+    repository.fetch(["README.md", *names], None)
+    for config in {name.partition("/")[0] for name in names}:
+        builder = Parquet(dataset_name=NAME.partition("/")[2], repo_id=NAME, config_name=config, hash=repository.commit)
+        table = Path(builder.cache_dir)
+        table.mkdir(parents=True)
+        (table / "table.arrow").write_bytes(b"1234")
+    return [repository.folder / name for name in names]
+
+
+def test_one_subset_goes_and_the_others_stay(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(hub)
+    register(hub, monkeypatch)
+    assert isinstance(loader, Downloader)
+    assert loader.local_files(KO) == NOTHING
+    files = download(hub, "ko", "de")
+    ko, de = ([file for file in files if file.parent.name.startswith(one)] for one in ("ko-", "de-"))
+    held, other = loader.local_files(KO), loader.local_files(DE)
+    tables = hub_folders(NAME)[1]
+    assert {path for path in held.paths if path.is_file()} == set(ko)
+    assert {path.parent.parent for path in held.paths if path.is_dir()} == {
+        tables / f"ko-{part}" for part in ("corpus", "queries", "qrels")
+    }
+    assert held.complete is None
+    # the judgments and the queries of both languages are the same blobs
+    assert held.size == sum(file.stat().st_size for file in ko) + 3 * 4
+    documents = next(file.stat().st_size for file in ko if file.parent.name == "ko-corpus")
+    assert loader.remove(KO) == documents + 3 * 4
+    assert not any(file.exists() for file in ko)
+    assert all(file.is_file() for file in de)
+    assert sorted(one.name for one in tables.iterdir()) == ["de-corpus", "de-qrels", "de-queries"]
+    assert loader.local_files(KO) == NOTHING
+    assert loader.local_files(DE) == other
+    assert loader.remove(DE) > other.size  # and the card
+    assert not tables.exists()
+    assert loader.local_files(DE) == NOTHING
+
+
+def test_other_files_of_the_repository_stay(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another commit, as `hf:` reads them, and those that tasks of another name are loaded from."""
+    write(hub)
+    main = HubRepository(NAME, "main")
+    main.fetch(["ko-corpus/corpus-00000-of-00001.parquet"], None)
+    (hub.root / NAME / "README.md").open("a").write("Another commit.\n")
+    register(hub, monkeypatch)
+    download(hub, "ko")
+    assert loader.remove(KO) > 0
+    assert [file.name for file in main.files_here()] == ["corpus-00000-of-00001.parquet"]
+    assert all(file.is_file() for file in main.files_here())
+    files = download(hub, "ko")
+    register(hub, monkeypatch, "Tongues.v2")
+    assert loader.local_files(KO) == NOTHING
+    assert loader.remove(KO) == 0
+    assert all(file.is_file() for file in files)
+
+
+def test_a_file_of_two_configurations_stays_with_the_other(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(hub)
+    card = hub.root / NAME / "README.md"
+    card.write_text(card.read_text().replace("de-qrels/test-", "ko-qrels/test-"))
+    register(hub, monkeypatch)
+    files = download(hub, "ko", "de")
+    loader.remove(KO)
+    (kept,) = (file for file in files if file.parent.name.startswith("ko-") and file.exists())
+    assert kept.parent.name == "ko-qrels"
+    loader.remove(DE)
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("card", [True, False])
+def test_what_cannot_be_told_apart_is_not_removed(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch, card: bool
+) -> None:
+    """Without a card, and by a task's own loader where no configuration is called after the subset."""
+    write(hub, card=card)
+    langs = {"korean": ["kor-Hang"], "german": ["deu-Latn"]}
+    own = {"load_data": lambda task: None} if card else {}
+    mteb_task(monkeypatch, "Tongues", Path(NAME), langs=langs, revision=hub.commit_of(NAME), **own)
+    spec = DatasetSpec("mteb:Tongues:korean")
+    assert loader.remove(spec) == 0
+    files = download(hub, "ko", "de")
+    with pytest.raises(UsageError, match="nothing says which files of mteb/ManyTongues are those of") as raised:
+        remove_dataset(spec.location)
+    assert "de-corpus, de-qrels, de-queries, ko-corpus, ko-qrels, ko-queries" in str(raised.value)
+    assert str(hub_folders(NAME)[0]) in str(raised.value)
+    assert all(file.is_file() for file in files)
+    assert set(files) <= set(loader.local_files(spec).paths)
+
+
+def test_a_loader_of_its_own_may_call_a_configuration_like_the_subset(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": "one"}]
+    parquet_repository(hub.root / NAME, {name: {"test": rows} for name in ("ko-", "de-")})
+    card = hub.root / NAME / "README.md"
+    card.write_text(card.read_text().replace("config_name: ko-", "config_name: ko"))
+    register(hub, monkeypatch, load_data=lambda task: None)
+    files = {file.parent.name: file for file in download(hub, "ko", "de")}
+    loader.remove(KO)
+    assert not files["ko-"].exists()
+    assert files["de-"].exists()
+
+
+def test_a_task_in_one_language_goes_as_a_whole_without_a_card(
+    hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(hub, card=False)
+    mteb_task(monkeypatch, "Single", Path(NAME), langs=["kor-Hang"], revision=hub.commit_of(NAME))
+    files = download(hub, "ko", "de")
+    assert loader.remove(DatasetSpec("mteb:Single")) > 0
+    assert not any(file.exists() for file in files)
+    assert not any(folder.exists() for folder in hub_folders(NAME))
+
+
+def test_a_damaged_card_is_named(hub: DatasetHub, loader: MtebLoader, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(hub)
+    (hub.root / NAME / "README.md").write_text("---\nconfigs: [\n---\n")
+    register(hub, monkeypatch)
+    download(hub, "ko")
+    with pytest.raises(DataError, match="is no card of a dataset"):
+        loader.remove(KO)
+
+
+@pytest.mark.parametrize("name", ["mteb/MIRACLRetrieval", "taeminlee/Ko-StrategyQA", "mteb/scifact", "squad_kor_v1"])
+def test_tables_lie_where_the_library_puts_them(hub: DatasetHub, name: str) -> None:
+    from datasets.packaged_modules.parquet.parquet import Parquet
+
+    repository = name if "/" in name else None
+    builder = Parquet(dataset_name=name.rpartition("/")[2], repo_id=repository, config_name="corpus", hash="a" * 40)
+    assert Path(builder.cache_dir).parents[2] == hub_folders(name)[1]
+
+
+def test_the_offline_error_names_that_folder(hub: DatasetHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(DataError, match="mteb___miracl_retrieval"):
+        load_dataset("mteb:MIRACLRetrieval:ko@dev")
