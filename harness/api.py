@@ -63,6 +63,7 @@ __all__ = [
     "compare",
     "documents_at",
     "documents_of",
+    "in_language_of",
     "plan_for",
     "plan_of_backends",
     "preview",

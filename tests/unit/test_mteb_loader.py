@@ -350,7 +350,7 @@ def test_refuses_what_would_miss_candidates(content: Content, tmp_path: Path, mo
 
 
 def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
-    content: Miniature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A judge is asked of each candidate once; candidates play no part in what an engine returned and was stored."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
