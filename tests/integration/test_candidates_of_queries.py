@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from miniatures import Miniature, miniature
+from miniatures import Content, miniature
 
 import harness
 from harness.data.dataset import Dataset
@@ -24,17 +24,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
 
-def candidates_of(content: Miniature) -> dict[str, list[str]]:
+def candidates_of(content: Content) -> dict[str, list[str]]:
     """Ten documents of each query, judged ones among them."""
-    documents = [doc for doc, _, _ in content.documents]
+    documents = list(content.documents)
     return {query: documents[row : row + 14 : 2] + documents[20:23] for row, query in enumerate(content.queries)}
 
 
 def dataset(candidates: Mapping[str, Sequence[str]] | None, queries: Mapping[str, str] | None = None) -> Dataset:
     content = miniature()
-    documents = {doc: {"title": title, "text": text} for doc, title, text in content.documents}
+    documents = {doc: {"title": title, "text": text} for doc, (title, text) in content.documents.items()}
     asked = dict(queries or content.queries)
-    whole = Dataset.of(documents, asked, {query: content.qrels[query] for query in asked})
+    whole = Dataset.of(documents, asked, {query: content.qrels["test"][query] for query in asked})
     return replace(whole, candidates=candidates)
 
 
@@ -128,7 +128,7 @@ def test_the_digest_of_candidates_knows_whose_they_are_and_not_their_order() -> 
 def test_few_candidates_are_no_reason_to_rerank() -> None:
     """R@100 of 29 candidates is 1 whatever their order."""
     content = miniature()
-    documents = [doc for doc, _, _ in content.documents]
+    documents = list(content.documents)
     qrels = {query: {documents[row + 10]: 1} for row, query in enumerate(content.queries)}
     listed = {query: [doc for doc in documents if doc != "d9"] for query in content.queries}
     data = replace(dataset(listed), qrels=as_qrels(qrels))
