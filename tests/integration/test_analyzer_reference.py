@@ -21,9 +21,11 @@ _ENGLISH = "io.anserini.analysis.DefaultEnglishAnalyzer"
 def lucene_table() -> str:
     bridge = JavaBridge(start())
     at_white_space = dict.fromkeys(("ha", "so", "sw", "yo"), "WhitespaceAnalyzer")
+    beside = {"el": "GreekAnalyzer", "ro": "RomanianAnalyzer", "vi": "StandardAnalyzer"}
     classes = {
         "en": _ENGLISH,
         **at_white_space,
+        **beside,
         **bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap),
     }
     rows = ["| analyzer | language code | class |", "|---|---|---|"]

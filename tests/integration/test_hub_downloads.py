@@ -147,7 +147,9 @@ def test_checksums_are_those_of_the_bytes_and_each_is_computed_once(hub, tmp_pat
     (file,) = stored(tmp_path, Path(FIRST).name)
     content, blob = file.read_bytes(), file.resolve()
     read = []
-    monkeypatch.setattr("harness.storage.digests.file_digest", lambda path: read.append(path) or file_digest(path))
+    monkeypatch.setattr(
+        "harness.storage.digests.file_digest", lambda path, name: read.append(path) or file_digest(path, name)
+    )
     monkeypatch.setattr("harness.storage.digests._SETTLED_NS", 0)
     source = HubRepository("BeIR/mini", "main").source()
     assert source.digest(FIRST) == source.digest(FIRST) == hashlib.sha256(content).hexdigest() == blob.name

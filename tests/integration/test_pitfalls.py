@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("warm_workers")
 
 @pytest.fixture(scope="module")
 def bundled() -> dict[str, Comparison]:
-    return {name: harness.compare("csr", name, timing=False) for name in ("cacm", "chunking-eval")}
+    return {name: harness.compare("csr", name, timing=False, isolation="none") for name in ("cacm", "chunking-eval")}
 
 
 @pytest.mark.parametrize("name", ["cacm", "chunking-eval"])

@@ -13,7 +13,6 @@ import pytest
 from faulty_http import FaultyServer, Reply, dead, raw
 from miniatures import Content, FileServer, beir_folder, beir_zip, irds_home, miniature
 
-import harness
 from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
@@ -69,13 +68,6 @@ class Told:
 
     def advance(self, amount: int) -> None:
         self.advanced += amount
-
-
-def test_ends_in_the_metrics_of_the_beir_folder(home: Home, tmp_path: Path) -> None:
-    folder = beir_folder(home.content, tmp_path / "beir")
-    runs = [harness.compare(dataset=dataset, backends=["csr"], k=10) for dataset in (SPEC, str(folder))]
-    assert runs[0].values.equals(runs[1].values)
-    assert len(runs[0].values) >= len(home.content.queries)
 
 
 def test_keeps_ids_and_texts_and_tells_what_it_is(home: Home, tmp_path: Path) -> None:

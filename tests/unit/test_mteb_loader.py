@@ -40,16 +40,6 @@ def one_language(content: Content, folder: Path, patch: pytest.MonkeyPatch, **at
     mteb_task(patch, "Miniature", folder, langs=["kor-Hang"], **attributes)
 
 
-def test_ends_in_the_metrics_of_the_beir_folder(
-    content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_language(content, tmp_path / "repository", monkeypatch)
-    folder = beir_folder(content, tmp_path / "beir")
-    runs = [harness.compare(dataset=dataset, backends=["csr"], k=10) for dataset in ("mteb:Miniature", str(folder))]
-    assert runs[0].values.equals(runs[1].values)
-    assert len(runs[0].values) >= len(content.queries)
-
-
 def test_is_what_the_library_gives_to_a_model(
     content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
