@@ -43,7 +43,7 @@ class Parameter:
     index is searched, ``engine`` for everything else. Bounds are inclusive. ``choices`` is empty when any value of the
     type may stand. ``pattern`` is a regular expression that the whole of a string must match; ``help`` then says what
     it means. ``affects`` is what another value may change of a trial's outcome: ``hits``, else ``times`` (or memory, or
-    what is left behind), else ``nothing``. A string whose ``name`` ends in ``_env`` names an environment variable, in
+    what is left behind), else ``nothing``. ``aliases`` are other names that it may be given by. A string whose ``name`` ends in ``_env`` names an environment variable, in
     capitals: anything else may be the key itself, and no error repeats it.
     """
 
@@ -57,6 +57,7 @@ class Parameter:
     choices: tuple[ParameterValue, ...] = ()
     pattern: str | None = None
     affects: Affects = "hits"
+    aliases: tuple[str, ...] = ()
 
     def parse(self, text: str) -> ParameterValue:
         """The value that ``text`` spells; raises ValueError saying what would be accepted."""
@@ -147,6 +148,7 @@ def read_parameter(name: str, table: Table) -> Parameter:
         choices=tuple(cast("list[ParameterValue]", table.optional("choices", list) or [])),
         pattern=_pattern(name, kind, table),
         affects=cast("Affects", table.choice("affects", ("hits", "times", "nothing"), "hits")),
+        aliases=table.strings("aliases") or (),
     )
     if not _KEY.fullmatch(name):
         table.problem(f"parameter '{name}': small letters, digits and '_' only")

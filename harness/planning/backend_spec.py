@@ -248,9 +248,10 @@ def _given(
     name: str, rest: str, parameters: Mapping[str, Parameter], problems: list[HarnessError]
 ) -> dict[str, ParameterValue]:
     given: dict[str, ParameterValue] = {}
+    names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
     for part in split_outside(rest, ";"):
         key, equals, text = part.partition("=")
-        key = key.strip()
+        key = names.get(key.strip(), key.strip())
         if not equals or not key:
             word, *more = part.split() or [""]
             shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password

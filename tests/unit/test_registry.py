@@ -243,3 +243,10 @@ def test_prompts_with_escapes_keep_their_quotes_and_come_back(spelt):
     value = spec.parameters["query_prompt"]
     assert value == ("query: " if spelt == '"query: "' else spelt)
     assert parse_backends([spec.label])[0].parameters["query_prompt"] == value
+
+
+def test_a_parameter_may_be_given_by_its_other_name() -> None:
+    (spec,) = parse_backends("flat:model=random;passage_prompt=none")
+    assert spec.given == {"model": "random", "document_prompt": "none"}
+    with pytest.raises(UsageError, match="parameter 'document_prompt' is given twice"):
+        parse_backends("flat:model=random;passage_prompt=none;document_prompt=x")
