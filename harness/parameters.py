@@ -43,8 +43,9 @@ class Parameter:
     index is searched, ``engine`` for everything else. Bounds are inclusive. ``choices`` is empty when any value of the
     type may stand. ``pattern`` is a regular expression that the whole of a string must match; ``help`` then says what
     it means. ``affects`` is what another value may change of a trial's outcome: ``hits``, else ``times`` (or memory, or
-    what is left behind), else ``nothing``. ``aliases`` are other names that it may be given by. A string whose ``name`` ends in ``_env`` names an environment variable, in
-    capitals: anything else may be the key itself, and no error repeats it.
+    what is left behind), else ``nothing``. ``aliases`` are other names that it may be given by. A string whose ``name``
+    ends in ``_env`` names an environment variable, in capitals: anything else may be the key itself, and no error
+    repeats it.
     """
 
     name: str
