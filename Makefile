@@ -7,8 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 BACKENDS ?= qdrant,lucene,csr
-# Two more than the two cores of CI: tests also wait, for servers, timers and processes that end.
-WORKERS ?= 4
+# One more than the two cores of CI: tests also wait, for servers, timers and processes that end.
+WORKERS ?= 3
 TESTS ?= tests
 # Where there is room in memory, tests write there: engines wait for a disk at every write.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 { print "/dev/shm" }')
