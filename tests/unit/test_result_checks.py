@@ -283,7 +283,7 @@ def test_the_measures_of_trec_eval_alone_are_not_judged() -> None:
 def test_evaluate_has_what_the_command_prints() -> None:
     flat = {query: dict.fromkeys(hits, 1.0) for query, hits in at_rank(8).items()}
     scores = harness.evaluate(flat, one_each(), "nDCG@10,P@10")
-    assert [one.check for one in scores.findings] == ["metric-without-support", "equal-scores"]
+    assert [one.check for one in scores.findings] == ["metric-without-support", "equal-scores", "all-zero-metrics"]
     assert [one.check for one in scores.metric_findings] == ["metric-without-support"]
     assert harness.evaluate(at_rank(2), one_each()).findings == ()
     restored = pickle.loads(pickle.dumps(scores))  # noqa: S301 - our own bytes
