@@ -36,8 +36,8 @@ from harness.types import Ids, Int64Array, SparseVectors
 __all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
 
 _CHUNK = 32
-_CHUNK_HITS = 4_000_000
-"""Most hits of one call, 32 MB, where every document is asked for and only candidates are kept."""
+_CHUNK_HITS = 1_000_000
+"""Most hits of one call of several queries: 8 MB, where every document is asked for and only candidates are kept."""
 _NS_PER_S = 1e9
 
 
