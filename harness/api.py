@@ -342,10 +342,11 @@ def _lucene_available() -> bool:
 
 
 def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
-    if request.max_docs is not None:
-        dataset = sample_documents(dataset, request.max_docs, request.seed)
+    """Return the dataset with the queries and documents of a quick look: documents judged for queries left out may go."""
     if request.sample_queries is not None:
         dataset = sample_queries(dataset, request.sample_queries, request.seed)
+    if request.max_docs is not None:
+        dataset = sample_documents(dataset, request.max_docs, request.seed)
     return dataset
 
 

@@ -49,7 +49,7 @@ def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
         )
     kept = np.zeros(len(corpus), dtype=np.bool_)
     if dataset.qrels is not None:
-        judged = corpus.ids.rows_of(dataset.qrels.doc_ids)
+        judged = corpus.ids.rows_of(dataset.qrels.doc_ids)[np.unique(dataset.qrels.rows)]
         kept[judged[judged >= 0]] = True
     others = np.flatnonzero(~kept)
     wanted = max(size - int(kept.sum()), 0)

@@ -483,6 +483,11 @@ def test_a_part_of_the_documents_keeps_every_judged_one():
     assert "10 of 100 documents, a subsample" in render(compared.report, "markdown")
     few = harness.compare("csr", dataset, max_docs=1, **COMPARED)
     assert few.corpus.ids.to_list() == ["d003", "d050"]
+    two = Dataset.of(corpus, {"q": "word3", "p": "word4"}, {"q": {"d003": 1}, "p": {"d004": 1}})
+    one = harness.compare("csr", two, max_docs=1, sample_queries=1, **COMPARED)
+    asked = one.queries.ids.to_list()
+    assert one.corpus.ids.to_list() == {"q": ["d003"], "p": ["d004"]}[asked[0]]
+    assert len(asked) == 1
     with pytest.raises(UsageError, match="--max-docs is 0"):
         harness.compare("csr", dataset, max_docs=0, **COMPARED)
 
