@@ -342,7 +342,7 @@ def _lucene_available() -> bool:
 
 
 def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
-    """Return the dataset with the queries and documents of a quick look: documents judged for queries left out may go."""
+    """Return what is asked for a quick look; documents judged for queries that are left out may go."""
     if request.sample_queries is not None:
         dataset = sample_queries(dataset, request.sample_queries, request.seed)
     if request.max_docs is not None:
