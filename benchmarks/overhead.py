@@ -7,7 +7,6 @@ is what a trial runs: the adapter, and the loop that cuts queries into calls and
 what a careful user would write with the client library:
 
 edge    qdrant-edge-py: upsert in batches of the same size, optimise, flush; then one query at a time
-local   qdrant-client in its local mode: the same
 rest    qdrant-client over HTTP, to the tests' stub of a server, which runs in a process of its own
 chroma  chromadb's PersistentClient: upsert in batches of the same size; then one query at a time
 lucene  Lucene through pyjnius, by the calls that were found to be fastest; queries are built 32 at once
@@ -154,14 +153,6 @@ SUBJECTS = {
         lambda given, clock: sparse_work(given.documents, given.queries, given.k, clock),
         lambda: Harness(QdrantEngine, arrays=False),
         BareEdge,
-        time.process_time_ns,
-        1,
-    ),
-    "local": Subject(
-        "qdrant-client, local mode",
-        lambda given, clock: sparse_work(given.documents // 20, given.queries // 5, given.k, clock, mode="local"),
-        lambda: Harness(QdrantEngine, arrays=False),
-        BareClient,
         time.process_time_ns,
         1,
     ),

@@ -81,15 +81,14 @@ class BareEdge:
 
 
 class BareClient:
-    """qdrant-client alone: in its local mode, or over HTTP where the parameters name a server."""
+    """qdrant-client alone, over HTTP."""
 
-    def index(self, work: Work, folder: Path) -> None:
+    def index(self, work: Work, folder: Path) -> None:  # noqa: ARG002 - as the others
         from qdrant_client import QdrantClient, models
 
         self.work, self.models = work, models
         documents, batch = work.vectors[0], int(work.parameters["batch_size"])
-        where = {"url": work.parameters["url"]} if work.parameters["url"] else {"path": str(folder / "local")}
-        self.client = QdrantClient(**where)
+        self.client = QdrantClient(url=str(work.parameters["url"]))
         params = models.SparseVectorParams(modifier=models.Modifier.IDF)
         self.client.create_collection("c", vectors_config={}, sparse_vectors_config={"terms": params})
         for first in range(0, len(documents), batch):

@@ -1,4 +1,4 @@
-"""Qdrant through ``qdrant-client``: a server over REST or gRPC, or the client's local mode. One code path for both."""
+"""Qdrant through ``qdrant-client``: a server over REST or gRPC."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import re
 import secrets
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
 import orjson
 
 from harness.adapters.address import Address
-from harness.adapters.disk import allocated_bytes
 from harness.adapters.faults import Cause, FaultError, shown
 from harness.adapters.qdrant_address import address_of
 from harness.adapters.qdrant_client_config import collection_of, filter_of, fusion_of, search_parameters
@@ -35,24 +32,19 @@ __all__ = ["COLLECTION_FILE", "ClientStore"]
 COLLECTION_FILE = "collection.json"
 """Beside the manifest: which collection of which server holds the index."""
 
-_LOCAL = "local"
 _POLL_S = 0.1
 _GONE_S = 1.5
 _ANSWER_S = 2.0
 """Both are shorter than the grace that a worker is given to end: what is left must still be said."""
 _ALL_DETAILS = 10
-_LOCAL_NOTE = (
-    "this is not Qdrant but the re-implementation in Python that qdrant-client carries: its figures say nothing about "
-    "Qdrant's speed, and its idf counts documents without terms"
-)
 _log = logging.getLogger("harness")
 
 
 class ClientStore:
     """One collection. Points are numbered by row; a sparse vector may be empty.
 
-    ``address`` is None in local mode. A store that created its collection removes it when it is closed, unless it is
-    to be kept; one that found it leaves it alone.
+    A store that created its collection removes it when it is closed, unless it is to be kept; one that found it leaves
+    it alone.
     """
 
     def __init__(
@@ -62,7 +54,7 @@ class ClientStore:
         settings: QdrantSettings,
         *,
         info: EngineInfo,
-        address: Address | None = None,
+        address: Address,
         described: Mapping[str, ParameterValue] | None = None,
         folder: Path | None = None,
     ) -> None:
@@ -75,7 +67,7 @@ class ClientStore:
         self._filter: Any = None
         self._models = require_client("qdrant_client.models")
         self._parameters = None if settings.dense is None else search_parameters(self._models, settings.dense)
-        self._retrier = Retrier(settings.server.retry_s if address is not None else 0)
+        self._retrier = Retrier(settings.server.retry_s)
 
     @classmethod
     def create(cls, folder: Path, settings: QdrantSettings) -> ClientStore:
@@ -101,10 +93,6 @@ class ClientStore:
 
     @classmethod
     def _connected(cls, folder: Path, settings: QdrantSettings, collection: str) -> Self:
-        if settings.mode == "local":
-            info = EngineInfo("qdrant-client's local mode", version("qdrant-client"), "local", _LOCAL_NOTE)
-            client = _local_client(folder / _LOCAL)
-            return cls(client, collection, settings, info=info, folder=folder)
         address = address_of(settings.server)
         found = connect(address, settings.server)
         described: dict[str, ParameterValue] = {
@@ -119,7 +107,7 @@ class ClientStore:
         """Make the empty collection; an answer that was lost on the way does not matter."""
         if self._folder is not None:
             _write(self._folder, self.collection)
-        self._owns = self.settings.mode == "server"
+        self._owns = True
         self.dimensions = dimensions
         with self.translated(lambda: f"creating the collection '{self.collection}'"):
             collection = collection_of(self._models, self.settings, dimensions)
@@ -142,9 +130,7 @@ class ClientStore:
             return bool(self._call(lambda: self._client.collection_exists(self.collection)))
 
     def index_fields(self, fields: Sequence[str]) -> None:
-        """Keep an index of keywords of these fields; local mode has no such indexes."""
-        if self._address is None:
-            return
+        """Keep an index of keywords of these fields."""
         keyword = self._models.PayloadSchemaType.KEYWORD
         for field in fields:
             with self.translated(lambda: f"indexing the field '{field}'"):  # noqa: B023 - used inside
@@ -202,7 +188,7 @@ class ClientStore:
         return True
 
     def flush(self) -> None:
-        """Nothing to do: a server writes by its own schedule, local mode at once."""
+        """Nothing to do: a server writes by its own schedule."""
 
     def count(self) -> int:
         """Number of points, by an exact count."""
@@ -290,13 +276,13 @@ class ClientStore:
         with self.translated(lambda: "asking for the state of the collection"):
             info = self._call(lambda: self._client.get_collection(self.collection))
         server = self.settings.server
-        placed: dict[str, ParameterValue] = {}
-        if self._address is not None:
-            placed = {"collection": self.collection, "kept": server.keep, "shards": server.shards}
-            placed |= {"replicas": server.replicas, "repeated_calls": self.repeated}
         return {
             **self._described,
-            **placed,
+            "collection": self.collection,
+            "kept": server.keep,
+            "shards": server.shards,
+            "replicas": server.replicas,
+            "repeated_calls": self.repeated,
             "points": int(info.points_count or 0),
             "indexed_vectors": int(info.indexed_vectors_count or 0),
             "segments": int(info.segments_count),
@@ -306,7 +292,7 @@ class ClientStore:
     def _told(self, info: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - of the client
         """What the server's telemetry adds."""
         state = self._index_state(info)
-        told = dict(state.segments.state()) if state.segments is not None and self._address is not None else {}
+        told = dict(state.segments.state()) if state.segments is not None else {}
         return told if state.in_graphs is None else {**told, "vectors_in_graph": state.in_graphs}
 
     def index_state(self) -> IndexState:
@@ -317,8 +303,6 @@ class ClientStore:
 
     def _index_state(self, info: Any) -> IndexState:  # noqa: ANN401 - of the client
         points, dense = int(info.points_count or 0), self.settings.dense
-        if self._address is None:  # local mode has neither graphs nor segments
-            return IndexState(points, Segments((), ()), 0 if dense is not None else None, None)
         threshold = info.config.optimizer_config.indexing_threshold
         shards = self._shards_told()
         told = [one for shard in shards for one in shard.get("segments") or []] if shards is not None else None
@@ -339,13 +323,11 @@ class ClientStore:
             return None
 
     def storage(self) -> Storage:
-        """Allocated bytes of local mode's files, or the server's own estimate of its vectors' bytes; no log.
+        """The server's own estimate of its vectors' bytes; no log.
 
         A server tells nothing about its disk, and its estimate only where its telemetry may be read and every shard is
         its own: else the bytes are None.
         """
-        if self._address is None and self._folder is not None:
-            return Storage(allocated_bytes(self._folder / _LOCAL), 0)
         shards = self._shards_told()
         try:
             return Storage(sum(int(shard["vectors_size_bytes"]) for shard in shards) if shards else None, 0)
@@ -393,19 +375,11 @@ class ClientStore:
             _log.warning(
                 "%sthe collection '%s' could not be removed: %s; 'harness doctor%s --remove-left-collections' does it",
                 *(LEFT_BEHIND, self.collection, " ".join(faults)),
-                f" --url {self._address.url}" if self._address is not None else "",
+                f" --url {self._address.url}",
             )
 
     def _call(self, operation: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the client returns
         return self._retrier.call(operation)
-
-
-def _local_client(path: Path) -> Any:  # noqa: ANN401 - the client is imported late
-    client = require_client().QdrantClient
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "not recommended for more than 20,000 points": the report names the mode
-        with translated(None, lambda: f"opening '{path}'"):
-            return Retrier(0).call(lambda: client(path=str(path)))
 
 
 def _write(folder: Path, collection: str) -> None:

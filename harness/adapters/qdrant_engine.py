@@ -43,7 +43,6 @@ from harness.types import Float32Array, Ids, Int32Array
 
 __all__ = ["PointsEngine"]
 
-_CLIENT = "qdrant-client"
 _NANOSECONDS = 1_000_000_000
 
 
@@ -90,8 +89,6 @@ class PointsEngine:
         mode = mode_of(parameters)
         if mode == "edge":
             return {"mode": mode, **_version_of(qdrant_edge.PACKAGE)}
-        if mode == "local":
-            return {"mode": mode, **_version_of(_CLIENT)}
         from harness.adapters.qdrant_address import address_of
         from harness.adapters.qdrant_connect import connect
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -11,8 +10,7 @@ import orjson
 
 from harness.adapters import faults
 from harness.adapters.address import Address
-from harness.adapters.faults import Cause, Fault, FaultError, cause_of_status, shown, told
-from harness.errors import EngineFailureError
+from harness.adapters.faults import Cause, Fault, FaultError, cause_of_status, told
 from harness.optional import require
 
 __all__ = ["Retrier", "fault_of", "require_client", "translated"]
@@ -59,13 +57,13 @@ class _Client(NamedTuple):
 
     @property
     def all(self) -> tuple[type[Exception], ...]:
-        """Whatever a call of the client can raise: its own errors, and what its local mode and its parsing let out."""
-        return (*self, ValueError, AssertionError, RuntimeError, IndexError, sqlite3.Error)
+        """Whatever a call of the client can raise: its own errors, and what its parsing lets out."""
+        return (*self, ValueError, AssertionError, RuntimeError, IndexError)
 
 
 def require_client(module: str = "qdrant_client") -> Any:  # noqa: ANN401 - the client is imported late
     """A module of the client library; raises MissingExtraError."""
-    return require(module, extra="qdrant", feature="backend qdrant with mode=server or mode=local")
+    return require(module, extra="qdrant", feature="backend qdrant with mode=server")
 
 
 def _client() -> _Client:
@@ -132,18 +130,12 @@ class Retrier(faults.Retrier):
 
 
 @contextmanager
-def translated(address: Address | None, doing: Callable[[], str]) -> Iterator[None]:
+def translated(address: Address, doing: Callable[[], str]) -> Iterator[None]:
     """Turn a FaultError into an error of the harness that names the server and what was being done.
 
-    Without an ``address`` it was the client's local mode. Raises EngineUnavailableError, EngineTimeoutError and
-    EngineFailureError.
+    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
     """
     try:
         yield
     except FaultError as error:
-        if address is None:
-            raise EngineFailureError(
-                f"qdrant-client's local mode failed while {doing()}: {shown(error.fault.text, None)}",
-                fix="delete the index folder and index again; if it persists, report it with this message",
-            ) from error
         raise told(error, address, doing(), _REMEDIES) from error

@@ -23,7 +23,7 @@ __all__ = [
     "mode_of",
 ]
 
-MODES = ("edge", "server", "local")
+MODES = ("edge", "server")
 FREE_ON_REOPENING = (
     *("threads", "optimize_timeout_s"),
     *("url", "transport", "grpc_port", "api_key_env", "keep"),
@@ -36,7 +36,6 @@ FREE_ON_REOPENING = (
 _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},
-    "local": {"url": "", "wal": True, "optimize_every": 0, "shards": 1, "replicas": 1, "keep": False},
 }
 """What a mode cannot do, as the only value that its parameter may have there."""
 

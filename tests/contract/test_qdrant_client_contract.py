@@ -1,11 +1,10 @@
-"""The client's code path keeps the contract: on its re-implementation in Python, on the stub, and on a real server."""
+"""The client's code path keeps the contract: on the stub, and on a real server."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,37 +16,11 @@ pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed
 from qdrant_indexes import write_collection
 from qdrant_stub import serve
 
-from harness.adapters.qdrant import QdrantEngine
 from harness.adapters.qdrant_address import URL_VARIABLE
 from harness.adapters.qdrant_client_store import COLLECTION_FILE
-from harness.protocols import Capabilities, Inputs, ParameterValue
-from harness.testing import Expected
-from harness.testing.oracle import bm25_idf, encode_words, sparse_scores
+from harness.protocols import Inputs, ParameterValue
 
 pytestmark = pytest.mark.contract
-
-
-class LocalMode(QdrantEngine):
-    """What is known to differ from Qdrant; the idf is computed in float64, too."""
-
-    capabilities: ClassVar[Capabilities] = replace(
-        QdrantEngine.capabilities,
-        gaps={
-            "test_empty_documents": "N of the idf counts documents without terms, which Qdrant's own does not",
-            "test_existing_index_answers_like_a_new_one": "an index of Qdrant's own engine: its sums end in other bits",
-        },
-    )
-
-
-class TestLocal(QdrantContract):
-    """The same calls as for a server, answered by qdrant-client itself."""
-
-    engine = LocalMode
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "local"}
-
-    def expected(self, documents: Sequence[str], queries: Sequence[str]) -> Expected:
-        """With the idf as it is written down."""
-        return sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf)
 
 
 @pytest.fixture(scope="class")

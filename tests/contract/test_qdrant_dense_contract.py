@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from qdrant_indexes import write_collection, write_shard
 
 from harness.adapters.qdrant_dense import QdrantDenseEngine
-from harness.protocols import Capabilities, Inputs, ParameterValue, SearchResult
+from harness.protocols import Inputs, ParameterValue
 from harness.registry import find_cards
 from harness.testing import EngineContract
 
@@ -70,29 +68,6 @@ class TestQdrantDot(DenseQdrant):
 class TestQdrantL2(DenseQdrant):
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "similarity": "l2"}
     similarity = "l2"
-
-
-class LocalMode(QdrantDenseEngine):
-    """What the client answers by itself."""
-
-    capabilities: ClassVar[Capabilities] = replace(
-        QdrantDenseEngine.capabilities,
-        existing=False,
-        gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"},
-    )
-
-
-class TestLocal(DenseQdrant):
-    """The same calls as for a server, answered by qdrant-client itself."""
-
-    engine = LocalMode
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "local"}
-
-    test_existing_is_what_the_class_is = None  # nobody's index is searched by this mode, which the settings refuse
-
-    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
-        """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
-        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=self.tolerance, err_msg=what)
 
 
 @pytest.fixture(scope="class")

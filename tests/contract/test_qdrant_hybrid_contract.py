@@ -129,29 +129,6 @@ def _reciprocal(part: Expected, *, at_last: bool) -> Float64Array:
     return scores
 
 
-class LocalMode(ByDistributions):
-    """What the client answers by itself."""
-
-    capabilities: ClassVar[Capabilities] = replace(
-        ByDistributions.capabilities,
-        existing=False,
-        gaps={"test_a_graph_is_searched": "local mode has no graph: it scans"},
-    )
-
-
-class TestLocal(Hybrid):
-    """The same calls as for a server, answered by qdrant-client itself."""
-
-    engine = LocalMode
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**Hybrid.parameters, "mode": "local"}
-
-    test_existing_is_what_the_class_is = None  # nobody's index is searched by this mode, which the settings refuse
-
-    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
-        """It multiplies by BLAS, whose last bits depend on where in memory an array lies."""
-        np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-5, err_msg=what)
-
-
 @pytest.fixture(scope="class")
 def serving(request: pytest.FixtureRequest) -> Iterator[None]:
     """A stub for all tests of a class; collections are kept, because the suite opens indexes again."""

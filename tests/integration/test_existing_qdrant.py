@@ -198,7 +198,6 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
 def test_places_and_modes_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     for parameters, said in (
         ({"path": str(tmp_path), "url": "http://127.0.0.1:1"}, "a shard's folder is opened in the process"),
-        ({"path": str(tmp_path), "mode": "local"}, "a shard's folder is opened in the process"),
         ({"collection": "c"}, "a collection is on a server, and mode=edge"),
     ):
         with pytest.raises(RejectedInputError, match=said):

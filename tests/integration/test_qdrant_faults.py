@@ -239,6 +239,6 @@ def test_bytes_are_the_servers_estimate_or_unknown(stub: Stub, tmp_path: Path) -
         stub.fail("telemetry", error(403, "no"))
 
 
-def test_mode_local_takes_no_url(stub: Stub, tmp_path: Path) -> None:
-    with pytest.raises(RejectedInputError, match="url cannot be set with mode=local"):
-        run(stub, tmp_path, mode="local")
+def test_the_embedded_mode_takes_no_url(stub: Stub, tmp_path: Path) -> None:
+    with pytest.raises(RejectedInputError, match="url cannot be set with mode=edge"):
+        run(stub, tmp_path, mode="edge")

@@ -195,7 +195,7 @@ def test_every_parameter_that_names_a_variable_takes_one() -> None:
 
 @pytest.mark.parametrize(
     ("given", "mode"),
-    [({}, "edge"), ({"url": "http://host"}, "server"), ({"mode": "server"}, "server"), ({"mode": "local"}, "local")],
+    [({}, "edge"), ({"url": "http://host"}, "server"), ({"mode": "server"}, "server")],
 )
 def test_modes(given: dict[str, ParameterValue], mode: str) -> None:
     settings = QdrantSettings.of({**DEFAULTS, **given})
@@ -209,7 +209,6 @@ def test_modes(given: dict[str, ParameterValue], mode: str) -> None:
         ({"shards": 2}, "shards"),
         ({"mode": "edge", "url": "http://host"}, "url"),
         ({"mode": "server", "wal": False, "optimize_every": 5}, "wal, optimize_every"),
-        ({"mode": "local", "replicas": 2}, "replicas"),
         ({"search_batch": 2}, "search_batch"),
     ],
 )
@@ -219,5 +218,5 @@ def test_what_a_mode_cannot_do_is_refused(given: dict[str, ParameterValue], name
 
 
 def test_unknown_mode() -> None:
-    with pytest.raises(UnknownNameError, match="local"):
-        QdrantSettings.of({**DEFAULTS, "mode": "locale"})
+    with pytest.raises(UnknownNameError, match="edge"):
+        QdrantSettings.of({**DEFAULTS, "mode": "edgy"})

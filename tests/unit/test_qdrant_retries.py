@@ -196,8 +196,10 @@ def test_a_queue_of_updates_is_no_idle_server() -> None:
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=0)),
     ]
     client = SimpleNamespace(get_collection=lambda _: told.pop(0))
-    settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "mode": "local"})
-    store = ClientStore(client, "c", settings, info=EngineInfo("Qdrant", "1", "test"))
+    settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"})
+    store = ClientStore(
+        client, "c", settings, info=EngineInfo("Qdrant", "1", "test"), address=address_of(settings.server, {})
+    )
     assert [store.optimise() for _ in range(3)] == [True, True, False]
 
 

@@ -26,8 +26,8 @@ def test_it_is_refused_with_the_backend_named(request_: CompareRequest, message:
 
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(UsageError, match="shards cannot be set") as raised:
-        plan_for(CompareRequest("qdrant:shards=2,qdrant:mode=local;url=http://127.0.0.1:6333"))
-    assert "url cannot be set with mode=local" in str(raised.value)
+        plan_for(CompareRequest("qdrant:shards=2,qdrant:mode=edge;url=http://127.0.0.1:6333"))
+    assert "url cannot be set with mode=edge" in str(raised.value)
 
 
 def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:

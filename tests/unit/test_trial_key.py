@@ -123,9 +123,7 @@ def test_a_jar_is_its_content_and_another_heap_another_trial(dataset: Dataset, t
 
 def test_the_version_of_the_engine_is_in_the_key(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": version("qdrant-edge-py")}
-    assert key(dataset, "qdrant") == key(dataset, "qdrant:mode=edge") != key(dataset, "qdrant:mode=local")
-    local = {"mode": "local", "qdrant-client": version("qdrant-client")}
-    assert key(dataset, "qdrant:mode=local")["identity"] == local
+    assert key(dataset, "qdrant") == key(dataset, "qdrant:mode=edge")
     monkeypatch.setattr("harness.adapters.qdrant_engine.version", lambda package: f"{package} 99")
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": "qdrant-edge-py 99"}
     with pytest.raises((EngineUnavailableError, MissingExtraError)):

@@ -1,7 +1,8 @@
-"""The client's local mode: the code path of a server, answered in the process."""
+"""Collections of a server: batches of queries, and what is said where one is gone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,33 +19,40 @@ from harness.testing.oracle import to_vectors
 from harness.types import Ids
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+
+from qdrant_stub import serve
+
 pytestmark = pytest.mark.integration
 IDS = Ids.of(f"d{row}" for row in range(60))
-DOCUMENTS = Inputs(IDS, sparse=to_vectors([{row % 7: 1.0, 7 + row % 5: 2.0} for row in range(60)], 12))
+DOCUMENTS = Inputs(IDS, sparse=to_vectors([{row % 7: 1.0 + row / 64, 7 + row % 5: 2.0} for row in range(60)], 12))
 QUERIES = Inputs(
     Ids.of(f"q{row}" for row in range(7)), sparse=to_vectors([{row: 1.0} if row != 2 else {} for row in range(7)], 12)
 )
 
 
-def built(folder: Path, **changed: ParameterValue) -> QdrantEngine:
-    engine = QdrantEngine({**find_cards("backends")["qdrant"].defaults, "mode": "local", **changed})
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serve() as stub:
+        yield stub.url
+
+
+def engine_at(url: str, **changed: ParameterValue) -> QdrantEngine:
+    return QdrantEngine(
+        {**find_cards("backends")["qdrant"].defaults, "url": url, "transport": "rest", "keep": True, **changed}
+    )
+
+
+def built(folder: Path, url: str, **changed: ParameterValue) -> QdrantEngine:
+    engine = engine_at(url, **changed)
     engine.open(folder, IDS)
     engine.index(DOCUMENTS, RecordingProgress(), StepClock())
     return engine
 
 
-def test_it_says_that_it_is_not_qdrant(tmp_path: Path) -> None:
-    engine = QdrantEngine({**find_cards("backends")["qdrant"].defaults, "mode": "local"})
-    info = engine.open(tmp_path, IDS)
-    engine.close()
-    assert (info.name, info.mode) == ("qdrant-client's local mode", "local")
-    assert info.note.startswith("this is not Qdrant")
-
-
-def test_batches_answer_what_single_queries_answer_and_share_the_time(tmp_path: Path) -> None:
+def test_batches_answer_what_single_queries_answer_and_share_the_time(url: str, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "many").mkdir()
-    one, many = built(tmp_path / "one"), built(tmp_path / "many", search_batch=3)
+    one, many = built(tmp_path / "one", url), built(tmp_path / "many", url, search_batch=3)
     alone, together = one.search(QUERIES, 5, StepClock()), many.search(QUERIES, 5, StepClock())
     assert (alone.queries_per_call, together.queries_per_call) == (1, 3)
     for single, batched in zip(alone[:3], together[:3], strict=True):
@@ -55,24 +63,24 @@ def test_batches_answer_what_single_queries_answer_and_share_the_time(tmp_path: 
     many.close()
 
 
-def test_a_failure_names_the_query_and_the_mode(tmp_path: Path) -> None:
-    engine = built(tmp_path)
+def test_a_failure_names_the_query(url: str, tmp_path: Path) -> None:
+    engine = built(tmp_path, url)
     engine._store._client.delete_collection(engine._store.collection)  # type: ignore[union-attr]
-    with pytest.raises(EngineFailureError, match=r"local mode failed while searching for query 'q0': .*not found"):
+    with pytest.raises(EngineFailureError, match=r"searching for query 'q0'.*"):
         engine.search(QUERIES, 5, StepClock())
     engine.close()
 
 
-def test_a_collection_that_is_gone_is_named_on_reopening(tmp_path: Path) -> None:
-    engine = built(tmp_path)
+def test_a_collection_that_is_gone_is_named_on_reopening(url: str, tmp_path: Path) -> None:
+    engine = built(tmp_path, url)
     engine._store._client.delete_collection(engine._store.collection)  # type: ignore[union-attr]
     engine.close()
     with pytest.raises(EngineUnavailableError, match="does not exist any more"):
-        QdrantEngine({**find_cards("backends")["qdrant"].defaults, "mode": "local"}).open(tmp_path, IDS)
+        engine_at(url).open(tmp_path, IDS)
 
 
-def test_a_folder_that_names_no_collection_is_not_opened(tmp_path: Path) -> None:
-    built(tmp_path).close()
+def test_a_folder_that_names_no_collection_is_not_opened(url: str, tmp_path: Path) -> None:
+    built(tmp_path, url).close()
     (tmp_path / COLLECTION_FILE).write_text("{}")
     with pytest.raises(EngineUnavailableError, match="does not say which collection"):
-        QdrantEngine({**find_cards("backends")["qdrant"].defaults, "mode": "local"}).open(tmp_path, IDS)
+        engine_at(url).open(tmp_path, IDS)
