@@ -88,10 +88,10 @@ def test_arxiv_titles_are_tie_equivalent(shared_collections: Path, tmp_path: Pat
         records = [json.loads(line) for line in lines]
     document_ids = Ids.of(record["_id"] for record in records)
     texts = [f"{record['title']} {record['text']}" for record in records]
-    titles = [record["title"] for record in records[::50]][:1000]
+    titles = [record["title"] for record in records[::50]][:300]
     batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
     query_ids = Ids.of(f"t{number}" for number in range(len(titles)))
     trial = try_qdrant(tmp_path, count("snowball-english", document_ids, batches, query_ids, titles), 1000)
     assert trial.report.indexed == 50_000
-    assert trial.parity.tie_equivalent == trial.parity.queries == 1000
+    assert trial.parity.tie_equivalent == trial.parity.queries == 300
     assert trial.parity.max_rel_score_diff <= 4e-7

@@ -75,7 +75,7 @@ class OnePath(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[http.server.HTTPServer]:
     with http.server.HTTPServer(("127.0.0.1", 0), OnePath) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
         yield listening
         listening.shutdown()
 

@@ -73,7 +73,7 @@ def serving_embeddings() -> Iterator[EndpointStub]:
             """Nothing: pytest shows what the test says."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     stub.url = f"http://127.0.0.1:{server.server_port}/v1"
     try:
