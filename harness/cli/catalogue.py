@@ -22,15 +22,15 @@ from harness.cli.dataset_pages import (
     stored_facts,
 )
 from harness.cli.plain import fact_lines, terminal_width
-from harness.dataset_cards import DatasetCard, DatasetFamily
 from harness.errors import HarnessError, UsageError
 from harness.registry import find_cards, find_dataset, find_families
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.fetching import Stored
+    from harness.loaders.fetching import Stored
 
 __all__ = ["app"]
 
@@ -137,7 +137,7 @@ def info(name: AnyArgument, cards: CardsOption = None, output: FormatOption = Ca
 
 def _show_uncarded(name: str, cards: Path | None, output: CardFormat) -> None:
     """Print what this machine has of a dataset without a card; raises UnknownNameError where no loader reads it."""
-    from harness.fetching import stored_files
+    from harness.loaders.fetching import stored_files
 
     here = stored_files(name, cards=cards)
     if output is CardFormat.JSON:
@@ -162,7 +162,7 @@ def fetch(
     Example: harness datasets fetch beir/scifact
     """
     from harness.cli.output import progress_display
-    from harness.fetching import fetch_dataset
+    from harness.loaders.fetching import fetch_dataset
 
     with progress_display() as display:
         dataset, here = fetch_dataset(name, split=split, cards=cards, progress=display.section("fetch"))
@@ -189,7 +189,7 @@ def remove(
     That of all splits. Files that another dataset on this machine needs stay, and yours are never deleted. What is
     removed is downloaded and prepared anew when it is needed again.
     """
-    from harness.fetching import remove_dataset, stored_files
+    from harness.loaders.fetching import remove_dataset, stored_files
 
     here = stored_files(name, cards=cards)
     downloaded = sum(local.size for local in (here.downloaded or {}).values())
@@ -232,7 +232,7 @@ def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
     """What this machine has; None of a dataset that is no download, or why it cannot be said."""
     if card.spec is None:
         return None
-    from harness.fetching import stored_files
+    from harness.loaders.fetching import stored_files
 
     try:
         return stored_files(card.name, cards=cards)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
 from harness.data.languages import language_name
-from harness.dataset_cards import DatasetCard, DatasetFamily, Published
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily, Published
 
 if TYPE_CHECKING:
-    from harness.fetching import Stored
     from harness.loaders.base import LocalFiles
+    from harness.loaders.fetching import Stored
 
 __all__ = [
     "card_page",

@@ -21,7 +21,6 @@ from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.data.unmet_ids import unmet_documents, unmet_queries
-from harness.dataset_cards import DatasetCard, DatasetFamily
 from harness.errors import DataError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
@@ -35,6 +34,7 @@ from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import open_source
 from harness.protocols import Progress
 from harness.registry import find_dataset, unknown_dataset
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.storage.cache import Cache
 from harness.storage.columns import take_rows
 from harness.strict_toml import nearest

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.dataset_cards import DatasetCard
 from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
@@ -16,6 +15,7 @@ from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, T
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
+from harness.registry.dataset_cards import DatasetCard
 
 __all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders"]
 

@@ -11,9 +11,9 @@ from hub_stub import DatasetHub, serving, use
 from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
 
 from harness.errors import DataError, UsageError
-from harness.fetching import remove_dataset
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_dataset
+from harness.loaders.fetching import remove_dataset
 from harness.loaders.hub_repository import HubRepository
 from harness.loaders.mteb import MtebLoader
 from harness.loaders.mteb_files import hub_folders
