@@ -60,7 +60,7 @@ __all__ = [
 
 _SHOWN = 20
 _NAMES = 12
-_NEAR = 0.5
+_NEAR = 0.6
 
 
 class HarnessError(Exception):
@@ -97,7 +97,7 @@ class UnknownNameError(UsageError):
     def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         folded = {candidate.lower(): candidate for candidate in (*aliases, *self.known)}
-        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=_NEAR)
         hint = f"did you mean '{folded[near[0]]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
 
@@ -151,8 +151,8 @@ class DataError(HarnessError):
 
     @classmethod
     def of_files(cls, faults: Sequence[DataError]) -> DataError:
-        """One error for all of ``faults`` (at least one), each of another file, in their order."""
-        first, *others = faults
+        """Return one error for all of ``faults`` (at least one), in their order; the same fault is said once."""
+        first, *others = {str(fault): fault for fault in faults}.values()
         if not others:
             return first
         return cls(first.source, first.problems, fix=first.fix, count=first.count, others=others)

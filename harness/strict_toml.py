@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CardError
 
-__all__ = ["Document", "Table", "card_name", "nearest", "read_document"]
+__all__ = ["NEAR", "Document", "Table", "card_name", "nearest", "read_document"]
 
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
@@ -29,7 +29,11 @@ _TYPE_NAMES = {
 }
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
+NEAR = 0.6
+"""How much two names are alike, of 1, where one may be meant by the other."""
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = NEAR) -> str:
     """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
     folded = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff)

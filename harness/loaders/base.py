@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
@@ -19,11 +19,13 @@ from harness.storage.cache import JSON
 
 __all__ = [
     "DatasetSpec",
+    "Divided",
     "Downloader",
     "JudgmentSource",
     "LoadedDataset",
     "Loader",
     "LocalFiles",
+    "Removal",
     "TextSource",
 ]
 
@@ -135,15 +137,30 @@ class LocalFiles:
     complete: bool | None
 
 
+class Removal(NamedTuple):
+    """How many bytes a removal freed, and the other datasets on this machine for which shared files were kept."""
+
+    freed: int
+    needed_by: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Downloader(Protocol):
     """A loader whose datasets are downloaded, by a library that keeps them where it keeps all of its files."""
 
-    def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of a dataset, without asking the network."""
+    def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
+        """Return what this machine has of a dataset, without asking the network; None for files of the user's own."""
 
-    def remove(self, spec: DatasetSpec) -> int:
-        """Delete what this machine has of a dataset and no other dataset shares; return how many bytes were freed."""
+    def remove(self, spec: DatasetSpec) -> Removal:
+        """Delete what this machine has of a dataset and no other dataset on it shares."""
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """A loader of which a spec may name several datasets together."""
+
+    def subsets(self, spec: DatasetSpec) -> Sequence[str]:
+        """Return their specs; nothing where the spec names one dataset."""
 
 
 class Loader(Protocol):

@@ -277,6 +277,11 @@ class Located(NamedTuple):
     loader: Loader
     specs: Mapping[str, DatasetSpec]
 
+    @property
+    def locations(self) -> frozenset[str]:
+        """Return what the specs name: prepared texts are noted under it."""
+        return frozenset(spec.location for spec in self.specs.values())
+
 
 def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Located:
     """Return who reads a dataset, without reading it; errors as of :func:`check_dataset`."""

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.data.dataset import Dataset
-from harness.loaders import Located, load_dataset, locate_dataset
-from harness.loaders.base import Downloader, LocalFiles
+from harness.loaders.base import Divided, Downloader, LocalFiles, Removal
+from harness.loaders.dataset import Located, load_dataset, locate_dataset
 from harness.protocols import Progress
 from harness.storage.cache import Cache
-from harness.storage.cache_entries import Entry, comparison_running, list_entries, remove_entry
+from harness.storage.cache_entries import (
+    Entry,
+    comparison_running,
+    leave_entry,
+    list_entries,
+    remove_entry,
+    users_of,
+)
 
-__all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files"]
+__all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files", "subsets_of"]
 
 _PREPARED = ("texts", "metadata", "judgments")
 """Kinds of cache entries that are made of a dataset's files alone."""
@@ -23,8 +30,7 @@ class Stored(NamedTuple):
     """What this machine has of a dataset.
 
     ``downloaded`` is by split, by "" where the loader knows the splits; None for a dataset that no library downloads:
-    its files are the user's. ``prepared`` are entries of the cache; one that several datasets share is listed under the
-    one that it was made for.
+    its files are the user's. ``prepared`` are entries of the cache that are made of it, shared ones too.
     """
 
     name: str
@@ -54,13 +60,19 @@ def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = 
     return _stored(locate_dataset(name, cards=cards), cache or Cache())
 
 
+def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
+    """Return the names of the datasets that a name stands for together, () for one that names a dataset."""
+    loader, specs = (located := locate_dataset(name, cards=cards)).loader, located.specs
+    return tuple(loader.subsets(next(iter(specs.values())))) if isinstance(loader, Divided) else ()
+
+
 def _stored(located: Located, cache: Cache) -> Stored:
-    loader, places = located.loader, {spec.location for spec in located.specs.values()}
-    downloaded = None
-    if isinstance(loader, Downloader):
-        downloaded = {split: loader.local_files(spec) for split, spec in located.specs.items()}
-    prepared = tuple(entry for entry in list_entries(cache) if entry.kind in _PREPARED and entry.about in places)
-    return Stored(located.name, downloaded, prepared)
+    downloaded: dict[str, LocalFiles] | None = None
+    if isinstance(located.loader, Downloader):
+        by_split = {split: located.loader.local_files(spec) for split, spec in located.specs.items()}
+        downloaded = {split: local for split, local in by_split.items() if local is not None} or None
+    prepared = [entry for entry in list_entries(cache) if entry.kind in _PREPARED]
+    return Stored(located.name, downloaded, tuple(entry for entry in prepared if users_of(entry) & located.locations))
 
 
 def fetch_dataset(
@@ -77,24 +89,26 @@ def fetch_dataset(
     """
     cache = cache or Cache()
     dataset = load_dataset(name, split=split, cards=cards, cache=cache, progress=progress)
-    here = stored_files(name, cards=cards, cache=cache)
-    read = dataset.corpus.path
-    if read is not None and all(entry.path != read.parent for entry in here.prepared):
-        entry = next(one for one in list_entries(cache) if one.path == read.parent)  # made for another dataset's name
-        here = here._replace(prepared=(*here.prepared, entry))
-    return Fetched(dataset, here)
+    return Fetched(dataset, stored_files(name, cards=cards, cache=cache))
 
 
-def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> int:
-    """Delete what was downloaded and prepared of a dataset; return how many bytes that freed.
+def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
+    """Delete what was downloaded and prepared of a dataset.
 
-    Files that another dataset on this machine needs stay, and so do the user's own, and prepared texts while a
-    comparison runs, which may read them. Errors as of :func:`stored_files`.
+    Files and prepared texts that another dataset on this machine needs stay, and so do the user's own, and prepared
+    texts while a comparison runs, which may read them. Errors as of :func:`stored_files`.
     """
     cache, located = cache or Cache(), locate_dataset(name, cards=cards)
-    freed = 0
-    if isinstance(located.loader, Downloader):
-        freed += sum(located.loader.remove(spec) for spec in located.specs.values())
+    here, freed, needed_by = _stored(located, cache), 0, list[str]()
+    if isinstance(located.loader, Downloader) and here.downloaded is not None:
+        for spec in located.specs.values():
+            removal = located.loader.remove(spec)
+            freed += removal.freed
+            needed_by += removal.needed_by
     if not comparison_running(cache):
-        freed += sum(entry.bytes for entry in _stored(located, cache).prepared if remove_entry(entry))
-    return freed
+        for entry in here.prepared:
+            others = leave_entry(entry, located.locations)
+            needed_by += sorted(others)
+            if not others and remove_entry(entry):
+                freed += entry.bytes
+    return Removal(freed, tuple(dict.fromkeys(other for other in needed_by if other not in located.locations)))

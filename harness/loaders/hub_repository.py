@@ -43,7 +43,7 @@ __all__ = [
 
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
-_SCHEME = 1
+_SCHEME = 2
 _STORED = "listing.json"
 _README = "README.md"
 _EVERYWHERE = (_README, ".gitattributes")
@@ -66,10 +66,14 @@ class Config(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The content of a repository: the configurations by name, and the languages that its card names."""
+    """The content of a repository: the configurations by name, and the languages that its card names.
+
+    ``unassigned`` are the files of data where no card says which configurations they are.
+    """
 
     configs: Mapping[str, Config]
     languages: tuple[str, ...] = ()
+    unassigned: tuple[str, ...] = ()
 
     def described(self) -> str:
         """Return the first configurations with their splits and known columns, for messages."""
@@ -113,6 +117,9 @@ class Repository(Protocol):
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
         """Download the files that are not there; raises DataError when that cannot be done."""
 
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are not there and may not be downloaded; None where all can be had."""
+
     def paired(self) -> Repository | None:
         """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
 
@@ -120,9 +127,10 @@ class Repository(Protocol):
 class FolderRepository:
     """A repository in a folder of this machine, as ``hf download --local-dir`` makes them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """``name`` is the folder as the user wrote it, ``./FOLDER``: a path forgets the dot."""
         self.folder = folder.expanduser()
-        self.label = f"hf:{folder}"
+        self.label = f"hf:{name or folder}"
         if not self.folder.is_dir():
             raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")
 
@@ -146,9 +154,14 @@ class FolderRepository:
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
         """Raise DataError where a file is missing."""
-        missing = [name for name in names if not self.has(name)]
-        if missing:
-            raise DataError(self.label, [f"there is no '{name}'" for name in missing], fix="download the repository")
+        error = self.lacking_offline(names)
+        if error is not None:
+            raise error
+
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are missing; None where none is."""
+        missing = [f"there is no '{name}'" for name in names if not self.has(name)]
+        return DataError(self.label, missing, fix="download the repository") if missing else None
 
     def paired(self) -> Repository | None:
         """Return the folder beside this one that is called so with ``-qrels``."""
@@ -249,7 +262,7 @@ class HubRepository:
             self.fetch([_README], None)
         listing = _listing_of(names, self.folder)
         configs = {name: [config.splits, config.columns] for name, config in listing.configs.items()}
-        write = _json_writer({"configs": configs, "languages": listing.languages})
+        write = _json_writer({**listing._asdict(), "configs": configs})
         cache.put(_KIND, key, write, about=self.label, state="complete")
         return listing
 
@@ -306,15 +319,25 @@ class HubRepository:
 
         Raises DataError: for a file that is nowhere, a download that fails, and one whose checksum is wrong.
         """
+        error = self.lacking_offline(names)
+        if error is not None:
+            raise error
         missing = [name for name in names if not self.has(name)]
-        if missing and not self._network:
-            raise self._not_here(*missing)
         if missing and progress is not None:
             progress.start(f"downloading {self.name}", len(missing))
         for name in missing:
             self._verify(self._download(name, self.commit), name)
             if progress is not None:
                 progress.advance(1)
+
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are missing where the network may not be used; None elsewhere."""
+        missing = [] if self._network else [name for name in names if not self.has(name)]
+        return self._not_here(*missing) if missing else None
+
+    def absent_offline(self) -> DataError | None:
+        """Return the error of a repository of which nothing is here where the network may not be used; else None."""
+        return self._not_here() if not self._network and self.cached_commit() is None else None
 
     def _download(self, name: str, revision: str) -> Path:
         with self._translated(f"'{name}'"):
@@ -505,7 +528,7 @@ def _stored_listing(folder: Path) -> Listing:
         name: Config({split: tuple(files) for split, files in splits.items()}, tuple(columns))
         for name, (splits, columns) in content["configs"].items()
     }
-    return Listing(configs, tuple(content["languages"]))
+    return Listing(configs, tuple(content["languages"]), tuple(content["unassigned"]))
 
 
 def _listing_of(names: Iterable[str], folder: Path) -> Listing:
@@ -531,7 +554,8 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
             known = datasets.get_dataset_config_names(str(root))
             if known == ["default"] and (beir := _beir_configs(safe)):
                 return Listing(beir, _languages(root))
-            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root))
+            unassigned = () if b"configs:" in card else tuple(name for name in safe if format_of(name) is not None)
+            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root), unassigned)
         except FileNotFoundError:  # no file has an ending that data have
             return Listing({}, _languages(root))
         except (OSError, ValueError, yaml.YAMLError) as error:

@@ -18,7 +18,7 @@ from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
 from harness.optional import require
 from harness.protocols import Progress
@@ -86,15 +86,16 @@ class IrdsLoader:
         complete = True if here and all(here) else None if paths or not here else False
         return LocalFiles(paths, sum(map(_size, paths)), complete)
 
-    def remove(self, spec: DatasetSpec) -> int:
+    def remove(self, spec: DatasetSpec) -> Removal:
         """Delete the files of a dataset but those that another one on this machine uses, which has more files."""
         home = _home()
-        mine = frozenset(stored_paths(_handlers(_dataset(spec)), home))
-        paths = mine - _used_beside(mine, home)
+        own = frozenset(stored_paths(_handlers(_dataset(spec)), home))
+        used = _used_beside(own, home)
+        paths = own.difference(*used.values())
         freed = sum(map(_size, paths))
         for path in paths:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return freed
+        return Removal(freed, tuple(_PREFIX + name for name, shared in used.items() if shared & own))
 
 
 def _library() -> Any:  # noqa: ANN401 - the library has no types
@@ -128,25 +129,29 @@ def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
     return dataset
 
 
+def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:  # noqa: ANN401
+    return Part(spec.location, _WORDS[part], _handler(dataset, part), tuple(_handlers(dataset)))
+
+
 def _all_datasets() -> Mapping[str, Any]:
     found: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
     return found
 
 
-def _used_beside(mine: frozenset[Path], home: Path) -> set[Path]:
-    """Return the files that other datasets use of which this machine has more than ``mine``.
+def _used_beside(own: frozenset[Path], home: Path) -> dict[str, set[Path]]:
+    """Return the files that other datasets use, by name, of which this machine has more than ``own``.
 
     A dataset that is not whole counts only for files that none that is whole has: it may be put together from others.
     """
-    whole, partial = list[set[Path]](), list[set[Path]]()
-    for dataset in _all_datasets().values():
+    whole, partial = dict[str, set[Path]](), dict[str, set[Path]]()
+    for name, dataset in _all_datasets().items():
         handlers = _handlers(dataset)
         paths = stored_paths(handlers, home)
-        if paths - mine:
+        if paths - own:
             is_whole = all(file.is_here for file in files_of(handlers) if file.kept)
-            (whole if is_whole else partial).append(paths)
-    used = set[Path]().union(*whole)
-    return used.union(*(paths for paths in partial if paths - mine - used))
+            (whole if is_whole else partial)[name] = paths
+    used = set[Path]().union(*whole.values())
+    return whole | {name: paths for name, paths in partial.items() if paths - own - used}
 
 
 def _ids_with(part: str) -> list[str]:
@@ -180,7 +185,7 @@ def _is_above_judgments(name: str) -> bool:
 
 
 def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
-    part = Part(spec.location, "documents", _handler(dataset, "docs"))
+    part = _part_of(spec, dataset, "docs")
     cls = dataset.docs_cls()
     title, text = _document_fields(spec, cls)
 
@@ -206,7 +211,7 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
 
 
 def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
-    part = Part(spec.location, "queries", _handler(dataset, "queries"))
+    part = _part_of(spec, dataset, "queries")
     text = _query_field(spec, dataset.queries_cls())
 
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
@@ -224,7 +229,7 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
     """Return the judgments; None where the id has none."""
     if not dataset.has_qrels():
         return None
-    part = Part(spec.location, "judgments", _handler(dataset, "qrels"))
+    part = _part_of(spec, dataset, "qrels")
     partial = next((name for name in _PARTIAL_JUDGMENTS if name in dataset.qrels_cls()._fields), None)
 
     def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001

@@ -48,11 +48,15 @@ _log = logging.getLogger("harness.irds")
 
 
 class Part(NamedTuple):
-    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it."""
+    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it.
+
+    ``handlers`` are those of all parts of the dataset, so that what is missing of all is named at once.
+    """
 
     spec: str
     name: str
     handler: Any
+    handlers: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +65,15 @@ class RemoteFile:
 
     ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
     where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
-    whether it stays there; otherwise it is deleted once it was read. ``size`` is the library's estimate in bytes, None
-    where there is none.
+    whether it stays there; otherwise it is deleted once it was read. ``size_estimate`` is the library's, in bytes, and
+    for some files counts rows; None where there is none.
     """
 
     urls: tuple[str, ...]
     place: Path | None
     kept: bool
     md5: str | None
-    size: int | None
+    size_estimate: int | None
     terms: str | None
     instructions: str | None
 
@@ -315,10 +319,11 @@ def _translated(part: Part, error: Exception) -> DataError:
     missing = [file for file in files_of([part.handler]) if not file.is_here]
     place = f"{part.spec} ({part.name})"
     if isinstance(cause, _OfflineError):
-        wanted = [file for file in missing if str(cause) in file.urls]
-        listed = "; ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
-        problem = f"{OFFLINE} is set, and this machine lacks {_short(wanted[0].urls[0] if wanted else cause)}"
-        return DataError(place, [problem], fix=f"{listed}; or leave {OFFLINE} out")
+        wanted = _missing_files(part, home_path())
+        listed = "\n  ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
+        names = ", ".join(_short(file.urls[0] if file.urls else file.place) for file in wanted) or _short(cause)
+        problem = f"{OFFLINE} is set, and this machine lacks {names}"
+        return DataError(part.spec, [problem], fix=f"{listed}\n  or leave {OFFLINE} out")
     if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
         return DataError(
             place, ["its files are given away by their owners only"], fix="; ".join(one.how_to_get for one in closed)
@@ -328,7 +333,9 @@ def _translated(part: Part, error: Exception) -> DataError:
             place, [f"ir_datasets needs the Python module '{cause.name}' for it"], fix=f"pip install {cause.name}"
         )
     if getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
-        needed = f" About {sum(file.size or 0 for file in missing):,} bytes are still to come." if missing else ""
+        needed = (
+            f" About {sum(file.size_estimate or 0 for file in missing):,} bytes are still to come." if missing else ""
+        )
         return DataError(
             place,
             [f"there is no room left: {cause}"],
@@ -354,6 +361,19 @@ def _translated(part: Part, error: Exception) -> DataError:
         [f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"],
         fix=f"if a file below {home_path()} is damaged, remove it, and it is fetched anew",
     )
+
+
+def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
+    """Return the files that are not here of the part that is read and of the others that cannot be read either.
+
+    Another part is left out where the library has kept what it took out of its files.
+    """
+    handlers = [part.handler]
+    for handler in part.handlers:
+        places = {file.place for file in files_of([handler])}
+        if not stored_paths([handler], Path(home)) - places:
+            handlers.append(handler)
+    return [file for file in files_of(handlers) if not file.is_here]
 
 
 def _is_of_mirrors(error: Exception) -> bool:

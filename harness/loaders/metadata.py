@@ -21,6 +21,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import TextSource
 from harness.protocols import Progress
 from harness.storage.cache import Cache
+from harness.storage.cache_entries import note_user
 from harness.storage.columns import load_table
 
 __all__ = ["prepare_metadata", "text_of"]
@@ -57,7 +58,9 @@ def prepare_metadata(
             if source.state() != before:
                 raise DataError(source.label, ["changed while it was being read"], fix="try again")
 
-        table = load_table(cache.get_or_build("metadata", key, build, about=about) / _TABLE)
+        entry = cache.get_or_build("metadata", key, build, about=about)
+        note_user(entry, about)
+        table = load_table(entry / _TABLE)
     if table.num_rows != total:
         raise DataError(source.label, ["changed since its texts were read"], fix="try again")
     return table
