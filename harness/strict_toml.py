@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from harness.errors import CardError
+from harness.errors import CardError, nearness
 
-__all__ = ["NEAR", "Document", "Table", "card_name", "nearest", "read_document"]
+__all__ = ["Document", "Table", "card_name", "nearest", "read_document"]
 
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
@@ -29,14 +29,10 @@ _TYPE_NAMES = {
 }
 
 
-NEAR = 0.6
-"""How much two names are alike, of 1, where one may be meant by the other."""
-
-
-def nearest(name: str, known: Iterable[str], *, cutoff: float = NEAR) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
     """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
     folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
     return f" (did you mean '{folded[near[0]]}'?)" if near else ""
 
 

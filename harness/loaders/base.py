@@ -6,18 +6,22 @@ without constructor arguments, or an object, that has ``name``, ``matches`` and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
+from harness.errors import HarnessError
 from harness.protocols import Progress
 from harness.storage.cache import JSON
 
 __all__ = [
+    "OFFLINE",
     "DatasetSpec",
     "Divided",
     "Downloader",
@@ -27,10 +31,19 @@ __all__ = [
     "LocalFiles",
     "Removal",
     "TextSource",
+    "is_offline",
 ]
+
+OFFLINE = "HARNESS_OFFLINE"
+"""The variable of the environment that forbids downloads of datasets."""
 
 Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
 """Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
+
+
+def is_offline() -> bool:
+    """Return whether ``HARNESS_OFFLINE`` forbids downloads: set to anything but nothing, ``0`` or ``false``."""
+    return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,10 @@ class DatasetSpec:
     def path(self) -> Path:
         """The location as a path; it need not exist."""
         return Path(self.location).expanduser()
+
+
+def _fail(error: HarnessError, problems: Problems, notes: list[str]) -> NoReturn:  # noqa: ARG001 - nothing is read
+    raise error
 
 
 @dataclass(frozen=True)
@@ -76,8 +93,13 @@ class TextSource:
     unit: str = "line"
 
     @classmethod
+    def failing(cls, error: HarnessError, label: str = "queries") -> TextSource:
+        """Return a source that raises ``error`` when it is read, while the other parts can be read."""
+        return cls(label, partial(_fail, error))
+
+    @classmethod
     def of_batches(cls, label: str, batches: Callable[[], Iterable[TextBatch]]) -> TextSource:
-        """A source from a function that yields all batches each time it is called."""
+        """Return a source from a function that yields all batches each time it is called."""
         return cls(label, lambda problems, notes: iter(batches()), label, unit="record")  # noqa: ARG005 - nothing to note
 
 
@@ -92,8 +114,13 @@ class JudgmentSource:
     unit: str = "line"
 
     @classmethod
+    def failing(cls, error: HarnessError) -> JudgmentSource:
+        """Return a source that raises ``error`` when it is read, while the other parts can be read."""
+        return cls("judgments", partial(_fail, error))
+
+    @classmethod
     def of_dict(cls, label: str, qrels: Mapping[str, Mapping[str, int]]) -> JudgmentSource:
-        """A source from ``{query id: {document id: grade}}``."""
+        """Return a source from ``{query id: {document id: grade}}``."""
         pairs = [(query, doc, grade) for query, grades in qrels.items() for doc, grade in grades.items()]
         columns = [list(column) for column in zip(*pairs, strict=True)] or [[], [], []]
         judgments = Judgments(list(range(1, len(pairs) + 1)), *columns)

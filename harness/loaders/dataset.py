@@ -27,7 +27,7 @@ from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
-from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
+from harness.loaders.parts import Files, judgments_in, questions_in
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
@@ -99,12 +99,13 @@ def load_dataset(
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     card, loaded = place.card, place.load(split, progress)
     cache = cache or Cache()
-    asked = loaded.queries or missing_queries(
+    asked = loaded.queries or TextSource.failing(
         DataError(
             place.spec.location,
             ["these are documents, and there are no queries"],
             fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
-        )
+        ),
+        place.spec.location,
     )
     queries, documents = _read_texts(loaded, asked, place, cache, progress)
     unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from harness.errors import DataError, UsageError
-from harness.loaders.offline import OFFLINE, is_offline
+from harness.loaders.base import OFFLINE, is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.optional import require

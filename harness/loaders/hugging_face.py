@@ -31,7 +31,7 @@ from harness.loaders.hub_repository import (
     Repository,
     remove_files,
 )
-from harness.loaders.parts import Files, text_source
+from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
@@ -82,7 +82,7 @@ class HubLoader:
         except UsageError as error:
             if split is not None or len(parts.documents) > 1:
                 raise
-            undecided = _refused(error)  # whoever reads the documents alone needs no split
+            undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
         wanted = _Wanted.of(parts, chosen, spec)
         wanted.fetch(progress)
         queries = None if wanted.queries is None else _texts(wanted.queries, "queries", spec, parts.unread)
@@ -92,7 +92,9 @@ class HubLoader:
             undecided or (_judgments(parts.judgments[chosen], spec) if chosen in parts.judgments else None),
             chosen,
             tuple(parts.judgments),
-            _judged_elsewhere(wanted, chosen, spec),
+            judged_elsewhere(
+                {name: _judgments(replace(part, md5=None), spec) for name, part in wanted.judgments.items()}, chosen
+            ),
             parts.identical_ids,
             {**_provenance(parts), **parts.facts},
             parts.language,
@@ -403,24 +405,7 @@ def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpe
 def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
     """Return the split; "" for documents without judgments that have one split only."""
     splits = tuple(parts.judgments) or (tuple(parts.documents) if len(parts.documents) > 1 else ())
-    if wanted is not None:
-        if wanted in splits:
-            return wanted
-        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
-        raise UsageError(f"{spec.location} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
-    if not splits or len(splits) == 1:
-        return splits[0] if splits else ""
-    usual = parts.default_split or "test"
-    if usual in splits:
-        return usual
-    raise UsageError(f"{spec.location} has several splits and no '{usual}'", fix=f"choose one: {', '.join(splits)}")
-
-
-def _refused(error: UsageError) -> JudgmentSource:
-    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return JudgmentSource("judgments", read)
+    return choose_split(spec.location, splits, wanted, parts.default_split or "test")
 
 
 def _all(parts: HubParts) -> list[Part]:
@@ -547,17 +532,6 @@ def _check_md5(part: Part, label: str) -> None:
             [f"its MD5 is {md5}, and that of the collection's judgments is {part.md5}"],
             fix="name the @REVISION that had them, or give them with --qrels FILE",
         )
-
-
-def _judged_elsewhere(wanted: _Wanted, split: str, spec: DatasetSpec) -> frozenset[str]:
-    """Return the queries that other splits judge and this one does not; faults of their files are not looked at."""
-    if len(wanted.judgments) < 2 or not split:
-        return frozenset()
-    judged = {
-        name: set(_judgments(replace(part, md5=None), spec).read(Problems(name), []).query_ids)
-        for name, part in wanted.judgments.items()
-    }
-    return frozenset(set[str]().union(*judged.values()) - judged[split])
 
 
 def _candidates(part: Part) -> Mapping[str, Sequence[str]]:

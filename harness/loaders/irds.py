@@ -64,9 +64,9 @@ class IrdsLoader:
             raise _lacks(spec.location, "docs")
         judgments = _judgments(spec, dataset, progress)
         if not dataset.has_queries():
-            queries = _refused(_lacks(spec.location, "queries"))
+            queries = TextSource.failing(_lacks(spec.location, "queries"))
         elif judgments is None and spec.qrels is None and _is_above_judgments(name):
-            queries = _refused(_lacks(spec.location, "qrels"))
+            queries = TextSource.failing(_lacks(spec.location, "qrels"))
         else:
             queries = _queries(spec, dataset, progress)
         return LoadedDataset(
@@ -168,15 +168,6 @@ def _lacks(location: str, part: str) -> UsageError:
     listed = ", ".join(_PREFIX + one for one in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
     own = {"docs": "", "queries": "; or name a file: --queries FILE", "qrels": "; or name a file: --qrels FILE"}[part]
     return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
-
-
-def _refused(error: UsageError) -> TextSource:
-    """Return queries that cannot be read: to read them raises ``error``, before any document is looked for."""
-
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return TextSource("queries", read)
 
 
 def _is_above_judgments(name: str) -> bool:

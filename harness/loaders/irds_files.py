@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import DataError
-from harness.loaders.offline import OFFLINE, is_offline
+from harness.loaders.base import OFFLINE, is_offline
 from harness.protocols import Progress
 from harness.storage.digests import steady_digest
 

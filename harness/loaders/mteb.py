@@ -16,22 +16,32 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import orjson
 
 from harness.data.columns import TextBatch, shown
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
-from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
+from harness.errors import DataError, UnknownNameError, UsageError, nearness
+from harness.loaders.base import (
+    OFFLINE,
+    DatasetSpec,
+    JudgmentSource,
+    LoadedDataset,
+    LocalFiles,
+    Removal,
+    TextSource,
+    is_offline,
+)
 from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folders, remove_belongings
-from harness.loaders.mteb_prepared import About, Judged, Known, recall, remember
-from harness.loaders.offline import OFFLINE, is_offline
 from harness.optional import require
 from harness.protocols import Progress
-from harness.storage.cache import JSON
-from harness.strict_toml import NEAR, nearest
+from harness.storage.cache import JSON, Cache
+from harness.strict_toml import nearest
 
 __all__ = ["MtebLoader"]
 
@@ -40,6 +50,8 @@ _SCHEME = 1
 _BATCH = 2048
 _LISTED, _FEW = 40, 8
 _PATIENCE_S = 10.0
+_KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
+"""Of the cache entries that hold what was learnt of a task besides its texts: then MTEB is not imported again."""
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
 
 _Corpus = Any
@@ -64,12 +76,44 @@ class _Name(NamedTuple):
         return f"{_PREFIX}{self.task}{subset}{f'@{self.split}' if self.split else ''}"
 
 
+class _About(NamedTuple):
+    """The facts of one subset and split.
+
+    ``key`` names the content, None where it may change under the same name. ``bundled`` tasks are MTEB's own; others
+    were registered by the running program.
+    """
+
+    task: str
+    subset: str
+    split: str
+    key: Mapping[str, JSON] | None
+    bundled: bool
+    splits: tuple[str, ...]
+    identical_ids: Literal["keep", "drop"]
+    provenance: Mapping[str, str]
+    language: str | None
+
+
+class _Judged(NamedTuple):
+    """Grades by query and document, and the documents that each query is to be ranked among; None without them."""
+
+    qrels: Mapping[str, Mapping[str, float]]
+    candidates: Mapping[str, Sequence[str]] | None
+
+
+class _Known(NamedTuple):
+    """The facts and the judgments of what was loaded before."""
+
+    about: _About
+    judged: _Judged
+
+
 class _Content(NamedTuple):
     """The content of one subset and split."""
 
     corpus: _Corpus
     queries: _Corpus
-    judged: Judged
+    judged: _Judged
 
 
 class MtebLoader:
@@ -92,7 +136,7 @@ class MtebLoader:
         if split is not None and requested.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
         requested = requested._replace(split=split or requested.split)
-        known = recall(str(requested))
+        known = _recall(str(requested))
         # a program that imported the library may have given it other tasks
         about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(requested))
         name = _Name(about.task, about.subset, about.split)
@@ -113,11 +157,11 @@ class MtebLoader:
             return loaded
 
         @cache
-        def judged() -> Judged:
+        def judged() -> _Judged:
             if known is not None and known.about == about:
                 return known.judged
             loaded = content().judged
-            remember(str(requested), Known(about, loaded), label=spec.location)
+            _remember(str(requested), _Known(about, loaded), label=spec.location)
             return loaded
 
         def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
@@ -172,6 +216,40 @@ class MtebLoader:
                 fix=f"delete {folders} yourself if you need none of them",
             )
         return Removal(remove_belongings(found), found.needed_by)
+
+
+def _recall(name: str) -> _Known | None:
+    """Return what `_remember` kept under this name with the version of MTEB that is installed; None without."""
+    key = _remembered_key(name)
+    return Cache().read(_KIND, key, _read_remembered) if key is not None else None
+
+
+def _remember(name: str, known: _Known, *, label: str) -> None:
+    """Keep facts and judgments of a task of MTEB's own whose content never changes; others are not kept.
+
+    ``label`` names the dataset to whoever lists the cache.
+    """
+    key = _remembered_key(name)
+    if key is None or known.about.key is None or not known.about.bundled:
+        return
+    content = orjson.dumps([known.about._asdict(), known.judged._asdict()], option=orjson.OPT_SERIALIZE_NUMPY)
+
+    def write(folder: Path) -> None:
+        (folder / _FILE).write_bytes(content)
+
+    Cache().put(_KIND, key, write, about=label, state="complete")
+
+
+def _remembered_key(name: str) -> Mapping[str, JSON] | None:
+    try:
+        return {"scheme": _REMEMBERED_SCHEME, "mteb": name, "library": version("mteb")}
+    except PackageNotFoundError:
+        return None
+
+
+def _read_remembered(folder: Path) -> _Known:
+    facts, judged = orjson.loads((folder / _FILE).read_bytes())
+    return _Known(_About(**{**facts, "splits": tuple(facts["splits"])}), _Judged(**judged))
 
 
 def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
@@ -238,7 +316,7 @@ def _near_subsets(text: str, task: Any) -> list[str]:  # noqa: ANN401
         parts = (subset, *subset.split("-"))
         spelling = max(difflib.SequenceMatcher(None, text.lower(), part.lower()).ratio() for part in parts)
         share = [two_letter_code(language) for language in languages].count(code) / len(languages) if code else 0.0
-        if spelling >= NEAR or share:
+        if spelling >= nearness(text) or share:
             likeness[subset] = spelling + share
     return sorted(likeness, key=lambda subset: -likeness[subset])[:_FEW]
 
@@ -286,7 +364,7 @@ def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
     qrels = {query: judged[query] for query in dict.fromkeys([*asked, *judged]) if query in judged}
     ranked = data.get("top_ranked")
     candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
-    return _Content(data["corpus"], data["queries"], Judged(qrels, candidates))
+    return _Content(data["corpus"], data["queries"], _Judged(qrels, candidates))
 
 
 def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
@@ -324,7 +402,7 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
     return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
 
 
-def _judgments(given: Judged, problems: Problems) -> Judgments:
+def _judgments(given: _Judged, problems: Problems) -> Judgments:
     judged = [(query, doc, grade) for query, grades in given.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
@@ -362,9 +440,9 @@ def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a 
     return turns if instruction is None else f"{instruction} {turns}"
 
 
-def _about(name: _Name, task: Any) -> About:  # noqa: ANN401
+def _about(name: _Name, task: Any) -> _About:  # noqa: ANN401
     about = task.metadata
-    return About(
+    return _About(
         *name,
         _key(name, about),
         type(task).__module__.startswith("mteb."),

@@ -306,7 +306,7 @@ def test_what_is_prepared_is_loaded_without_the_library(
     assert again.qrels.rows.tolist() == first.qrels.rows.tolist()
     assert again.qrels.grades.tolist() == first.qrels.grades.tolist()
     assert again.corpus.texts.equals(first.corpus.texts)
-    monkeypatch.setattr("harness.loaders.mteb_prepared.version", lambda name: "another")
+    monkeypatch.setattr("harness.loaders.mteb.version", lambda name: "another")
     with pytest.raises(MissingExtraError):
         load_dataset(spec)
 
