@@ -353,6 +353,8 @@ def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, rules:
     """Hold a run against its oracle as it is, then score it without hits that the dataset leaves out."""
     try:
         held = oracles.hold(outcome)
+        if outcome.run is not None:
+            outcome = replace(outcome, notes=(*outcome.notes, *rules.not_returned(outcome.run)))
         if rules.leave_out and outcome.run is not None:
             stored = outcome.trial.spec.run_path is not None  # a run that was there before is as deep as it is
             k = None if stored else plan.request.k

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +22,7 @@ from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
-from harness.ranking import among_candidates, without_identical_ids
+from harness.ranking import among_candidates, order, without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
 from harness.types import Qrels, Run
@@ -45,6 +45,7 @@ __all__ = [
     "audit",
     "evaluate",
     "evaluate_run",
+    "p_mrr",
 ]
 
 DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
@@ -214,6 +215,55 @@ def audit(
     _require_content(hits, judgments)
     with _naming(run):
         return audit_run(hits, judgments, measures, drop_identical=drops, published=published)
+
+
+def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return p-MRR of each query: how far a changed instruction moves documents that it makes irrelevant.
+
+    FollowIR (Weller et al., arXiv 2403.15246), as MTEB computes it. A document at rank r under the original instruction
+    and at rank s under the changed one has ``1 - r / s`` where it fell, else ``s / r - 1``: from -1 to 1, above 0 where
+    the change was followed. A query has the mean of its documents, and a task the mean of its queries.
+
+    Args:
+        original: the run of the original instructions, in any of the shapes of :func:`evaluate`. Ranks are those of the
+            one ordering; a document that is not in the run comes after its last hit.
+        changed: the run of the changed ones. May be the same run where, as in MTEB's tasks, query ``7`` is asked as
+            ``7-og`` and as ``7-changed``.
+        documents: those whose relevance changed, by query. Queries that neither run holds are left out.
+
+    Raises:
+        DataError: a query that only one run holds, or none that both hold.
+        UsageError, RankingError: as :func:`evaluate`.
+    """
+    before, after = _rankings(original, "-og"), _rankings(changed, "-changed")
+    values = {}
+    for query, listed in documents.items():
+        ranks = [(before(query, document), after(query, document)) for document in listed]
+        if any((r is None) != (s is None) for r, s in ranks):
+            raise DataError("run", [f"query '{query}' is in one of the runs alone"], fix="ask both of the same queries")
+        moved = [1 - r / s if r < s else s / r - 1 for r, s in ranks if r is not None and s is not None]
+        if moved:
+            values[query] = float(np.mean(moved))
+    if not values:
+        raise DataError(
+            "run", ["no query whose documents changed is in the runs"], fix="give the runs of these queries"
+        )
+    return values
+
+
+def _rankings(run: RunLike, suffix: str) -> Callable[[str, str], int | None]:
+    """Return what gives the rank of a document for a query, with the suffix or as it is; None for an unknown query."""
+    ordered = order(as_run(run))
+    ranks: dict[str, dict[str, int]] = {}
+    for row, query in enumerate(ordered.query_ids):
+        hits = ordered.doc_ids.take(ordered.rows[ordered.of_query(row)])
+        ranks[query] = {document: rank for rank, document in enumerate(hits, start=1)}
+
+    def rank_of(query: str, document: str) -> int | None:
+        of_query = ranks.get(f"{query}{suffix}", ranks.get(query))
+        return None if of_query is None else of_query.get(document, len(of_query) + 1)
+
+    return rank_of
 
 
 def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrels, bool]:

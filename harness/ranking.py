@@ -31,9 +31,12 @@ __all__ = [
     "all_candidates",
     "among_candidates",
     "best",
+    "candidate_places",
+    "candidate_rows",
     "check",
     "cut",
     "first_duplicate",
+    "hits_at",
     "id_bytes",
     "is_larger_id",
     "order",
@@ -194,6 +197,13 @@ def cut(run: Run, k: int | Int64Array) -> Run:
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
 
 
+def hits_at(run: Run, places: Int64Array) -> Run:
+    """Return the run with the hits at some ascending ``places`` alone; a query may have no hit left."""
+    indptr = np.searchsorted(places, run.indptr).astype(np.int64)
+    wide = None if run.wide_scores is None else run.wide_scores[places]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
+
+
 def without_identical_ids(run: Run) -> Run:
     """Return the run without hits that have their query's id, in its own order; a query may have no hit left.
 
@@ -201,10 +211,7 @@ def without_identical_ids(run: Run) -> Run:
     """
     lengths = np.diff(run.indptr)
     itself = np.repeat(run.doc_ids.rows_of(run.query_ids), lengths)
-    kept = np.flatnonzero(run.rows != itself)
-    indptr = np.searchsorted(kept, run.indptr).astype(np.int64)
-    wide = None if run.wide_scores is None else run.wide_scores[kept]
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
+    return hits_at(run, np.flatnonzero(run.rows != itself))
 
 
 def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
@@ -213,19 +220,23 @@ def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
     A query that ``candidates`` does not name keeps no hit. Queries are looked at one after the other: beside the result
     this takes as many bytes as there are documents.
     """
-    owned, listed = _candidate_rows(run.query_ids, run.doc_ids, candidates)
-    is_candidate = np.zeros(len(run.doc_ids), dtype=np.bool_)
+    listed = candidate_rows(run.query_ids, run.doc_ids, candidates)
+    return hits_at(run, candidate_places(run.indptr, run.rows, listed))
+
+
+def candidate_places(indptr: Int64Array, rows: Int32Array, candidates: Run) -> Int64Array:
+    """Return the ascending places of the hits that are among their query's ``candidates``; a row of -1 is not.
+
+    ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list for each of the queries of ``candidates``.
+    """
+    is_candidate = np.zeros(len(candidates.doc_ids) + 1, dtype=np.bool_)  # the last is what -1 reads
     kept = [np.empty(0, dtype=np.int64)]
-    for query in range(len(run.query_ids)):
-        rows = listed[owned[query] : owned[query + 1]]
-        is_candidate[rows] = True
-        hits = run.of_query(query)
-        kept.append(np.flatnonzero(is_candidate[run.rows[hits]]) + hits.start)
-        is_candidate[rows] = False
-    places = np.concatenate(kept)
-    indptr = np.searchsorted(places, run.indptr).astype(np.int64)
-    wide = None if run.wide_scores is None else run.wide_scores[places]
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
+    for query in range(len(indptr) - 1):
+        listed = candidates.rows[candidates.of_query(query)]
+        is_candidate[listed] = True
+        kept.append(np.flatnonzero(is_candidate[rows[indptr[query] : indptr[query + 1]]]) + indptr[query])
+        is_candidate[listed] = False
+    return np.concatenate(kept)
 
 
 def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: Ids, documents: Ids) -> Run:
@@ -238,11 +249,11 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
     found = order(among_candidates(run, candidates))
     rows_found = documents.rows_of(run.doc_ids)[found.rows]
     answers = run.query_ids.rows_of(queries)
-    owned, listed = _candidate_rows(queries, documents, candidates)
+    listed = candidate_rows(queries, documents, candidates)
     parts = [np.empty(0, dtype=np.int32)]
     for query, answer in enumerate(answers.tolist()):
         first = rows_found[found.of_query(answer)] if answer >= 0 else rows_found[:0]
-        rest = np.setdiff1d(listed[owned[query] : owned[query + 1]], first)
+        rest = np.setdiff1d(listed.rows[listed.of_query(query)], first)
         parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
     rows = np.concatenate(parts)
     indptr = np.cumsum([0, *map(len, parts[1:])], dtype=np.int64)
@@ -250,15 +261,15 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
     return Run(queries, documents, indptr, rows, (-places).astype(np.float32))
 
 
-def _candidate_rows(
-    queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]
-) -> tuple[Int64Array, Int32Array]:
-    """Return where each query's candidates start (int64, Q + 1), and their rows, unknown ids left out."""
+def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]) -> Run:
+    """Return each query's candidates, once each by ascending row, as hits that score 0; unknown ids are left out."""
     listed = [candidates.get(query, ()) for query in queries]
     owner = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
     rows = documents.rows_of(strings([document for one in listed for document in one]))
-    starts = np.searchsorted(owner[rows >= 0], np.arange(len(listed) + 1)).astype(np.int64)
-    return starts, rows[rows >= 0]
+    keys = np.unique((owner * len(documents) + rows)[rows >= 0])
+    owner, rows = np.divmod(keys, max(len(documents), 1))
+    indptr = np.searchsorted(owner, np.arange(len(listed) + 1)).astype(np.int64)
+    return Run(queries, documents, indptr, rows.astype(np.int32), np.zeros(len(rows), dtype=np.float32))
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:

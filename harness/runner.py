@@ -19,6 +19,7 @@ from harness.cards import BackendCard
 from harness.data.dataset import Dataset
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.execution.builds import Build, Builds
+from harness.execution.candidate_hits import save_candidates
 from harness.execution.checks import refuse_lost_documents, refuse_unmatched
 from harness.execution.combine import Combined, fuse, second_stage, total_ns
 from harness.execution.embeddings import CacheCheck
@@ -109,7 +110,7 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
 
 
 class _InputFiles:
-    """Documents and queries as files that workers map; the prepared corpus is used where it lies."""
+    """Documents, queries and candidates as files that workers map; the prepared corpus is used where it lies."""
 
     def __init__(self, dataset: Dataset, work: Path) -> None:
         self.corpus = dataset.corpus.path or work / "corpus.arrow"
@@ -120,6 +121,10 @@ class _InputFiles:
         self.metadata = work / "metadata.arrow" if dataset.filtered is not None else None
         if dataset.filtered is not None and self.metadata is not None:
             save_table(self.metadata, dataset.filtered.metadata)
+        self.candidates = work / "candidates.arrow" if dataset.candidates is not None else None
+        if dataset.candidates is not None and self.candidates is not None:
+            listed = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
+            save_candidates(self.candidates, listed)
 
 
 def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
@@ -223,6 +228,8 @@ class _Trials:
         if trial.spec.run_path is not None:
             run = read_run(trial.spec.run_path)
             refuse_unmatched(run, self.dataset)
+            if self.dataset.candidates is not None:
+                run = ranking.among_candidates(run, self.dataset.candidates)
             return Outcome(trial, run=run)
         if trial.spec.card is None:
             raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
@@ -337,6 +344,7 @@ class _Trials:
             release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
             filter=dict(self.plan.filter),
             metadata=str(self.inputs.metadata) if self.inputs.metadata is not None else None,
+            candidates=str(self.inputs.candidates) if self.inputs.candidates is not None else None,
         )
 
 

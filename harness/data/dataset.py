@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+import orjson
 
 from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
 from harness.data.judgments import refuse_unknown
@@ -63,6 +67,14 @@ class Dataset:
             counts = [len(set(self.candidates.get(query, ()))) for query in self.queries.ids]
             return sum(counts) / max(len(counts), 1)
         return len(self.filtered) if self.filtered is not None else len(self.corpus)
+
+    @cached_property
+    def candidates_digest(self) -> str | None:
+        """The SHA-256 of each query's candidates, whatever their order; None where all documents compete."""
+        if self.candidates is None:
+            return None
+        listed = [[query, *sorted(set(self.candidates[query]))] for query in self.queries.ids]
+        return hashlib.sha256(orjson.dumps(listed)).hexdigest()
 
     @classmethod
     def of(

@@ -113,7 +113,8 @@ class TrialJob:
     An index that is ``shared`` with other trials is opened anew before it is searched, by whoever built it too;
     ``built`` is the job folder of the trial that built the one in ``index_folder``, None to build it. Searches return
     only documents that match ``filter``, fields mapped to values; ``metadata`` is the Arrow file with these fields,
-    None without a filter.
+    None without a filter. ``candidates`` is the Arrow file with the rows of each query's candidates, all that is kept
+    of its hits; None keeps every hit.
     """
 
     engine: str
@@ -136,6 +137,7 @@ class TrialJob:
     built: str | None = None
     filter: dict[str, str] = field(default_factory=dict)
     metadata: str | None = None
+    candidates: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from harness.errors import EngineFailureError
+from harness.execution.candidate_hits import CandidateHits
 from harness.execution.existing import Ready, attach, read_only
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial
 from harness.protocols import (
@@ -35,6 +36,8 @@ from harness.types import Ids, Int64Array, SparseVectors
 __all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
 
 _CHUNK = 32
+_CHUNK_HITS = 1_000_000
+"""Most hits of one call of several queries: 8 MB, where every document is asked for and only candidates are kept."""
 _NS_PER_S = 1e9
 
 
@@ -59,12 +62,13 @@ def run_trial(
     queries = load_inputs(Path(job.queries), job.query_vectors, "queries", dimensions=job.dimensions)
     if job.metadata is not None:
         documents = replace(documents, metadata=load_table(Path(job.metadata)))
+    kept = CandidateHits.load(job, queries.ids, documents.ids)
     engine = create_engine(job)
     before_open()
     if job.existing:
         with read_only(engine, job, progress) as files, closing(engine):
             ready = attach(engine, job, documents, queries, files, progress, clock)
-            record = _measure(engine, ready, job, queries, progress, clock)
+            record = _measure(engine, ready, job, queries, kept, progress, clock)
             ready.require_unchanged()
             return record
     report = read_trial(Path(job.built)).index if job.built is not None else None
@@ -72,7 +76,7 @@ def run_trial(
         with closing(engine):
             ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
             if not job.shared:
-                record = _measure(engine, ready, job, queries, progress, clock)
+                record = _measure(engine, ready, job, queries, kept, progress, clock)
                 before_close(record)
                 return record
             report = ready.report
@@ -80,7 +84,7 @@ def run_trial(
     finished = report
     with closing(engine):
         ready = _open(engine, job, documents, clock, lambda: finished)
-        return _measure(engine, ready, job, queries, progress, clock)
+        return _measure(engine, ready, job, queries, kept, progress, clock)
 
 
 def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]) -> Ready:
@@ -93,7 +97,13 @@ def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index:
 
 
 def _measure(
-    engine: Engine, ready: Ready, job: TrialJob, queries: Inputs, progress: Progress, clock: Clock
+    engine: Engine,
+    ready: Ready,
+    job: TrialJob,
+    queries: Inputs,
+    kept: CandidateHits | None,
+    progress: Progress,
+    clock: Clock,
 ) -> TrialRecord:
     first = engine.search(part_of(queries, 0, 1), job.k, clock)
     progress.start("warm-up", job.warm_up_queries)
@@ -101,7 +111,9 @@ def _measure(
     warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
     warm = clock()
     progress.start("search", len(queries) * job.repeats)
-    passes = [search_all(engine, queries, ready.documents, job.k, progress, clock) for _ in range(job.repeats)]
+    if kept is not None and ready.existing is not None:
+        kept = replace(kept, rows=ready.existing.rows)
+    passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
     return TrialRecord(
         engine=ready.info,
         input=engine.capabilities.input,
@@ -173,22 +185,37 @@ def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, pro
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
         start = done % len(queries)
-        part = part_of(queries, start, start + min(_CHUNK, job.warm_up_queries - done))
+        part = part_of(queries, start, start + min(_chunk(job.k), job.warm_up_queries - done))
         search_all(engine, part, documents, job.k, progress, clock)
         done += len(part)
     return done
 
 
 def search_all(
-    engine: Engine, queries: Inputs, documents: int, k: int, progress: Progress, clock: Clock
+    engine: Engine,
+    queries: Inputs,
+    documents: int,
+    k: int,
+    progress: Progress,
+    clock: Clock,
+    kept: CandidateHits | None = None,
 ) -> SearchResult:
-    """Every query once, a few to a call; raises EngineFailureError for an answer that cannot be one."""
-    parts = []
-    for start in range(0, len(queries), _CHUNK):
-        part = part_of(queries, start, start + _CHUNK)
-        parts.append(_checked(engine.search(part, k, clock), len(part), documents, k))
+    """Every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
+
+    Of each call's hits only those among the candidates are kept, where there are any.
+    """
+    parts, chunk = [], _chunk(k)
+    for start in range(0, len(queries), chunk):
+        part = part_of(queries, start, start + chunk)
+        result = _checked(engine.search(part, k, clock), len(part), documents, k)
+        rows = np.arange(start, start + len(part), dtype=np.int32)
+        parts.append(result if kept is None else kept.of(result, rows))
         progress.advance(len(part))
     return _join(parts)
+
+
+def _chunk(k: int) -> int:
+    return int(np.clip(_CHUNK_HITS // k, 1, _CHUNK))
 
 
 def _checked(result: SearchResult, queries: int, documents: int, k: int) -> SearchResult:

@@ -21,7 +21,8 @@ class DenseRecipe:
     """Everything that decides a dense oracle's scores: the vectors, float32 (n, d) and (Q, d), and how they compare.
 
     ``missing`` int32 are rows that are never returned; ``matching`` bool (n,) are the documents that a filter leaves,
-    None for all of them.
+    None for all of them. ``candidates`` are the hits that each query may have, None for all documents; their scores
+    mean nothing.
     """
 
     doc_ids: Ids
@@ -31,6 +32,7 @@ class DenseRecipe:
     similarity: Similarity
     missing: Int32Array
     matching: BoolArray | None = None
+    candidates: Run | None = None
 
 
 class DenseOracle:
@@ -54,11 +56,14 @@ class DenseOracle:
         """The exact best ``k`` of every query; equal scores by descending id."""
         if self._retrieved is None or self._retrieved[0] != k:
             recipe = self.recipe
-            deep = k + len(recipe.missing)
-            top = self.searched.retrieve(
-                recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto"
-            )
-            run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+            if recipe.candidates is not None:
+                run = ranking.order(recipe.candidates.with_scores(self.score(recipe.candidates)))
+            else:
+                deep = k + len(recipe.missing)
+                top = self.searched.retrieve(
+                    recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto"
+                )
+                run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
             self._retrieved = k, ranking.cut(_without(run, recipe.missing), k)
         return self._retrieved[1]
 
@@ -70,7 +75,9 @@ class DenseOracle:
         """The same oracle for some of its queries, sharing its index."""
         recipe = self.recipe
         ids = Ids.of(recipe.query_ids.take(rows))
-        part = replace(recipe, query_ids=ids, queries=np.ascontiguousarray(recipe.queries[rows]))
+        candidates = recipe.candidates.of_queries(rows) if recipe.candidates is not None else None
+        queries = np.ascontiguousarray(recipe.queries[rows])
+        part = replace(recipe, query_ids=ids, queries=queries, candidates=candidates)
         return DenseOracle(part, threads=self._threads, whole=self)
 
     def without(self, missing: Int32Array) -> DenseOracle:
@@ -108,6 +115,4 @@ class DenseOracle:
 def _without(run: Run, missing: Int32Array) -> Run:
     if len(missing) == 0:
         return run
-    kept = ~np.isin(run.rows, missing)
-    indptr = np.concatenate([[0], np.cumsum(kept)])[run.indptr].astype(np.int64)
-    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept])
+    return ranking.hits_at(run, np.flatnonzero(~np.isin(run.rows, missing)))

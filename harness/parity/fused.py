@@ -13,7 +13,7 @@ from harness.parity.case import Case, Rescored
 from harness.parity.oracles import Oracle
 from harness.types import Float32Array, Int32Array, Int64Array, Run
 
-__all__ = ["FusedOracle", "Part", "hits_of_components"]
+__all__ = ["Fuse", "FusedOracle", "Part", "hits_of_components"]
 
 Fuse = Callable[[Sequence[Run], int | None], Run]
 """Runs to their fusion, cut to so many hits a query; None cuts nothing."""

@@ -6,8 +6,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, Self, runtime_checkable
 
+import numpy as np
+
+from harness import ranking
 from harness.parity.recipe import Recipe
 from harness.parity.shards import spread_documents, spread_queries
+from harness.ranking import TieBreak
 from harness.reference import LuceneIndex, SparseIndex
 from harness.types import Float32Array, Float64Array, Int32Array, Run, SparseVectors
 
@@ -61,9 +65,20 @@ class SparseOracle:
     def retrieve(self, k: int) -> Run:
         """The exact best ``k`` of every query; equal scores by descending id, in ``lucene`` mode by ascending row."""
         if self._retrieved is None or self._retrieved[0] != k:
-            top = self.searched.retrieve(self._queries, k, threads=self._threads)
-            self._retrieved = k, Run(self.recipe.query_ids, self.recipe.doc_ids, top.indptr, top.rows, top.scores)
+            recipe = self.recipe
+            if recipe.candidates is not None:
+                run = ranking.cut(self._ordered(recipe.candidates), k)
+            else:
+                top = self.searched.retrieve(self._queries, k, threads=self._threads)
+                run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+            self._retrieved = k, run
         return self._retrieved[1]
+
+    def _ordered(self, candidates: Run) -> Run:
+        """The candidates that are hits: those whose score is not zero."""
+        run = candidates.with_scores(self.score(candidates))
+        hits = ranking.hits_at(run, np.flatnonzero(run.scores))
+        return ranking.order_as(hits, TieBreak.LISTED) if self.mode == "lucene" else ranking.order(hits)
 
     def score(self, run: Run) -> Float32Array:
         """The exact score of every hit of ``run``: float32 (H,)."""

@@ -15,7 +15,7 @@ from harness.filtering import BoolArray
 from harness.protocols import ParameterValue
 from harness.reference import bm25_idf, document_frequencies
 from harness.reference.quantised import to_impacts, with_idf
-from harness.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.types import Float32Array, Ids, Int32Array, Run, SparseVectors
 
 __all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
 
@@ -35,7 +35,8 @@ class Recipe:
     several: each shard then counts its own documents, and an ``idf`` to use as it stands is (shards, V). ``counts`` is
     None for vectors that BM25 did not make; causes that need new weights cannot be tested then, and ``k1``, ``b`` and
     ``k1_plus_1`` mean nothing. ``matching`` bool (N,) are the documents that a filter leaves, None for all of them;
-    what is counted is counted over all documents.
+    what is counted is counted over all documents. ``candidates`` are the hits that each query may have, by ascending
+    row, None for all documents; their scores mean nothing.
     """
 
     mode: Mode
@@ -50,10 +51,13 @@ class Recipe:
     k1_plus_1: bool = True
     shards: Int32Array | None = None
     matching: BoolArray | None = None
+    candidates: Run | None = None
 
     def with_queries(self, rows: Int32Array) -> Self:
         """The same oracle for some of the queries, in the order of ``rows``."""
-        return replace(self, query_ids=Ids.of(self.query_ids.take(rows)), queries=self.queries.take(rows))
+        candidates = self.candidates.of_queries(rows) if self.candidates is not None else None
+        ids = Ids.of(self.query_ids.take(rows))
+        return replace(self, query_ids=ids, queries=self.queries.take(rows), candidates=candidates)
 
 
 def make_recipe(

@@ -12,12 +12,12 @@ __all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 def parity_tables(report: Report) -> list[Table]:
     """Parity with the oracles of term weights; recall of backends of dense vectors, and what their means lose.
 
-    Second stages have no oracle by their nature, and no row. Where queries are ranked among candidates, whole runs are
-    compared before others are left out, and titles say so.
+    Second stages have no oracle by their nature, and no row. Where queries are ranked among candidates, runs and
+    oracles hold these alone, all of them, and titles say so.
     """
     shown = [backend for backend in report.backends if not _is_second_stage(backend)]
     dense = [backend for backend in shown if _is_dense(backend)]
-    over = ", over all documents" if report.dataset.candidates is not None else ""
+    over = ", among the candidates" if report.dataset.candidates is not None else ""
     return [_parity([one for one in shown if not _is_dense(one)], over), _recall(dense, over), _losses(dense)]
 
 

@@ -13,7 +13,6 @@ from harness.execution.failure import Failure
 from harness.execution.jobs import TrialRecord
 from harness.execution.process import Finished
 from harness.execution.vectors import Terms, Vectors
-from harness.filtering import Filtered
 from harness.metrics import Scores, is_mean
 from harness.planning.backend_spec import BackendSpec, spell
 from harness.planning.plan import Plan
@@ -207,7 +206,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
     if record is not None and record.built_by is not None:
         notes.append(f"searched the index that '{record.built_by}' built: what is said of building it is of that one")
     if record is not None:
-        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset.filtered)]
+        notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
         notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, one.outcome.trial.spec)]
     if record is not None and record.existing is not None:
         card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
@@ -269,10 +268,13 @@ def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, existin
     return notes
 
 
-def _notes_on_short_lists(record: TrialRecord, filtered: Filtered | None) -> list[str]:
+def _notes_on_short_lists(record: TrialRecord, dataset: Dataset) -> list[str]:
     """Every dense vector matches every other: a list shorter than k, or than what the filter leaves, is the engine's
-    doing.
+    doing. Of candidates another note counts those that were not returned.
     """
+    filtered = dataset.filtered
+    if dataset.candidates is not None:
+        return []
     there = record.index.indexed if filtered is None else min(len(filtered), record.index.indexed)
     asked = min(record.k, there)
     short = int(np.count_nonzero(np.diff(record.hits.indptr) < asked)) if record.input == "dense" else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import orjson
 
 from harness.data.dataset import Dataset, IdenticalIds
 from harness.planning.plan import Plan
@@ -25,7 +24,7 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
         judged, judgments = len(qrels.query_ids), len(qrels)
         owner = np.repeat(np.arange(judged), np.diff(qrels.indptr))
         relevant = len(np.unique(owner[qrels.grades >= plan.request.relevance]))
-    candidates = _candidates_digest(dataset)
+    candidates = dataset.candidates_digest
     content += (candidates or "").encode()
     searched = len(dataset.queries)
     return schema.DatasetInfo(
@@ -53,14 +52,6 @@ def dataset_info(dataset: Dataset, plan: Plan, whole: Dataset) -> schema.Dataset
 def identical_ids_info(documents: Ids, queries: Ids, rule: IdenticalIds | None) -> schema.IdenticalIdsInfo:
     """Return the rule, "keep" where there is none, and the number of queries that it concerns."""
     return schema.IdenticalIdsInfo(rule=rule or "keep", queries=int(np.count_nonzero(documents.rows_of(queries) >= 0)))
-
-
-def _candidates_digest(dataset: Dataset) -> str | None:
-    """Return the digest of each query's candidates, whatever their order; None where all documents compete."""
-    if dataset.candidates is None:
-        return None
-    listed = ([query, *sorted(set(dataset.candidates[query]))] for query in dataset.queries.ids)
-    return _sha256(orjson.dumps(list(listed)))
 
 
 def _candidates_info(dataset: Dataset) -> schema.CandidatesInfo | None:

@@ -1,29 +1,25 @@
-"""Hits that a dataset leaves out before scoring: those with their query's id, and those that are no candidates.
+"""Hits that a dataset leaves out: those with their query's id, and those that are no candidates.
 
 Engines know neither rule. They are asked for as many hits more as may be left out, so that no hit is missing from the
-first k: one more for the query's own document, and every document where a query is ranked among its candidates.
+first k: one more for the query's own document, and every document where a query is ranked among its candidates. Workers
+keep the hits that are candidates and no others, so fusions and second stages see nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from harness.data.dataset import Dataset
-from harness.errors import UsageError
 from harness.planning.plan import Plan
-from harness.ranking import among_candidates, cut, without_identical_ids
-from harness.types import Run
+from harness.ranking import candidate_rows, cut, without_identical_ids
+from harness.types import Int64Array, Run
+from harness.wording import counted
 
-__all__ = ["MOST_HITS", "HitRules"]
+__all__ = ["HitRules"]
 
-MOST_HITS = 50_000_000
-"""Most hits of a backend, of all queries together, where every document is asked for.
-
-So many are 400 MB of rows and scores. A comparison of csr alone, 25,000 documents for 2,000 queries, took 1.4 GB in the
-harness's process, its exact reference included, and 1.0 GB in the worker; a second backend added 0.4 GB to the former.
-Leaving out what is no candidate adds 5 MB (50,000 documents, 1,000 queries of 100 candidates).
-"""
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +28,17 @@ class HitRules:
 
     documents: int
     drops_itself: bool
-    candidates: Mapping[str, Sequence[str]] | None
+    candidates: Run | None
 
     @classmethod
     def of(cls, dataset: Dataset) -> HitRules:
-        """Return the rules of a dataset; raises UsageError where candidates would need more than ``MOST_HITS`` hits."""
+        """Return the rules of a dataset."""
         corpus, queries = dataset.corpus.ids, dataset.queries.ids
         itself = dataset.identical_ids == "drop" and bool((corpus.rows_of(queries) >= 0).any())
-        hits = len(corpus) * len(queries)
-        if dataset.candidates is not None and hits > MOST_HITS:
-            fewer = MOST_HITS // len(corpus)
-            raise UsageError(
-                f"each query is ranked among its candidates, for which every backend would return all "
-                f"{len(corpus):,} documents for {len(queries):,} queries: {hits:,} hits, more than {MOST_HITS:,}",
-                fix=f"ask fewer queries: --sample-queries {fewer}" if fewer else "take a collection of fewer documents",
-            )
-        return cls(len(corpus), itself, dataset.candidates)
+        listed = None
+        if dataset.candidates is not None:
+            listed = candidate_rows(queries, corpus, dataset.candidates)
+        return cls(len(corpus), itself, listed)
 
     def deepened(self, plan: Plan) -> Plan:
         """Return the plan that asks engines for all hits that the rules need."""
@@ -63,8 +54,30 @@ class HitRules:
 
     def kept(self, run: Run, k: int | None) -> Run:
         """Return the hits that count, the first ``k`` of each query; None for all of them."""
-        if self.candidates is not None:
-            run = among_candidates(run, self.candidates)
         if self.drops_itself:
             run = without_identical_ids(run)
         return run if k is None else cut(run, k)
+
+    def not_returned(self, run: Run) -> list[str]:
+        """Return a sentence that counts the candidates which are not among the hits of ``run``, before any cut."""
+        if self.candidates is None:
+            return []
+        listed = self.candidates
+        keys, hits = _keys(listed, listed), _keys(run, listed)
+        missing = np.flatnonzero(~np.isin(keys, hits))
+        if not len(missing):
+            return []
+        queries, rows = np.divmod(keys[missing], len(listed.doc_ids))
+        named = zip(listed.doc_ids.take(rows[:_EXAMPLES]), listed.query_ids.take(queries[:_EXAMPLES]), strict=True)
+        examples = ", ".join(f"{document} of query {query}" for document, query in named)
+        more = ", …" if len(missing) > _EXAMPLES else ""
+        of = f"{len(missing):,} of {counted(len(keys), 'candidate')}"
+        return [f"{of} were not returned, and have no rank: {examples}{more}"]
+
+
+def _keys(run: Run, listed: Run) -> Int64Array:
+    """Return one number for each hit, of its query and document in ``listed``; none for those that it lacks."""
+    queries = np.repeat(listed.query_ids.rows_of(run.query_ids).astype(np.int64), np.diff(run.indptr))
+    documents = listed.doc_ids.rows_of(run.doc_ids)[run.rows]
+    keys: Int64Array = (queries * len(listed.doc_ids) + documents)[(queries >= 0) & (documents >= 0)]
+    return keys

@@ -9,6 +9,7 @@ from harness import fusion, ranking
 from harness.errors import EngineFailureError
 from harness.execution.jobs import TrialRecord
 from harness.parity import Oracle, Parity
+from harness.parity.fused import Fuse
 from harness.parity.lists import EngineLists, compare_fused
 from harness.planning.plan import Trial
 from harness.reference.qdrant_model import qdrant_normalised
@@ -18,11 +19,20 @@ __all__ = ["fuse_like_qdrant", "hold_hybrid"]
 
 
 def hold_hybrid(
-    trial: Trial, run: Run, record: TrialRecord, oracles: Mapping[str, Oracle], *, k: int, tolerance: float
+    trial: Trial,
+    run: Run,
+    record: TrialRecord,
+    oracles: Mapping[str, Oracle],
+    candidates: Mapping[str, Sequence[str]] | None = None,
+    *,
+    k: int,
+    tolerance: float,
 ) -> tuple[Parity, Run]:
     """Parity of a hybrid with the fusion of the exact lists, and that fusion.
 
-    ``oracles`` are those of the lists, by column. Raises EngineFailureError where the engine told none of its lists.
+    ``oracles`` are those of the lists, by column. Where each query is ranked among ``candidates``, the engine fused
+    lists of all documents, and so does its oracle: others are left out of both afterwards. Raises EngineFailureError
+    where the engine told none of its lists.
     """
     if record.lists.keys() != oracles.keys():
         raise EngineFailureError(
@@ -35,12 +45,24 @@ def hold_hybrid(
         oracles=oracles,
         depth=int(trial.parameters["candidates"]),
         by_rank=method == "rrf",
-        as_engine=partial(_in_float32, method, constant),
+        as_engine=_among(partial(_in_float32, method, constant), candidates),
         graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
     )
-    fuse = partial(fuse_like_qdrant, method, constant)
+    fuse = _among(partial(fuse_like_qdrant, method, constant), candidates)
     held = compare_fused(run, lists, method, fuse, k=k, tolerance=tolerance)
     return held.parity, held.exact
+
+
+def _among(fuse: Fuse, candidates: Mapping[str, Sequence[str]] | None) -> Fuse:
+    """The same fusion, of whose hits only candidates are kept before the cut."""
+    if candidates is None:
+        return fuse
+
+    def fused(runs: Sequence[Run], k: int | None) -> Run:
+        kept = ranking.among_candidates(fuse(runs, None), candidates)
+        return kept if k is None else ranking.cut(kept, k)
+
+    return fused
 
 
 def fuse_like_qdrant(method: str, constant: int, runs: Sequence[Run], k: int | None) -> Run:

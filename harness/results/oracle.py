@@ -19,11 +19,12 @@ from harness.metrics.spread import pairwise_overlap
 from harness.parity import DenseOracle, DenseRecipe, Oracle, Parity, Recipe, SparseOracle, compare_run, make_recipe
 from harness.planning.plan import Plan
 from harness.protocols import Display, ParameterValue
+from harness.ranking import candidate_rows, hits_at
 from harness.reference.qdrant_shards import shards_of
 from harness.results.fused import ExactLists
 from harness.results.hybrid import hold_hybrid
 from harness.runner import Outcome
-from harness.types import Int32Array, Run, Similarity
+from harness.types import Ids, Int32Array, Run, Similarity
 from harness.wording import counted
 
 __all__ = ["Held", "Oracles"]
@@ -56,6 +57,9 @@ class Oracles:
 
     def __init__(self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display) -> None:
         self._plan, self._dataset, self._display = plan, dataset, display
+        self._k = plan.request.k
+        if dataset.candidates is not None:  # every one of them is compared
+            self._k = max(map(len, dataset.candidates.values()), default=1)
         self._made: dict[Hashable, Mapping[str, Oracle]] = {}
         self._left = Counter(key for key in map(_key, outcomes) if key is not None)
         self._exact = ExactLists(outcomes)
@@ -69,7 +73,7 @@ class Oracles:
         if outcome.combined is not None:
             if outcome.trial.spec.kind != "fusion":
                 return None
-            fused = self._exact.hold(outcome, self._plan.request.k)
+            fused = self._exact.hold(outcome, self._k)
             return Held(fused, None) if fused is not None else None
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
@@ -82,9 +86,10 @@ class Oracles:
         self._left[key] -= 1
         if self._left[key]:
             self._made[key] = made
-        k = self._plan.request.k
+        k = self._k
         if card.oracle.kind == "hybrid":
-            parity, exact = hold_hybrid(outcome.trial, outcome.run, record, made, k=k, tolerance=card.oracle.tolerance)
+            among, tolerance = self._dataset.candidates, card.oracle.tolerance
+            parity, exact = hold_hybrid(outcome.trial, outcome.run, record, made, among, k=k, tolerance=tolerance)
             return self._told(outcome, parity, exact, own=True)
         (oracle,) = made.values()
         parity = compare_run(
@@ -117,13 +122,18 @@ class Oracles:
         parameters: Mapping[str, ParameterValue],
         held: ExistingRecord | None,
     ) -> Mapping[str, Oracle]:
-        """The oracle by the column of what it is made of: of a hybrid one for each of its lists."""
-        threads = self._plan.request.threads
+        """The oracle by the column of what it is made of: of a hybrid one for each of its lists, over all documents."""
+        dataset, threads, kind = self._dataset, self._plan.request.threads, card.oracle.kind
+        candidates = None
+        if kind != "hybrid":
+            candidates = _candidates(dataset, dataset.corpus.ids if held is None else held.ids)
         made: dict[str, Oracle] = {}
-        if card.oracle.kind != "dense":
-            made["sparse"] = SparseOracle(_recipe(card, vectors, self._dataset, parameters, held), threads=threads)
-        if card.oracle.kind in ("dense", "hybrid"):
-            made["dense"] = DenseOracle(_dense_recipe(vectors, self._dataset, parameters, held), threads=threads)
+        if kind != "dense":
+            sparse = replace(_recipe(card, vectors, dataset, parameters, held), candidates=candidates)
+            made["sparse"] = SparseOracle(sparse, threads=threads)
+        if kind in ("dense", "hybrid"):
+            dense = replace(_dense_recipe(vectors, dataset, parameters, held), candidates=candidates)
+            made["dense"] = DenseOracle(dense, threads=threads)
         return made
 
 
@@ -194,6 +204,15 @@ def _recipe(
 def _matching(dataset: Dataset) -> BoolArray | None:
     """Which documents a filter leaves. Indexes that were there before are not filtered."""
     return dataset.filtered.matching if dataset.filtered is not None else None
+
+
+def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
+    """Return each query's candidates as rows of ``documents`` that match the filter; None where all compete."""
+    if dataset.candidates is None:
+        return None
+    listed = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
+    matching = _matching(dataset)
+    return listed if matching is None else hits_at(listed, np.flatnonzero(matching[listed.rows]))
 
 
 def _shards(parameters: Mapping[str, ParameterValue], documents: int) -> Int32Array | None:

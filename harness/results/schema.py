@@ -139,11 +139,11 @@ class IdenticalIdsInfo(Record):
 
 
 class CandidatesInfo(Record):
-    """The documents that each query was ranked among; others were searched, and left out before scoring."""
+    """The documents that each query was ranked among; others were searched, and left out before anything was ranked."""
 
     fewest: Count = Field(description="candidates of a query")
     most: Count
-    searched: Count = Field(description="documents that every backend returned for each query")
+    searched: Count = Field(description="documents that every backend was asked for, for each query")
 
 
 class DatasetInfo(Record):

@@ -143,7 +143,7 @@ class SearchStats(Record):
         description="the first query on the fresh index, before any warm-up; null when it has no terms"
     )
     warm_up_queries: Count
-    hits: Count
+    hits: Count = Field(description="of all queries; of reranking tasks those that are candidates")
     queries_without_hits: Count
     repeated_calls: Count = Field(
         description="calls made again after an error that passed; the milliseconds of their queries include it"

@@ -1,4 +1,4 @@
-"""Datasets that name the documents each query is ranked among: second stages, parity, stored outcomes, pitfalls."""
+"""Datasets that name the documents each query is ranked among: fusions, second stages, parity, outcomes, pitfalls."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from miniatures import Content, miniature
+from scipy.sparse import vstack
 
 import harness
+from harness.adapters.csr import CsrEngine
+from harness.analysis import count_terms, create_analyzer
 from harness.data.dataset import Dataset
+from harness.encoders import bm25
 from harness.evaluation import as_qrels
+from harness.protocols import Clock, Inputs, SearchResult
+from harness.ranking import order
+from harness.reference import SparseIndex
 from harness.results.comparison import Comparison
-from harness.types import Run
+from harness.types import Run, SparseVectors
 
 CSR = "csr:analyzer=snowball-english"
 
@@ -90,28 +96,127 @@ def test_equal_whole_numbers_keep_the_order_of_the_first_stage_and_then_that_of_
     assert reranked == [*returned, *sorted(set(listed["q0"]) - set(returned), reverse=True)]
 
 
-def test_parity_is_of_all_documents_and_says_so() -> None:
-    found = compare(dataset(candidates_of(miniature())), CSR, "flat:model=random", k=5)
-    parity = found.backend(CSR).parity
-    assert parity is not None
-    assert parity.bit_equal == parity.queries == 6
-    assert parity.overlap == {"10": 1.0, "30": 1.0}
-    assert "Parity with the exact reference, 6 queries, over all documents" in found.render()
-    assert "Recall against exact dense search, 6 queries, over all documents" in found.render()
-    assert "over all documents" not in compare(dataset(None), CSR).render()
+def test_parity_is_of_all_candidates_however_few_are_kept_and_says_so() -> None:
+    """A fusion and an engine's own one are held against what is fused of exact hits, too."""
+    fused, own = f"rrf:({CSR})+(flat:model=random)", "qdrant-hybrid:fusion=dbsf;analyzer=snowball-english;model=random"
+    found = compare(dataset(candidates_of(miniature())), CSR, "flat:model=random", fused, own, k=5)
+    for backend in found.report.backends:
+        assert backend.parity is not None
+        assert (backend.parity.tie_equivalent, backend.parity.queries) == (6, 6)
+        assert backend.parity.overlap == {"10": 1.0}
+    assert "Parity with the exact reference, 6 queries, among the candidates" in found.render()
+    assert "Recall against exact dense search, 6 queries, among the candidates" in found.render()
+    assert "among the candidates" not in compare(dataset(None), CSR).render()
 
 
-def test_a_stored_outcome_serves_other_candidates_too() -> None:
-    """What is stored is what the engine returned, before any hit is left out."""
+def test_a_stored_outcome_is_that_of_its_candidates() -> None:
     listed = candidates_of(miniature())
     others = {query: [*docs[:-5:-1], "d25", "d26"] for query, docs in listed.items()}
-    fresh = {name: compare(dataset(one), CSR, k=5) for name, one in (("listed", listed), ("others", others))}
-    assert not np.array_equal(fresh["listed"].runs[CSR].rows, fresh["others"].runs[CSR].rows)
-    for name, one in (("listed", listed), ("others", others)):
-        again = compare(dataset(one), CSR, k=5, resume="always")
-        assert again.backend(CSR).reused
-        assert hits_of(again.runs[CSR]) == hits_of(fresh[name].runs[CSR])
-        assert again.values.equals(fresh[name].values)
+    fresh = compare(dataset(listed), CSR, k=5)
+    assert not compare(dataset(others), CSR, k=5, resume="always").backend(CSR).reused
+    assert not compare(dataset(None), CSR, k=30, resume="always").backend(CSR).reused
+    again = compare(dataset({query: docs[::-1] for query, docs in listed.items()}), CSR, k=5, resume="always")
+    assert again.backend(CSR).reused
+    assert hits_of(again.runs[CSR]) == hits_of(fresh.runs[CSR])
+    assert again.values.equals(fresh.values)
+
+
+def write_run(path: Path, ranked: Sequence[tuple[str, float]]) -> str:
+    lines = [f"q0 Q0 {doc} {rank} {score} planted\n" for rank, (doc, score) in enumerate(ranked, start=1)]
+    path.write_text("".join(lines))
+    return f"run:{path}"
+
+
+def test_fusions_take_ranks_and_scores_among_the_candidates(tmp_path: Path) -> None:
+    """By hand. Over all documents the first run has d8, d9, d10 at 1, 10 and 11, and reciprocal ranks place d8 first:
+    1/61 + 1/63 = .0323, above d9's 1/70 + 1/61 = .0307. Among the three d9 has 1/62 + 1/61 = .0325.
+    """
+    others = [f"d{number}" for number in range(11, 19)]
+    first = [("d8", 20.0), *((doc, 19.0 - place) for place, doc in enumerate(others)), ("d9", 8.0), ("d10", 4.0)]
+    runs = [
+        write_run(tmp_path / "first.trec", [*first, ("d19", 0.0)]),
+        write_run(tmp_path / "second.trec", [("d9", 6.0), ("d10", 3.0), ("d8", 2.0), ("d20", 0.0)]),
+    ]
+    expected = {
+        "rrf": [("d9", 1 / 62 + 1 / 61), ("d8", 1 / 61 + 1 / 63), ("d10", 1 / 63 + 1 / 62)],
+        "minmax": [("d9", 4 / 16 + 1), ("d8", 1), ("d10", 1 / 4)],
+        "minmax;weights=0.8+0.2": [("d8", 0.8), ("d9", 0.8 * 4 / 16 + 0.2), ("d10", 0.2 / 4)],
+    }
+    data = replace(dataset({"q0": ["d10", "d8", "d9"]}, {"q0": "harbour"}), qrels=as_qrels({"q0": {"d9": 1}}))
+    for name, hits in expected.items():
+        method, _, weights = name.partition(";")
+        fused = f"{method}:{runs[0]}+{runs[1]}{';' * bool(weights)}{weights}"
+        (backend,) = (one.label for one in compare(data, fused).report.backends if one.stages is not None)
+        found = hits_of(compare(data, fused).runs[backend])["q0"]
+        assert [doc for doc, _ in found] == [doc for doc, _ in hits]
+        assert [score for _, score in found] == pytest.approx([score for _, score in hits])
+
+
+def test_candidates_that_a_backend_did_not_return_are_counted_and_named(tmp_path: Path) -> None:
+    """A run that was cut before: of its three hits one is a candidate, of query q0; a second stage scores them all."""
+    listed = {"q0": ["d9", "d8", "d10"], "q1": ["d9"]}
+    data = dataset(listed, {query: miniature().queries[query] for query in listed})
+    run = write_run(tmp_path / "cut.trec", [("d11", 3.0), ("d9", 2.0), ("d12", 1.0)])
+    found = compare(data, run, f"{run}|keywords")
+    cut, reranked = found.report.backends
+    note = "3 of 4 candidates were not returned, and have no rank: d8 of query q0, d10 of query q0, d9 of query q1"
+    assert cut.notes[0] == note
+    assert note in found.render()
+    assert not any("not returned" in one for one in reranked.notes)
+
+
+def test_of_an_external_index_candidates_are_kept_by_their_ids(tmp_path: Path) -> None:
+    """Its documents lie in another order than the dataset's, with some that the dataset lacks."""
+    content, listed = miniature(), candidates_of(miniature())
+    data, alone = dataset(listed), "csr:analyzer=whitespace"
+    texts = [f"{title} {text}".strip() for title, text in content.documents.values()][::-1]
+    counts = count_terms(create_analyzer("whitespace"), [texts], list(content.queries.values()))
+    weights = bm25.document_weights(counts, k1=0.9, b=0.4, k1_plus_1=True)
+    ids = list(content.documents)[::-1]
+    for name, taken, held in (
+        ("whole", weights, ids),
+        ("more", SparseVectors.from_scipy(vstack([weights.to_scipy(), weights.to_scipy()[:9]])), [*ids, *"abcdefghi"]),
+    ):
+        SparseIndex.build(taken, idf="bm25").save(tmp_path / name)
+        (tmp_path / name / "ids.txt").write_text("".join(f"{one}\n" for one in held))
+        external = f"csr:existing=true;analyzer=whitespace;path={tmp_path / name}"
+        found = compare(data, alone, external)
+        (label,) = (one.label for one in found.report.backends if one.label != alone)
+        for query, hits in hits_of(found.runs[label]).items():
+            assert {doc for doc, _ in hits} <= set(listed[query])
+        if name == "whole":
+            theirs, ours = (hits_of(order(found.runs[name])) for name in (label, alone))
+            assert theirs == ours
+            parity = found.backend(label).parity
+            assert parity is not None
+            assert (parity.tie_equivalent, parity.max_rel_score_diff) == (6, 0.0)
+
+
+def test_few_hits_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries are searched in chunks of so many hits, and the answers are the same; clients under load agree."""
+    asked: list[int] = []
+    search = CsrEngine.search
+
+    def counting(engine: CsrEngine, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        asked.append(len(queries) * k)
+        return search(engine, queries, k, clock)
+
+    monkeypatch.setattr(CsrEngine, "search", counting)
+    whole = compare(dataset(candidates_of(miniature())), CSR)
+    assert max(asked) == 6 * 30
+    asked.clear()
+    monkeypatch.setattr("harness.execution.trial._CHUNK_HITS", 70)
+    parts = compare(dataset(candidates_of(miniature())), CSR)
+    assert max(asked) == 2 * 30
+    assert hits_of(parts.runs[CSR]) == hits_of(whole.runs[CSR])
+
+
+def test_clients_under_load_compare_hits_among_candidates() -> None:
+    options = {"timing": True, "concurrency": "2", "load_seconds": 0.2, "clients": "threads"}
+    found = compare(dataset(candidates_of(miniature())), CSR, **options)
+    (level,) = found.backend(CSR).closed_loop
+    assert level.qps > 0
+    assert level.different_queries == 0
 
 
 def test_the_digest_of_candidates_knows_whose_they_are_and_not_their_order() -> None:

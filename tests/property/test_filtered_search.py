@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from harness.analysis.terms import TermCounts
 from harness.errors import UsageError
 from harness.filtering import BoolArray
-from harness.parity import DenseOracle, DenseRecipe, SparseOracle
+from harness.parity import DenseOracle, DenseRecipe, Oracle, SparseOracle
 from harness.parity.recipe import make_recipe
+from harness.ranking import candidate_places, candidate_rows, cut, hits_at
 from harness.reference import DenseIndex, LuceneIndex, SparseIndex
 from harness.reference.topk import TopK
 from harness.types import Float32Array, Ids, SparseVectors, UInt32Array
@@ -137,6 +138,52 @@ def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
     assert lists(TopK(part.indptr, part.rows, part.scores)) == expected[:1]
     # hits of an engine that ignores the filter have their scores too
     assert oracle.score(everything).tobytes() == everything.scores.tobytes()
+
+
+def of_candidates(oracle: Oracle, documents: Ids, queries: Ids, matching: BoolArray, k: int) -> None:
+    """Among candidates, other ones of each query, are the hits of the whole exact ranking that are candidates."""
+    listed = [[name for row, name in enumerate(documents) if matching[row] ^ (row % (q + 2) == 0)] for q in range(4)]
+    candidates = candidate_rows(queries, documents, dict(zip(queries, listed, strict=False)))
+    everything = oracle.retrieve(EVERYTHING)
+    expected = cut(hits_at(everything, candidate_places(everything.indptr, everything.rows, candidates)), k)
+    among = type(oracle)(replace(oracle.recipe, candidates=candidates))  # type: ignore[attr-defined, call-arg]
+    run = among.retrieve(k)
+    part = among.of_queries(np.array([len(queries) - 1], dtype=np.int32)).retrieve(k)
+    expected_lists = lists(TopK(expected.indptr, expected.rows, expected.scores))
+    assert lists(TopK(run.indptr, run.rows, run.scores)) == expected_lists
+    assert lists(TopK(part.indptr, part.rows, part.scores)) == expected_lists[-1:]
+
+
+@settings(max_examples=60)
+@given(problem=sparse(weights), k=st.sampled_from([1, 5, EVERYTHING]), idf=st.booleans())
+def test_the_sparse_oracle_among_candidates(problem: Sparse, k: int, idf: bool) -> None:
+    ids = ids_of(problem)
+    vectors = {"documents": problem.documents, "queries": problem.queries, "parameters": {"idf": idf}}
+    recipe = make_recipe("sparse", doc_ids=ids[0], query_ids=ids[1], **vectors)  # type: ignore[arg-type]
+    of_candidates(SparseOracle(recipe), *ids, problem.matching, k)
+
+
+@settings(max_examples=60)
+@given(problem=sparse(counts), k=st.sampled_from([1, 5, EVERYTHING]))
+def test_the_lucene_oracle_among_candidates(problem: Sparse, k: int) -> None:
+    ids = ids_of(problem)
+    recipe = make_recipe("lucene", doc_ids=ids[0], query_ids=ids[1], counts=counted(problem), parameters={})
+    of_candidates(SparseOracle(recipe), *ids, problem.matching, k)
+
+
+@settings(max_examples=40)
+@given(problem=dense(), k=st.sampled_from([1, 5, EVERYTHING]))
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
+def test_the_dense_oracle_among_candidates(problem: Dense, k: int, similarity: str) -> None:
+    ids, nothing = ids_of(problem), np.empty(0, dtype=np.int32)
+    recipe = DenseRecipe(*ids, problem.documents, problem.queries, similarity, missing=nothing)  # type: ignore[arg-type]
+    of_candidates(DenseOracle(recipe), *ids, problem.matching, k)
+
+
+def ids_of(problem: Sparse | Dense) -> tuple[Ids, Ids]:
+    """In another order than that of the rows, which decides ties in Lucene."""
+    documents, queries = len(problem.documents), len(problem.queries)
+    return Ids.of(f"d{row * 7 % 101:03}" for row in range(documents)), Ids.of(f"q{row}" for row in range(queries))
 
 
 def test_the_dense_oracle_and_its_parts() -> None:

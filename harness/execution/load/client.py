@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.execution.candidate_hits import CandidateHits
 from harness.execution.jobs import ClientJob, TrialJob
 from harness.execution.load import page_cache
 from harness.execution.load.files import DUE, GO, TICKETS, ClientRecord, read_hits
@@ -42,6 +43,7 @@ def run_client(
     trial = job.trial
     documents = load_inputs(Path(trial.corpus), trial.document_vectors, "documents", dimensions=trial.dimensions)
     queries = load_inputs(Path(trial.queries), trial.query_vectors, "queries", dimensions=trial.dimensions)
+    kept = CandidateHits.load(trial, queries.ids, documents.ids)
     resident = None
     if job.kind == "cold":
         page_cache.drop(Path(trial.index_folder))
@@ -58,7 +60,7 @@ def run_client(
             progress.start("warm-up", trial.warm_up_queries)
             size = _call_size(_warm_up(engine, _calls(queries, 0, _LARGEST_CALL), trial, clock))
         progress.start(READY, None)
-        logs = _ask(job, engine, queries, size, _start_ns(Path(job.folder), sleep), clock, sleep)
+        logs = _ask(job, engine, queries, size, kept, _start_ns(Path(job.folder), sleep), clock, sleep)
     finally:
         engine.close()
     return ClientRecord(
@@ -72,9 +74,16 @@ def run_client(
 
 
 def _ask(
-    job: ClientJob, engine: Engine, queries: Inputs, size: int, start_ns: int, clock: Clock, sleep: Sleep
+    job: ClientJob,
+    engine: Engine,
+    queries: Inputs,
+    size: int,
+    kept: CandidateHits | None,
+    start_ns: int,
+    clock: Clock,
+    sleep: Sleep,
 ) -> list[CallLog]:
-    logs = [CallLog(job.client + thread) for thread in range(job.threads)]
+    logs = [CallLog(job.client + thread, kept) for thread in range(job.threads)]
     run = partial(_ask_once, job, engine, queries, size, start_ns, clock, sleep)
     if len(logs) == 1:
         run(logs[0])

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
+from harness.execution.candidate_hits import CandidateHits
 from harness.protocols import Clock, Engine, Inputs, SearchResult
 from harness.types import Int32Array, Int64Array
 from harness.under_load import Samples
@@ -46,9 +47,13 @@ class Call(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class CallLog:
-    """What one client saw: every call with its times, and the first answers, to be compared when all is over."""
+    """What one client saw: every call with its times, and the first answers, to be compared when all is over.
+
+    Of answers only what is ``kept`` of a single client's is kept: hits among candidates, or all of them.
+    """
 
     client: int
+    kept: CandidateHits | None = None
     first_error: str | None = None
     gave_up: str | None = None
     answers: list[tuple[Call, SearchResult]] = field(default_factory=list)
@@ -112,7 +117,7 @@ class CallLog:
         self._timed.append(_Timed(call.rows, due_ns, started, clock(), result.search_ns, result.transfer_ns))
         if int(call.rows[0]) not in self._seen:
             self._seen.add(int(call.rows[0]))
-            self.answers.append((call, result))
+            self.answers.append((call, result if self.kept is None else self.kept.of(result, call.rows)))
         return None
 
     def _fail(self, call: Call, due_ns: int | None, started_ns: int, ended_ns: int, error: HarnessError) -> None:

@@ -2,9 +2,9 @@
 
 A key holds the scheme, the engine with what it says of itself (versions), the content of documents and queries, the
 analyzer with what decides its terms or the model with what decides its vectors, k, the filter with the fields that it
-is about, and the backend's parameters but those whose card says that they affect nothing. Measures, rules of scoring,
-the dataset's name, where results go, seeds of statistics and limits are not in it, nor is the machine: times are judged
-by :mod:`harness.execution.resume.conditions`.
+is about, the candidates that each query is ranked among, and the backend's parameters but those whose card says that
+they affect nothing. Measures, rules of scoring, the dataset's name, where results go, seeds of statistics and limits
+are not in it, nor is the machine: times are judged by :mod:`harness.execution.resume.conditions`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
     left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
     parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
     filtered = dataset.filtered
-    of_filter: dict[str, JSON] = {}
+    kept: dict[str, JSON] = {}
     if filtered is not None:
-        of_filter = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
+        kept = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
+    if dataset.candidates is not None:
+        kept["candidates"] = dataset.candidates_digest
     return {
         "scheme": SCHEME,
         "engine": card.engine,
@@ -55,5 +57,5 @@ def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identit
         "documents": dataset.corpus.digest,
         "queries": dataset.queries.digest,
         "k": k,
-        **of_filter,
+        **kept,
     }
