@@ -249,7 +249,7 @@ def _nothing(here: Stored) -> str:
 
 
 def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
-    """What this machine has; None of a dataset that is no download, or why it cannot be said."""
+    """Return what this machine has; None of a dataset that is no download, or why it cannot be said."""
     if card.spec is None:
         return None
     from harness.loaders.fetching import stored_files

@@ -32,6 +32,7 @@ __all__ = [
     "Removal",
     "TextSource",
     "is_offline",
+    "size_of",
 ]
 
 OFFLINE = "HARNESS_OFFLINE"
@@ -62,7 +63,7 @@ class DatasetSpec:
 
     @property
     def path(self) -> Path:
-        """The location as a path; it need not exist."""
+        """Return the location as a path; it need not exist."""
         return Path(self.location).expanduser()
 
 
@@ -162,6 +163,13 @@ class LocalFiles:
     paths: tuple[Path, ...]
     size: int
     complete: bool | None
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
 
 
 class Removal(NamedTuple):

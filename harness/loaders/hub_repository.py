@@ -94,15 +94,15 @@ class Repository(Protocol):
 
     @property
     def label(self) -> str:
-        """How the user names it."""
+        """Return how the user names it."""
 
     @property
     def folder(self) -> Path:
-        """Where the files lie."""
+        """Return where the files lie."""
 
     @property
     def listing(self) -> Listing:
-        """The configurations, and the files of each."""
+        """Return the configurations, and the files of each."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class FolderRepository:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Nothing: the files' digests name the content."""
+        """Return nothing: the files' digests name the content."""
         return {}
 
     def source(self) -> Source:
@@ -149,7 +149,7 @@ class FolderRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """The configurations that the folder's card or its files' names tell."""
+        """Return the configurations that the folder's card or its files' names tell."""
         return _listing_of(_files_below(self.folder), self.folder)
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
@@ -174,7 +174,7 @@ class _Snapshot(Source):
     """One commit's files in the hub's cache, which are links to blobs and may have been put there by any program."""
 
     def digest(self, member: str) -> str:
-        """SHA-256 of a file, whose bytes are read once; raises DataError where the hub states another checksum."""
+        """Return SHA-256 of a file, read once; raises DataError where the hub states another checksum."""
         path = self.path / member
         try:
             blob, digest = path.resolve().name, steady_digest(path)
@@ -206,17 +206,17 @@ class HubRepository:
 
     @property
     def storage(self) -> Path:
-        """Where the hub's cache keeps this repository, all commits."""
+        """Return where the hub's cache keeps this repository, all commits."""
         return Path(self._constants.HF_HUB_CACHE) / f"datasets--{self.name.replace('/', '--')}"
 
     @property
     def folder(self) -> Path:
-        """Where the hub's cache keeps this commit's files."""
+        """Return where the hub's cache keeps this commit's files."""
         return self.storage / "snapshots" / self.commit
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The repository and its commit."""
+        """Return the repository and its commit."""
         return {"repository": self.name, "commit": self.commit}
 
     def source(self) -> Source:
@@ -230,12 +230,12 @@ class HubRepository:
 
     @cached_property
     def commit(self) -> str:
-        """The commit that the revision names: in the hub's cache, or else by the hub."""
+        """Return the commit that the revision names: in the hub's cache, or else by the hub."""
         cached = self.cached_commit()
         if cached is not None:
             return cached
         info = self._info(self.revision)
-        known = {one.rfilename for one in info.siblings or []}
+        known = {sibling.rfilename for sibling in info.siblings or []}
         first = next((name for name in _EVERYWHERE if name in known), None)
         if first is not None:  # the hub's cache remembers what a branch is by a download of it
             self._download(first, self.revision)
@@ -250,14 +250,14 @@ class HubRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """The configurations, remembered in the harness's cache: a commit never changes."""
+        """Return the configurations, remembered in the harness's cache: a commit never changes."""
         cache, key = Cache(), self._key(holds="listing")
         stored = cache.read(_KIND, key, _stored_listing)
         if stored is not None:
             return stored
         if not self._network:
             return self._listing_of_snapshot()
-        names = [one.rfilename for one in self._info(self.commit).siblings or []]
+        names = [sibling.rfilename for sibling in self._info(self.commit).siblings or []]
         if _README in names:
             self.fetch([_README], None)
         listing = _listing_of(names, self.folder)
@@ -445,7 +445,7 @@ def remove_files(paths: Set[Path]) -> int:
             if doomed and not kept:
                 emptied.append(revision.commit_hash)
                 continue
-            links = Counter(file.blob_path for one in repo.revisions for file in one.files)
+            links = Counter(file.blob_path for commit in repo.revisions for file in commit.files)
             for file in doomed:
                 file.file_path.unlink()
                 links[file.blob_path] -= 1
@@ -464,7 +464,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _files_below(folder: Path) -> list[str]:
-    return sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 
 def _patterns_of_card(card: Path) -> Mapping[str, Sequence[str]]:
@@ -593,4 +593,4 @@ def _languages(root: Path) -> tuple[str, ...]:
     if not (root / _README).is_file():
         return ()
     named = cards.DatasetCard.load(root / _README, ignore_metadata_errors=True).data.get("language")
-    return (named,) if isinstance(named, str) else tuple(str(one) for one in named or ())
+    return (named,) if isinstance(named, str) else tuple(str(code) for code in named or ())

@@ -374,7 +374,7 @@ class _Wanted(NamedTuple):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of them, the small ones first."""
+        """Return all of them, the small ones first."""
         others = (self.queries, self.candidates)
         return (*self.judgments.values(), *(part for part in others if part is not None), self.documents)
 

@@ -71,7 +71,7 @@ def _schema(fields: Sequence[str]) -> pa.Schema:
 
 
 def text_of(value: object) -> str | None:
-    """The text by which filters compare a value; None for what is none."""
+    """Return the text by which filters compare a value; None for what is none."""
     match value:
         case str():
             return value or None
@@ -96,7 +96,7 @@ def _batches(
             known.update(_names(record, reserved))
         for field, column in zip(fields, columns, strict=True):
             filled[field] += sum(value is not None for value in column)
-        yield pa.record_batch([strings(one) for one in columns], schema=_schema(fields))
+        yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))
         if progress is not None:
             progress.advance(len(batch.ids))
     problems.raise_if_any()

@@ -183,7 +183,7 @@ class MtebLoader:
         """Return the spec of each subset of a task that has several, where none is named."""
         requested = _Name.of(spec.location)
         known = _subsets(_searchable_task(requested))
-        return [] if requested.subset or len(known) == 1 else [str(requested._replace(subset=one)) for one in known]
+        return [] if requested.subset or len(known) == 1 else [str(requested._replace(subset=name)) for name in known]
 
     def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
         """Return what this machine has of a task's subset; of all subsets where nothing tells them apart.
@@ -203,19 +203,19 @@ class MtebLoader:
         """
         name, task = _with_subset(_Name.of(spec.location))
         others = (other for other in _tasks() if other.metadata.name != name.task and _unfit(other) is None)
-        found = belongings(
+        files = belongings(
             _reading(task, [name.subset]),
             {_PREFIX + other.metadata.name: _reading(other, _subsets(other)) for other in others},
         )
-        if found.also:
-            listed = f"{', '.join(found.also[:_LISTED])}{', …' if len(found.also) > _LISTED else ''}"
+        if files.also:
+            listed = f"{', '.join(files.also[:_LISTED])}{', …' if len(files.also) > _LISTED else ''}"
             folders = " and ".join(map(str, hub_folders(str(task.metadata.dataset["path"]))))
             raise UsageError(
                 f"nothing says which files of {task.metadata.dataset['path']} are those of {name} alone, and with them "
                 f"these would go: {listed}",
                 fix=f"delete {folders} yourself if you need none of them",
             )
-        return Removal(remove_belongings(found), found.needed_by)
+        return Removal(remove_belongings(files), files.needed_by)
 
 
 def _recall(name: str) -> _Known | None:
@@ -257,8 +257,8 @@ def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they h
 
 
 def _tasks() -> Sequence[Any]:
-    found: Sequence[Any] = _library().get_tasks(exclude_superseded=False)
-    return found
+    tasks: Sequence[Any] = _library().get_tasks(exclude_superseded=False)
+    return tasks
 
 
 def _task(name: str) -> Any:  # noqa: ANN401
@@ -360,8 +360,8 @@ def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
         if grades
     }
     # the library groups them in no order: theirs is that of the queries
-    asked = [str(query) for query in data["queries"][_id_column(data["queries"])]]
-    qrels = {query: judged[query] for query in dict.fromkeys([*asked, *judged]) if query in judged}
+    query_ids = [str(query) for query in data["queries"][_id_column(data["queries"])]]
+    qrels = {query: judged[query] for query in dict.fromkeys([*query_ids, *judged]) if query in judged}
     ranked = data.get("top_ranked")
     candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
     return _Content(data["corpus"], data["queries"], _Judged(qrels, candidates))
@@ -374,7 +374,7 @@ def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, J
         for start, batch in _batches(corpus):
             rows = zip(batch["title"] if titled else [""] * len(batch["text"]), batch["text"], strict=True)
             titles, texts = zip(*(_title_and_text(title or "", text or "") for title, text in rows), strict=True)
-            ids = [str(one) for one in batch[_id_column(corpus)]]
+            ids = [str(document_id) for document_id in batch[_id_column(corpus)]]
             yield TextBatch(ids, texts, titles if titled else None, range(start, start + len(ids)))
 
     return TextSource(f"{name} documents", read, str(name), _part(key, "documents"), unit="document")
@@ -385,17 +385,13 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
         loaded = content()
         unjudged = 0
         for start, batch in _batches(loaded.queries):
-            ids = [str(one) for one in batch[_id_column(loaded.queries)]]
+            ids = [str(query) for query in batch[_id_column(loaded.queries)]]
             instructions = batch.get("instruction", [None] * len(ids))
-            rows = range(start, start + len(ids))
-            kept = [
-                (query, _query_text(text, instruction), row)
-                for query, text, instruction, row in zip(ids, batch["text"], instructions, rows, strict=True)
-                if query in loaded.judged.qrels
-            ]
-            unjudged += len(ids) - len(kept)
-            if kept:
-                yield TextBatch([one[0] for one in kept], [one[1] for one in kept], lines=[one[2] for one in kept])
+            judged_rows = [at for at, query in enumerate(ids) if query in loaded.judged.qrels]
+            texts = [_query_text(batch["text"][at], instructions[at]) for at in judged_rows]
+            unjudged += len(ids) - len(judged_rows)
+            if judged_rows:
+                yield TextBatch([ids[at] for at in judged_rows], texts, lines=[start + at for at in judged_rows])
         if unjudged:
             notes.append(f"{unjudged:,} without judgments were left out, as MTEB does")
 
@@ -436,7 +432,7 @@ def _title_and_text(title: str, text: str) -> tuple[str, str]:
 def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a text, or the turns of a conversation
     if isinstance(text, str):
         return text if instruction is None else f"{text} {instruction}"
-    turns = "; ".join(one if isinstance(one, str) else f"{one['role']}: {one['content']}" for one in text)
+    turns = "; ".join(turn if isinstance(turn, str) else f"{turn['role']}: {turn['content']}" for turn in text)
     return turns if instruction is None else f"{instruction} {turns}"
 
 
@@ -476,13 +472,13 @@ def _part(key: Mapping[str, JSON] | None, part: str) -> Mapping[str, JSON] | Non
 def _language(name: _Name, about: Any) -> str | None:  # noqa: ANN401
     """Return the language of a subset; None where documents and queries have different ones."""
     listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[name.subset]
-    codes = {two_letter_code(one) for one in listed}
+    codes = {two_letter_code(code) for code in listed}
     return codes.pop() if len(codes) == 1 else None
 
 
 def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     about = task.metadata
-    found = {
+    facts = {
         "mteb_task": name.task,
         "subset": name.subset,
         "mteb": _library().__version__,
@@ -496,7 +492,7 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
         "superseded_by": about.superseded_by,
         "language": _language(name, about),
     }
-    return {key: str(value) for key, value in found.items() if value}
+    return {key: str(value) for key, value in facts.items() if value}
 
 
 def _reading(task: Any, subsets: Sequence[str]) -> Reading:  # noqa: ANN401

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.loaders.base import size_of
 from harness.loaders.hub_repository import HubRepository, remove_files
 
 __all__ = ["UNDIVIDED", "Belongings", "Reading", "belongings", "hub_folders", "remove_belongings"]
@@ -57,14 +58,14 @@ class Belongings(NamedTuple):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of them, in the order of their names."""
+        """Return all of them, in the order of their names."""
         return tuple(sorted(self.files | self.tables))
 
     @property
     def size(self) -> int:
-        """How many bytes they take; a blob that two files link to counts once."""
+        """Return how many bytes they take; a blob that two files link to counts once."""
         every = {path.resolve() for path in self.files}
-        return sum(path.stat().st_size for path in every) + sum(map(_size, self.tables))
+        return sum(path.stat().st_size for path in every) + sum(map(size_of, self.tables))
 
 
 def hub_folders(repository: str) -> list[Path]:
@@ -113,11 +114,11 @@ def belongings(read: Reading, others: Mapping[str, Reading]) -> Belongings:
     return Belongings(mine.difference(*shared), tables_of_own, needed_by=tuple(needed_by))
 
 
-def remove_belongings(found: Belongings) -> int:
+def remove_belongings(own_files: Belongings) -> int:
     """Delete them; return how many bytes that freed. A blob stays while another file links to it."""
-    freed = remove_files(found.files)
-    for folder in found.tables:
-        freed += _size(folder)
+    freed = remove_files(own_files.files)
+    for folder in own_files.tables:
+        freed += size_of(folder)
         shutil.rmtree(folder)
         for lock in folder.parent.glob(f"{folder.name}*.lock"):
             lock.unlink()
@@ -129,7 +130,3 @@ def remove_belongings(found: Belongings) -> int:
 
 def _subset_of(config: str) -> str:
     return next((config.removesuffix(f"-{part}") for part in _PARTS if config.endswith(f"-{part}")), config)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

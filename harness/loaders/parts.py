@@ -65,12 +65,12 @@ class Files(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The same in short."""
+        """Return the same in short."""
         return self.names[0] if len(self.names) == 1 else self.source.path.name
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """SHA-256 of the file on disk by its name; of several files together by the name of their folder."""
+        """Return SHA-256 of the file on disk by its name; of several files together by the name of their folder."""
         each = {self.source.raw_name(name): self.source.digest(name) for name in self.names}
         if len(each) == 1:
             return each

@@ -45,17 +45,17 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
         TableLoader(),
         TextFolderLoader(),
     )
-    found = {loader.name: loader for loader in ours}
+    known = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         loader = _loaded(entry)
         if loader is None:
             continue
-        if loader.name in found:
+        if loader.name in known:
             raise CardError(
                 f"two loaders are called '{loader.name}', one of them of '{_owner(entry)}'", fix="uninstall it"
             )
-        found[loader.name] = loader
-    return found
+        known[loader.name] = loader
+    return known
 
 
 def loader_for(spec: DatasetSpec) -> Loader | None:

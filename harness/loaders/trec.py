@@ -98,7 +98,7 @@ def _lines_of_qrels(path: Path) -> Qrels | None:
 
 
 def _normalised(content: bytes) -> bytes:
-    """The same lines with one space between columns and none around them."""
+    """Return the same lines with one space between columns and none around them."""
     for other in (b"\r\n", b"\t", b"\v", b"\f"):
         if other in content:
             content = content.replace(other, b"\n" if other == b"\r\n" else b" ")
@@ -108,7 +108,7 @@ def _normalised(content: bytes) -> bytes:
 
 
 def _fast_run(content: bytes) -> Run | None:
-    """The run by Arrow's reader; None when a line has to be looked at."""
+    """Return the run by Arrow's reader; None when a line has to be looked at."""
     numbers = {"score": pa.float64(), "rank": pa.int64()}
     table = _table(content, _RUN, {"query": _ID, "document": _ID, **numbers})
     if table is None:  # trec_eval does not read ranks, so they may be anything
@@ -133,7 +133,7 @@ def _fast_qrels(content: bytes) -> Qrels | None:
 
 
 def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.Table | None:
-    """The columns named in ``types``; None when a line has another number of columns or a value does not fit."""
+    """Return the columns named in ``types``; None when a line has another number of columns or a value does not fit."""
     try:
         return csv.read_csv(
             pa.py_buffer(content),

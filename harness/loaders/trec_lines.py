@@ -32,7 +32,7 @@ class _Columns(NamedTuple):
 
 
 def parse_run_lines(content: bytes, problems: Problems) -> Run:
-    """A run from normalised lines; raises DataError that names every faulty line."""
+    """Return a run from normalised lines; raises DataError that names every faulty line."""
     columns = _read(content, problems, _RUN, _score_problem)
     whole = all(_INTEGER.fullmatch(rank) for rank in columns.ranks)
     places = np.array([int(rank) for rank in columns.ranks], dtype=np.float64) if whole else None
@@ -40,7 +40,7 @@ def parse_run_lines(content: bytes, problems: Problems) -> Run:
 
 
 def parse_qrels_lines(content: bytes, problems: Problems) -> Qrels:
-    """Judgments from normalised lines; raises DataError that names every faulty line."""
+    """Return judgments from normalised lines; raises DataError that names every faulty line."""
     columns = _read(content, problems, _QRELS, _grade_problem)
     return build_qrels(_column(columns.queries), _column(columns.documents), np.array(columns.values))
 

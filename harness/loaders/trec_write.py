@@ -91,7 +91,7 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream to a temporary neighbour of ``path`` that takes its place when all went well."""
+    """Open a stream to a temporary neighbour of ``path`` that takes its place when all went well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as raw:

@@ -59,7 +59,7 @@ def find_cards(kind: Literal["backends"], folder: Path | None = None) -> Mapping
 @overload
 def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping[str, DatasetCard]: ...
 def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
-    """Every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
+    """Return every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
 
     Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when
     two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
@@ -72,13 +72,13 @@ def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCa
 
 
 def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
-    """Every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
+    """Return every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
     files = _card_files("datasets", folder).items()
     return _sorted({stem: read_dataset_family(file.path, file.document) for stem, file in files if file.is_family})
 
 
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
-    """The dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
+    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
 
     Only the file of that name is read. ``folder`` and errors as in :func:`find_cards`.
     """
@@ -93,7 +93,7 @@ def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | Dataset
 
 
 def dataset_names(folder: Path | None = None) -> dict[str, str]:
-    """Every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
+    """Return every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
     cards: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", folder).values()]
     for family in find_families(folder).values():
         cards += [family, *family.members.values()]
@@ -103,7 +103,7 @@ def dataset_names(folder: Path | None = None) -> dict[str, str]:
 def unknown_dataset(
     name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
 ) -> UnknownNameError:
-    """The error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+    """Return the error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
 
     ``others`` say what else could have been named in its place.
     """
@@ -128,7 +128,7 @@ def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list
 
 
 def load_engine(card: BackendCard) -> type[Engine]:
-    """The engine class that a card names, imported now.
+    """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
     be imported for another reason, CardError when the card names nothing.
