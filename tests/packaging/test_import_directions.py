@@ -76,8 +76,7 @@ LAYERS = (
 
 # The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
 FILE_FORMATS = {
-    f"loaders.{module}"
-    for module in ("qrels", "records", "source", "structured_files", "trec", "trec_lines", "trec_write")
+    f"loaders.{module}" for module in ("qrels", "records", "source", "structured_files", "trec", "trec_write")
 }
 
 # The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The

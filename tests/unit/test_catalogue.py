@@ -16,8 +16,10 @@ from harness.cli.completion import complete_dataset
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.beir import BeirLoader
+from harness.registry import find_dataset, find_families
 from harness.storage.cache import Cache
 from harness.storage.cache_entries import list_entries, note_user, users_of
+from harness.strict_toml import Document, nearest, read_document
 
 DATASET = """
 name = "tiny"
@@ -305,3 +307,27 @@ def test_prepared_texts_that_another_dataset_uses_stay_until_that_one_goes(tmp_p
     assert json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"] == []
     (entry, *_) = (entry for entry in list_entries(Cache()) if entry.path in tables)
     assert users_of(entry) == {"toy:other/test"}
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_file_of_a_dataset_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def reading(path: Path, what: str = "card") -> Document:
+        read.append(path.stem)
+        return read_document(path, what)
+
+    for module in ("harness.registry", "harness.registry.dataset_cards"):
+        monkeypatch.setattr(f"{module}.read_document", reading)
+    assert find_dataset("zoo/de") is not None
+    assert read.count("zoo") == 1
+    read.clear()
+    assert "zoo" in find_families()
+    assert {name: read.count(name) for name in read} == dict.fromkeys(read, 1)
+
+
+def test_only_names_that_are_near_are_suggested() -> None:
+    assert nearest("kor_Hang", ["acm_Arab", "eng_Latn"]) == ""
+    assert nearest("collection", ["correction"]) == " (did you mean 'correction'?)"
+    assert nearest("nonsense", ["expense"]) == ""
+    assert nearest("k2", ["k1", "b"]) == " (did you mean 'k1'?)"
