@@ -173,7 +173,7 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
         f"{count:,} of {documents:,} documents have the text of another one" + (cost if len(twins) else ""),
         "leave the repeated documents out, or judge them as their twins are: engines rank equal texts in any order, "
         "and an unjudged twin counts as wrong",
-        (f"{', '.join(repr(one) for one in shown)} are equal",),
+        (f"{', '.join(repr(name) for name in shown)} are equal",),
     )
 
 

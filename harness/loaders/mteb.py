@@ -398,8 +398,8 @@ def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSO
     return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
 
 
-def _judgments(given: _Judged, problems: Problems) -> Judgments:
-    judged = [(query, doc, grade) for query, grades in given.qrels.items() for doc, grade in grades.items()]
+def _judgments(judged_queries: _Judged, problems: Problems) -> Judgments:
+    judged = [(query, doc, grade) for query, grades in judged_queries.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
             problems.add(number, f"the grade of '{doc}' for query '{query}' is {shown(grade)}, and no whole number")

@@ -63,10 +63,10 @@ class Source:
 
     def missing(self, name: str, fix: str) -> DataError:
         """Return the error that says that a member is not there, with the nearest name."""
-        held = ", ".join(sorted(self.members)[:10]) or "nothing"
+        listed = ", ".join(sorted(self.members)[:10]) or "nothing"
         others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
         hint = nearest(name, others)
-        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {held}"], fix=fix)
+        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {listed}"], fix=fix)
 
     def label(self, member: str) -> str:
         """Return the member's place, for messages."""

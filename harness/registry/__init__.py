@@ -156,8 +156,8 @@ def load_engine(card: BackendCard) -> type[Engine]:
     return cast("type[Engine]", engine)
 
 
-def _sorted(found: Mapping[str, C]) -> Mapping[str, C]:
-    return MappingProxyType(dict(sorted(found.items())))
+def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:
+    return MappingProxyType(dict(sorted(cards.items())))
 
 
 class _CardFile:
@@ -215,20 +215,20 @@ def _toml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
-def _add_third_party(found: dict[str, BackendCard]) -> dict[str, BackendCard]:
-    own = frozenset(found)
+def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
+    own = frozenset(cards)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         for path in _entry_point_paths(entry):
             if path.stem in own:
-                _log.warning("card '%s' is hidden by '%s'", path, found[path.stem].path)
-            elif path.stem in found:
+                _log.warning("card '%s' is hidden by '%s'", path, cards[path.stem].path)
+            elif path.stem in cards:
                 raise CardError(
-                    f"two installed packages offer a backend '{path.stem}': '{found[path.stem].path}' and '{path}'",
+                    f"two installed packages offer a backend '{path.stem}': '{cards[path.stem].path}' and '{path}'",
                     fix="uninstall one of them",
                 )
             else:
-                found[path.stem] = read_backend_card(path)
-    return found
+                cards[path.stem] = read_backend_card(path)
+    return cards
 
 
 def _entry_point_paths(entry: EntryPoint) -> list[Path]:
