@@ -61,6 +61,7 @@ __all__ = [
 _SHOWN = 20
 _NAMES = 12
 _NEAR = 0.5
+_SHORT = 4
 
 
 class HarnessError(Exception):
@@ -88,6 +89,11 @@ class UsageError(HarnessError):
     repeats_arguments = True
 
 
+def nearness(name: str) -> float:
+    """Return how much another name must be alike, of 1, to be meant by this one: a short one differs by one letter."""
+    return 0.5 if len(name) < _SHORT else 0.6
+
+
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
@@ -97,7 +103,7 @@ class UnknownNameError(UsageError):
     def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         folded = {candidate.lower(): candidate for candidate in (*aliases, *self.known)}
-        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=nearness(name))
         hint = f"did you mean '{folded[near[0]]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
 
@@ -151,8 +157,8 @@ class DataError(HarnessError):
 
     @classmethod
     def of_files(cls, faults: Sequence[DataError]) -> DataError:
-        """One error for all of ``faults`` (at least one), each of another file, in their order."""
-        first, *others = faults
+        """Return one error for all of ``faults`` (at least one), in their order; the same fault is said once."""
+        first, *others = {str(fault): fault for fault in faults}.values()
         if not others:
             return first
         return cls(first.source, first.problems, fix=first.fix, count=first.count, others=others)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from harness.errors import CardError
+from harness.errors import CardError, nearness
 
 __all__ = ["Document", "Table", "card_name", "nearest", "read_document"]
 
@@ -29,10 +29,10 @@ _TYPE_NAMES = {
 }
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
     """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
     folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
     return f" (did you mean '{folded[near[0]]}'?)" if near else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,6 @@ from harness.cli.cards import CardFormat, CardsOption, FormatOption
 from harness.cli.completion import complete_dataset
 from harness.cli.dataset_pages import (
     card_page,
-    code_with_name,
     family_page,
     list_table,
     members_table,
@@ -22,17 +22,20 @@ from harness.cli.dataset_pages import (
     stored_facts,
 )
 from harness.cli.plain import fact_lines, terminal_width
-from harness.dataset_cards import DatasetCard, DatasetFamily
+from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
 from harness.registry import find_cards, find_dataset, find_families
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from harness.fetching import Stored
+    from harness.loaders.fetching import Stored
 
 __all__ = ["app"]
+
+_SHOWN = 5
 
 
 class _Group(typer.core.TyperGroup):
@@ -68,21 +71,20 @@ def datasets(context: typer.Context, cards: CardsOption = None, output: FormatOp
     """List the datasets where no command is given."""
     if context.invoked_subcommand is None:
         list_(cards, output)
-    elif cards is not None or output is not CardFormat.TABLE:
-        raise UsageError(
-            f"--cards and --format before '{context.invoked_subcommand}' are of no command", fix="put them behind it"
-        )
+    else:  # options before a command are that command's, unless it has its own behind it
+        options = {"cards": cards if cards is None else str(cards), "output": output.value}
+        context.default_map = {context.invoked_subcommand: options}
 
 
 @app.command("list")
 def list_(cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
     """List the datasets, those of a family on one line."""
     known: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", cards).values(), *find_families(cards).values()]
-    known.sort(key=lambda one: one.name)
+    known.sort(key=lambda entry: entry.name)
     if output is CardFormat.JSON:
         plain = [
-            {**_plain(one), "members": list(one.members)} if isinstance(one, DatasetFamily) else _plain(one)
-            for one in known
+            {**asdict(entry), "members": list(entry.members)} if isinstance(entry, DatasetFamily) else asdict(entry)
+            for entry in known
         ]
         typer.echo(_json(plain))
         return
@@ -98,25 +100,33 @@ def search(
 ) -> None:
     """Search all datasets, members of families too.
 
-    Names, summaries, languages, licences, sources and tasks are searched, in small letters.
+    Names, summaries, notes, licences, sources, metrics and tasks (retrieval, reranking, cross-lingual) are searched,
+    and languages by code, English name or their own name. Small and capital letters are the same.
 
     Example: harness datasets search korean reranking
     """
     every = [*find_cards("datasets", cards).values()]
     for family in find_families(cards).values():
         every += family.members.values()
-    found = [card for card in every if all(word.lower() in _described(card) for word in words)]
+    matching = [card for card in every if all(_matches(card, word.casefold()) for word in words)]
     if output is CardFormat.JSON:
-        typer.echo(_json([_plain(card) for card in found]))
-    elif found:
-        typer.echo(members_table(found, terminal_width()))
+        typer.echo(_json([asdict(card) for card in matching]))
+    elif matching:
+        typer.echo(members_table(matching, terminal_width()))
     else:
         typer.echo(f"no dataset has {' and '.join(map(repr, words))}: try fewer words, or harness datasets", err=True)
 
 
 @app.command("info")
-def info(name: AnyArgument, cards: CardsOption = None, output: FormatOption = CardFormat.TABLE) -> None:
-    """Show one dataset, or the members of a family.
+def info(
+    name: AnyArgument,
+    published: Annotated[
+        bool, typer.Option("--published", help="Show all published results, not the first 10.")
+    ] = False,
+    cards: CardsOption = None,
+    output: FormatOption = CardFormat.TABLE,
+) -> None:
+    """Show one dataset, the members of a family, or the subsets of a task of MTEB.
 
     What the card says, which results were published, and what of the dataset is on this machine.
     """
@@ -125,27 +135,32 @@ def info(name: AnyArgument, cards: CardsOption = None, output: FormatOption = Ca
         _show_uncarded(name, cards, output)
         return
     if isinstance(known, DatasetFamily):
-        typer.echo(_json(_plain(known)) if output is CardFormat.JSON else family_page(known, width))
+        typer.echo(_json(asdict(known)) if output is CardFormat.JSON else family_page(known, width, published))
         return
     here = _stored(known, cards)
     if output is CardFormat.JSON:
-        said = {"error": here} if isinstance(here, str) else None if here is None else _plain_stored(here)
-        typer.echo(_json({**_plain(known), "on_this_machine": said}))
+        stored = {"error": here} if isinstance(here, str) else None if here is None else _plain_stored(here)
+        typer.echo(_json({**asdict(known), "on_this_machine": stored}))
     else:
-        typer.echo(card_page(known, here, width))
+        typer.echo(card_page(known, here, width, published))
 
 
 def _show_uncarded(name: str, cards: Path | None, output: CardFormat) -> None:
     """Print what this machine has of a dataset without a card; raises UnknownNameError where no loader reads it."""
-    from harness.fetching import stored_files
+    from harness.loaders.fetching import stored_files, subsets_of
 
+    subsets = subsets_of(name, cards=cards)
+    if subsets:
+        text = "\n".join([f"{name}: {len(subsets)} subsets, each a dataset", *(f"  {subset}" for subset in subsets)])
+        typer.echo(_json({"name": name, "subsets": subsets}) if output is CardFormat.JSON else text)
+        return
     here = stored_files(name, cards=cards)
     if output is CardFormat.JSON:
         typer.echo(_json({"name": here.name, "on_this_machine": _plain_stored(here)}))
         return
-    typer.echo(f"{here.name}: no card says what it is; its size and language are known once it is fetched")
-    facts = stored_facts(here)
-    typer.echo("\n".join(fact_lines(facts, terminal_width())) if facts else f"  {_nothing(here)}")
+    more = "its files are yours" if here.downloaded is None else "its size and language are known once it is fetched"
+    typer.echo(f"{here.name}: no card says what it is; {more}")
+    typer.echo("\n".join(fact_lines(stored_facts(here), terminal_width())))
 
 
 @app.command("fetch")
@@ -162,7 +177,7 @@ def fetch(
     Example: harness datasets fetch beir/scifact
     """
     from harness.cli.output import progress_display
-    from harness.fetching import fetch_dataset
+    from harness.loaders.fetching import fetch_dataset
 
     with progress_display() as display:
         dataset, here = fetch_dataset(name, split=split, cards=cards, progress=display.section("fetch"))
@@ -189,7 +204,7 @@ def remove(
     That of all splits. Files that another dataset on this machine needs stay, and yours are never deleted. What is
     removed is downloaded and prepared anew when it is needed again.
     """
-    from harness.fetching import remove_dataset, stored_files
+    from harness.loaders.fetching import remove_dataset, stored_files
 
     here = stored_files(name, cards=cards)
     downloaded = sum(local.size for local in (here.downloaded or {}).values())
@@ -201,14 +216,19 @@ def remove(
     if not yes and not _agreed(here.name, downloaded + sum(entry.bytes for entry in here.prepared)):
         typer.echo("nothing was removed", err=True)
         return
-    freed = remove_dataset(name, cards=cards)
+    removal = remove_dataset(name, cards=cards)
     left = stored_files(name, cards=cards)
     if output is CardFormat.JSON:
-        typer.echo(_json({"name": here.name, "freed": freed, "on_this_machine": _plain_stored(left)}))
+        freed = {"freed": removal.freed, "needed_by": removal.needed_by}
+        typer.echo(_json({"name": here.name, **freed, "on_this_machine": _plain_stored(left)}))
         return
-    typer.echo(f"freed {size(freed)}")
+    typer.echo(f"freed {size(removal.freed)}")
+    if removal.needed_by:
+        others = ", ".join(removal.needed_by[:_SHOWN]) + (", …" if len(removal.needed_by) > _SHOWN else "")
+        typer.echo(f"kept what is shared with {others}", err=True)
     if left.paths or left.prepared:
-        typer.echo("kept, because another dataset or a running comparison needs it:", err=True)
+        needed = "it is shared" if removal.needed_by else "another dataset or a running comparison needs it"
+        typer.echo(f"still on this machine, because {needed}:", err=True)
         typer.echo("\n".join(fact_lines(stored_facts(left), terminal_width())), err=True)
 
 
@@ -229,10 +249,10 @@ def _nothing(here: Stored) -> str:
 
 
 def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
-    """What this machine has; None of a dataset that is no download, or why it cannot be said."""
+    """Return what this machine has; None of a dataset that is no download, or why it cannot be said."""
     if card.spec is None:
         return None
-    from harness.fetching import stored_files
+    from harness.loaders.fetching import stored_files
 
     try:
         return stored_files(card.name, cards=cards)
@@ -240,13 +260,17 @@ def _stored(card: DatasetCard, cards: Path | None) -> Stored | str | None:
         return error.what
 
 
-def _described(card: DatasetCard) -> str:
-    spoken = [code_with_name(code) for code in (card.language, card.query_language) if code is not None]
-    return " ".join((card.name, card.summary, card.licence, card.source, card.spec or "", *spoken)).lower()
-
-
-def _plain(one: DatasetCard | DatasetFamily) -> dict[str, object]:
-    return asdict(one)
+def _matches(card: DatasetCard, word: str) -> bool:
+    """Return whether a card is about a word: as a code a language it is in, else a part of what the card says."""
+    codes = [code for code in (card.language, card.query_language) if code is not None]
+    if two_letter_code(word) is not None and language_name(word) is not None:
+        return two_letter_code(word) in codes or word in re.split(r"[^\w]+", f"{card.name} {card.spec}".casefold())
+    tasks = ["reranking" if "rerank" in f"{card.name} {card.spec}".lower() else "retrieval"]
+    if len(set(codes)) > 1:
+        tasks.append("cross-lingual")
+    facts = (card.name, card.summary, card.licence, card.source, card.spec, card.note, card.metric, card.citation)
+    names = [name for code in codes for name in (language_name(code), native_name(code)) if name is not None]
+    return word in " ".join((*filter(None, facts), *tasks, *names)).casefold()
 
 
 def _plain_stored(here: Stored) -> dict[str, object]:

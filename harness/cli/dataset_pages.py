@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
 from harness.data.languages import language_name
-from harness.dataset_cards import DatasetCard, DatasetFamily, Published
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily, Published
 
 if TYPE_CHECKING:
-    from harness.fetching import Stored
     from harness.loaders.base import LocalFiles
+    from harness.loaders.fetching import Stored
 
 __all__ = [
     "card_page",
@@ -29,22 +29,23 @@ _UNSTATED = "not stated"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _MANY = 3
+_PUBLISHED = 10
 
 
 def list_table(known: Iterable[DatasetCard | DatasetFamily], width: int) -> str:
-    """One row a dataset or family: how many it holds, how large they are, languages, licence."""
+    """Return a row for each dataset or family: how many it holds, how large they are, languages, licence."""
     rows = []
-    for one in known:
-        cards = list(one.members.values()) if isinstance(one, DatasetFamily) else [one]
-        number = f"{len(cards)}" if isinstance(one, DatasetFamily) else ""
+    for entry in known:
+        cards = list(entry.members.values()) if isinstance(entry, DatasetFamily) else [entry]
+        number = f"{len(cards)}" if isinstance(entry, DatasetFamily) else ""
         counts = [card.documents for card in cards if card.documents is not None]
-        row = (one.name, number, _range(counts), _one_or_count([card.language for card in cards], "languages"))
-        rows.append((*row, _one_or_count([_short(card.licence) for card in cards], "licences"), one.summary))
+        row = (entry.name, number, _range(counts), _one_or_count([card.language for card in cards], "languages"))
+        rows.append((*row, _one_or_count([_short(card.licence) for card in cards], "licences"), entry.summary))
     return folded_table(("dataset", "members", "documents", "language", "licence", "summary"), rows, width)
 
 
 def members_table(cards: Iterable[DatasetCard], width: int) -> str:
-    """One row a dataset: its size, its language, its licence."""
+    """Return a row for each dataset: its size, its language, its licence."""
     rows = [
         (
             card.name,
@@ -59,8 +60,8 @@ def members_table(cards: Iterable[DatasetCard], width: int) -> str:
     return folded_table(("dataset", "documents", "queries", "language", "licence", "summary"), _aligned(rows), width)
 
 
-def family_page(family: DatasetFamily, width: int) -> str:
-    """The members of a family, and what was published over several of them."""
+def family_page(family: DatasetFamily, width: int, all_published: bool = False) -> str:
+    """Return the members of a family, and what was published over several of them."""
     cards = list(family.members.values())
     facts = [
         ("members", f"{len(cards)}"),
@@ -72,11 +73,11 @@ def family_page(family: DatasetFamily, width: int) -> str:
     ]
     lines = [*wrapped(f"{family.name}: {family.summary}", "  ", first="", width=width), ""]
     lines += [*fact_lines([fact for fact in facts if fact is not None], width), "", members_table(cards, width)]
-    return "\n".join([*lines, *_published(family.published, "published", width)])
+    return "\n".join([*lines, *_published(family.published, "published", width, all_published)])
 
 
-def card_page(card: DatasetCard, here: Stored | str | None, width: int) -> str:
-    """Everything that a card says; ``here`` is what this machine has, why that is unknown, or None for no download."""
+def card_page(card: DatasetCard, here: Stored | str | None, width: int, all_published: bool = False) -> str:
+    """Return everything that a card says; ``here`` is what this machine has, or why it is not known."""
     counts = [
         ("documents", _count(card.documents)),
         ("empty", _count(card.empty_documents) if card.empty_documents is not None or card.location else None),
@@ -110,18 +111,18 @@ def card_page(card: DatasetCard, here: Stored | str | None, width: int) -> str:
     ]
     lines = wrapped(f"{card.name}: {card.summary}", "  ", first="", width=width)
     lines += ["", *fact_lines([(label, text) for label, text in facts if text], width)]
-    return "\n".join([*lines, *_published(card.published, f"published for '{card.split}'", width)])
+    return "\n".join([*lines, *_published(card.published, f"published for '{card.split}'", width, all_published)])
 
 
 def stored_facts(here: Stored) -> list[tuple[str, str]]:
-    """What of a dataset is on this machine, labelled."""
+    """Return what of a dataset is on this machine, labelled."""
     facts = [
         ("downloaded", f"{f'{split}: ' if split else ''}{_state(local)}")
         for split, local in (here.downloaded or {}).items()
     ]
     if here.prepared:
-        held = sum(entry.bytes for entry in here.prepared)
-        facts.append(("prepared", f"{size(held)} in {_place([entry.path for entry in here.prepared])}"))
+        total = sum(entry.bytes for entry in here.prepared)
+        facts.append(("prepared", f"{size(total)} in {_place([entry.path for entry in here.prepared])}"))
     return facts or [("prepared", "nothing")]
 
 
@@ -146,14 +147,15 @@ def _state(local: LocalFiles) -> str:
 
 
 def _place(paths: Sequence[Path]) -> str:
-    """The folder that all of the paths are in, or the one path."""
+    """Return the folder that all of the paths are in, or the one path."""
     return str(paths[0]) if len(paths) == 1 else os.path.commonpath(paths)
 
 
-def _published(rows: Sequence[Published], title: str, width: int) -> list[str]:
-    """A table of published scores, one column a metric, with the sources below; nothing where there are none."""
-    if not rows:
+def _published(published: Sequence[Published], title: str, width: int, all_published: bool) -> list[str]:
+    """Return a table of published scores, one column a metric, with the sources below; nothing where there are none."""
+    if not published:
         return []
+    rows = published if all_published else published[:_PUBLISHED]
     metrics = list(dict.fromkeys(metric for row in rows for metric in row.scores))
     sources = list(dict.fromkeys(row.source for row in rows))
     splits = {row.split for row in rows} - {None}
@@ -168,11 +170,13 @@ def _published(rows: Sequence[Published], title: str, width: int) -> list[str]:
     ]
     table = plain_table(("published" if by_split else title, *metrics, "in"), cells, width)
     notes = [line for at, text in enumerate(sources, 1) for line in wrapped(text, "    ", f"[{at}] ", width)]
+    if len(rows) < len(published):
+        notes.insert(0, f"{len(rows)} of {len(published)} results; --published shows all")
     return ["", table, "", *notes]
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Rows whose second and third cells, which are numbers, end below one another."""
+    """Return rows whose second and third cells, which are numbers, end below one another."""
     wide = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
     return [(row[0], row[1].rjust(wide[0]), row[2].rjust(wide[1]), *row[3:]) for row in rows]
 
@@ -190,8 +194,8 @@ def code_with_name(code: str) -> str:
 
 
 def _language(card: DatasetCard) -> str:
-    asked = "" if card.query_language is None else f", queries {code_with_name(card.query_language)}"
-    return f"{code_with_name(card.language)}{asked}"
+    queries = "" if card.query_language is None else f", queries {code_with_name(card.query_language)}"
+    return f"{code_with_name(card.language)}{queries}"
 
 
 def _by_split(counts: Mapping[str, int], what: str = "") -> str:
@@ -218,9 +222,9 @@ def _one_or_count(values: Sequence[str], noun: str) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Distinct values in the order of how often they occur."""
+    """Return distinct values in the order of how often they occur."""
     every = list(values)
-    return ", ".join(sorted(dict.fromkeys(every), key=lambda one: -every.count(one)))
+    return ", ".join(sorted(dict.fromkeys(every), key=lambda value: -every.count(value)))
 
 
 def _short(licence: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["language_name", "primary_code", "two_letter_code"]
+__all__ = ["language_name", "native_name", "primary_code", "two_letter_code"]
 
 _LANGUAGES = {
     "af": "Afrikaans afr", "am": "Amharic amh", "ar": "Arabic ara arb", "as": "Assamese asm",
@@ -41,6 +41,20 @@ def language_name(code: str) -> str | None:
     """Return a language's English name, ``Korean`` for ``ko``, ``kor_Hang`` and ``korean``; None where unknown."""
     two = two_letter_code(code)
     return _LANGUAGES[two].split()[0] if two in _LANGUAGES else None
+
+
+_NATIVE_NAMES = {
+    "ar": "العربية", "bn": "বাংলা", "cs": "čeština", "da": "dansk", "de": "Deutsch", "el": "ελληνικά", "en": "English",
+    "es": "español", "fa": "فارسی", "fi": "suomi", "fr": "français", "he": "עברית", "hi": "हिन्दी", "hu": "magyar",
+    "id": "Bahasa Indonesia", "it": "italiano", "ja": "日本語", "ko": "한국어", "nl": "Nederlands", "no": "norsk",
+    "pl": "polski", "pt": "português", "ro": "română", "ru": "русский", "sv": "svenska", "sw": "Kiswahili",
+    "te": "తెలుగు", "th": "ไทย", "tr": "Türkçe", "uk": "українська", "vi": "Tiếng Việt", "yo": "Yorùbá", "zh": "中文",
+}  # fmt: skip
+
+
+def native_name(code: str) -> str | None:
+    """Return what its speakers call a language, ``한국어`` for ``ko``; None where that is not known here."""
+    return _NATIVE_NAMES.get(two_letter_code(code) or "")
 
 
 def two_letter_code(code: str) -> str | None:

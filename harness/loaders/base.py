@@ -6,29 +6,45 @@ without constructor arguments, or an object, that has ``name``, ``matches`` and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
+from harness.errors import HarnessError
 from harness.protocols import Progress
 from harness.storage.cache import JSON
 
 __all__ = [
+    "OFFLINE",
     "DatasetSpec",
+    "Divided",
     "Downloader",
     "JudgmentSource",
     "LoadedDataset",
     "Loader",
     "LocalFiles",
+    "Removal",
     "TextSource",
+    "is_offline",
+    "size_of",
 ]
+
+OFFLINE = "HARNESS_OFFLINE"
+"""The variable of the environment that forbids downloads of datasets."""
 
 Read: TypeAlias = Callable[[Problems, list[str]], Iterator[TextBatch]]
 """Yields batches; notes faulty records, which it leaves out, in the first argument, accepted oddities in the second."""
+
+
+def is_offline() -> bool:
+    """Return whether ``HARNESS_OFFLINE`` forbids downloads: set to anything but nothing, ``0`` or ``false``."""
+    return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +63,12 @@ class DatasetSpec:
 
     @property
     def path(self) -> Path:
-        """The location as a path; it need not exist."""
+        """Return the location as a path; it need not exist."""
         return Path(self.location).expanduser()
+
+
+def _fail(error: HarnessError, problems: Problems, notes: list[str]) -> NoReturn:  # noqa: ARG001 - nothing is read
+    raise error
 
 
 @dataclass(frozen=True)
@@ -74,8 +94,13 @@ class TextSource:
     unit: str = "line"
 
     @classmethod
+    def failing(cls, error: HarnessError, label: str = "queries") -> TextSource:
+        """Return a source that raises ``error`` when it is read, while the other parts can be read."""
+        return cls(label, partial(_fail, error))
+
+    @classmethod
     def of_batches(cls, label: str, batches: Callable[[], Iterable[TextBatch]]) -> TextSource:
-        """A source from a function that yields all batches each time it is called."""
+        """Return a source from a function that yields all batches each time it is called."""
         return cls(label, lambda problems, notes: iter(batches()), label, unit="record")  # noqa: ARG005 - nothing to note
 
 
@@ -90,8 +115,13 @@ class JudgmentSource:
     unit: str = "line"
 
     @classmethod
+    def failing(cls, error: HarnessError) -> JudgmentSource:
+        """Return a source that raises ``error`` when it is read, while the other parts can be read."""
+        return cls("judgments", partial(_fail, error))
+
+    @classmethod
     def of_dict(cls, label: str, qrels: Mapping[str, Mapping[str, int]]) -> JudgmentSource:
-        """A source from ``{query id: {document id: grade}}``."""
+        """Return a source from ``{query id: {document id: grade}}``."""
         pairs = [(query, doc, grade) for query, grades in qrels.items() for doc, grade in grades.items()]
         columns = [list(column) for column in zip(*pairs, strict=True)] or [[], [], []]
         judgments = Judgments(list(range(1, len(pairs) + 1)), *columns)
@@ -135,15 +165,37 @@ class LocalFiles:
     complete: bool | None
 
 
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files of a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+class Removal(NamedTuple):
+    """How many bytes a removal freed, and the other datasets on this machine for which shared files were kept."""
+
+    freed: int
+    needed_by: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Downloader(Protocol):
     """A loader whose datasets are downloaded, by a library that keeps them where it keeps all of its files."""
 
-    def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of a dataset, without asking the network."""
+    def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
+        """Return what this machine has of a dataset, without asking the network; None for files of the user's own."""
 
-    def remove(self, spec: DatasetSpec) -> int:
-        """Delete what this machine has of a dataset and no other dataset shares; return how many bytes were freed."""
+    def remove(self, spec: DatasetSpec) -> Removal:
+        """Delete what this machine has of a dataset and no other dataset on it shares."""
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """A loader of which a spec may name several datasets together."""
+
+    def subsets(self, spec: DatasetSpec) -> Sequence[str]:
+        """Return their specs; nothing where the spec names one dataset."""
 
 
 class Loader(Protocol):

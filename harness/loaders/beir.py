@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from harness.data.judgments import Judgments
-from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset
-from harness.loaders.parts import Files, Questions, documents_in, judgments_in, missing_queries, questions_in
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
+from harness.loaders.parts import (
+    Files,
+    Questions,
+    choose_split,
+    documents_in,
+    judged_elsewhere,
+    judgments_in,
+    questions_in,
+)
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
 from harness.protocols import Progress
-from harness.strict_toml import nearest
 
 __all__ = ["LAYOUT", "BeirLoader", "corpus_member"]
 
@@ -50,30 +55,25 @@ class BeirLoader:
         splits = _splits(source)
         chosen, undecided = "", None
         try:
-            chosen = "" if spec.qrels is not None else _choose_split(source, splits, split)
+            chosen = "" if spec.qrels is not None else choose_split(str(source.path), tuple(splits), split)
         except UsageError as error:
             if split is not None:
                 raise
-            undecided = _refused(error)  # whoever reads the documents alone needs no split
-        asked = _member(source, "queries") or _member(source, "golden")
-        questions = Questions(missing_queries(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
-        if asked is not None and spec.queries is None:
-            questions = questions_in(Files(source, (asked,)), spec)
+            undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
+        queries_name = _member(source, "queries") or _member(source, "golden")
+        questions = Questions(TextSource.failing(source.missing("queries.jsonl", fix=_NO_QUERIES)), None)
+        if queries_name is not None and spec.queries is None:
+            questions = questions_in(Files(source, (queries_name,)), spec)
         return LoadedDataset(
             documents_in(Files(source, (corpus,)), spec),
             questions.queries,
             judgments_in(Files(source, (splits[chosen],)), spec) if chosen else undecided or questions.judgments,
             chosen,
             tuple(splits),
-            _judged_elsewhere(source, splits, chosen, spec) if chosen else frozenset(),
+            judged_elsewhere(
+                {name: judgments_in(Files(source, (member,)), spec) for name, member in splits.items()}, chosen
+            ),
         )
-
-
-def _refused(error: UsageError) -> JudgmentSource:
-    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return JudgmentSource("judgments", read)
 
 
 def corpus_member(source: Source) -> str | None:
@@ -83,10 +83,10 @@ def corpus_member(source: Source) -> str | None:
 
 def _member(source: Source, stem: str) -> str | None:
     """Return the table of that name; raises DataError where there are several."""
-    found = sorted(name for name in source.members if _stem(name) == stem and format_of(name) is not None)
-    if len(found) > 1:
-        raise DataError(str(source.path), [f"holds both '{found[0]}' and '{found[1]}'"], fix="remove one of them")
-    return found[0] if found else None
+    tables = sorted(name for name in source.members if _stem(name) == stem and format_of(name) is not None)
+    if len(tables) > 1:
+        raise DataError(str(source.path), [f"holds both '{tables[0]}' and '{tables[1]}'"], fix="remove one of them")
+    return tables[0] if tables else None
 
 
 def _stem(member: str) -> str:
@@ -95,7 +95,7 @@ def _stem(member: str) -> str:
 
 def _splits(source: Source) -> Mapping[str, str]:
     """Return split -> member of each file of judgments, sorted; ``qrels.tsv`` beside the documents is ``test``."""
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     for member in sorted(source.members):
         plain = PurePosixPath(member.removesuffix(".gz"))
         if format_of(member) is None and plain.suffix.lower() not in _JUDGMENT_ENDINGS:
@@ -106,31 +106,9 @@ def _splits(source: Source) -> Mapping[str, str]:
             split = "test"
         else:
             continue
-        if split in found:
-            raise DataError(str(source.path), [f"holds both '{found[split]}' and '{member}'"], fix="remove one of them")
-        found[split] = member
-    return found
-
-
-def _choose_split(source: Source, splits: Mapping[str, str], wanted: str | None) -> str:
-    if wanted is None:
-        if "test" in splits or not splits:
-            return "test" if splits else ""
-        if len(splits) == 1:
-            return next(iter(splits))
-        raise UsageError(f"{source.path} has several splits and no 'test'", fix=f"choose one: {', '.join(splits)}")
-    if wanted not in splits:
-        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
-        raise UsageError(f"{source.path} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
-    return wanted
-
-
-def _judged_elsewhere(source: Source, splits: Mapping[str, str], chosen: str, spec: DatasetSpec) -> frozenset[str]:
-    """Return the queries that other splits judge and this one does not; faults of their files are not looked at."""
-    if len(splits) < 2:
-        return frozenset()
-    judged = {
-        name: set(judgments_in(Files(source, (member,)), spec).read(Problems(member), []).query_ids)
-        for name, member in splits.items()
-    }
-    return frozenset(set[str]().union(*judged.values()) - judged[chosen])
+        if split in members:
+            raise DataError(
+                str(source.path), [f"holds both '{members[split]}' and '{member}'"], fix="remove one of them"
+            )
+        members[split] = member
+    return members

@@ -59,12 +59,12 @@ class _Loaded:
 
     @cached_property
     def index(self) -> TextIndex:
-        """The documents by their texts."""
+        """Return the documents by their texts."""
         return index_of(self.dataset.corpus, self.cache, about=self.dataset.name)
 
     @cached_property
     def judged(self) -> _JudgedPairs | None:
-        """Judgments of queries and documents that are there; None without judgments."""
+        """Return judgments of queries and documents that are there; None without judgments."""
         qrels = self.dataset.qrels
         if qrels is None:
             return None
@@ -173,15 +173,15 @@ def _duplicate_texts(loaded: _Loaded) -> Finding | None:
         f"{count:,} of {documents:,} documents have the text of another one" + (cost if len(twins) else ""),
         "leave the repeated documents out, or judge them as their twins are: engines rank equal texts in any order, "
         "and an unjudged twin counts as wrong",
-        (f"{', '.join(repr(one) for one in shown)} are equal",),
+        (f"{', '.join(repr(name) for name in shown)} are equal",),
     )
 
 
 def _relevant_with_unjudged_twin(repeated: RepeatedTexts, judged: _JudgedPairs) -> Int64Array:
     """Return the place among repeated documents of each relevant judgment whose query has a twin of it unjudged."""
     place = np.minimum(np.searchsorted(repeated.rows, judged.document), len(repeated.rows) - 1)
-    held = repeated.rows[place] == judged.document
-    place, query, relevant = place[held], judged.query[held], judged.relevant[held]
+    is_repeated = repeated.rows[place] == judged.document
+    place, query, relevant = place[is_repeated], judged.query[is_repeated], judged.relevant[is_repeated]
     key = query * len(repeated.rows) + repeated.group[place]
     _, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
     lacking: Int64Array = place[relevant & (counts[pair] < repeated.size[place])]
@@ -253,15 +253,15 @@ def _queries_as_documents(loaded: _Loaded) -> Finding | None:
 def _equal_documents(loaded: _Loaded) -> dict[int, list[int]]:
     """Return query row -> rows of the documents with its text; those that are dropped for their id are left out."""
     dataset = loaded.dataset
-    asked = hashes_of(dataset.queries.texts)
+    query_hashes = hashes_of(dataset.queries.texts)
     nothing = hashes_of([""])[0]
     own = dataset.corpus.ids.rows_of(dataset.queries.ids)
-    found = {
+    equal = {
         query: [row for row in rows.tolist() if dataset.identical_ids != "drop" or row != own[query]]
-        for query, rows in enumerate(loaded.index.rows_of(asked))
-        if asked[query] != nothing
+        for query, rows in enumerate(loaded.index.rows_of(query_hashes))
+        if query_hashes[query] != nothing
     }
-    return {query: rows for query, rows in found.items() if rows}
+    return {query: rows for query, rows in equal.items() if rows}
 
 
 def _in_the_way(dataset: Dataset, queries: Sequence[int], equal: Mapping[int, Sequence[int]]) -> Finding:
@@ -321,7 +321,7 @@ def _titles_unused(loaded: _Loaded) -> Finding | None:
             f"by the rule '{loaded.dataset.provenance.get('join', 'text alone')}'",
             'write fields = ["title", "text"] into [text] of the card, unless figures are to be those of texts alone',
         )
-    field, filled = max(titles.unused.items(), key=lambda one: one[1], default=("", 0))
+    field, filled = max(titles.unused.items(), key=lambda item: item[1], default=("", 0))
     if titles.filled or 2 * filled < titles.records:
         return None
     return Finding(

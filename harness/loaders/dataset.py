@@ -21,20 +21,20 @@ from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.texts import JoinRule, content_digest
 from harness.data.unmet_ids import unmet_documents, unmet_queries
-from harness.dataset_cards import DatasetCard, DatasetFamily
 from harness.errors import DataError, UsageError
 from harness.filtering import apply_filter
 from harness.golden.golden_set import GoldenSet
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
-from harness.loaders.parts import Files, judgments_in, missing_queries, questions_in
+from harness.loaders.parts import Files, judgments_in, questions_in
 from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import open_source
 from harness.protocols import Progress
 from harness.registry import find_dataset, unknown_dataset
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
 from harness.storage.cache import Cache
 from harness.storage.columns import take_rows
 from harness.strict_toml import nearest
@@ -99,24 +99,25 @@ def load_dataset(
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     card, loaded = place.card, place.load(split, progress)
     cache = cache or Cache()
-    asked = loaded.queries or missing_queries(
+    query_source = loaded.queries or TextSource.failing(
         DataError(
             place.spec.location,
             ["these are documents, and there are no queries"],
             fix=f"name the file of the queries: --queries FILE, one of {', '.join(ENDINGS)}, or TREC topics",
-        )
+        ),
+        place.spec.location,
     )
-    queries, documents = _read_texts(loaded, asked, place, cache, progress)
+    queries, documents = _read_texts(loaded, query_source, place, cache, progress)
     unknown_documents = card.judgments_of_unknown_documents.get(loaded.split, 0) if card is not None else 0
     judged = None
     if loaded.judgments is not None:
-        known = _Known(queries.ids, documents.ids, asked.name, loaded.documents.name, unknown_documents)
+        known = _Known(queries.ids, documents.ids, query_source.name, loaded.documents.name, unknown_documents)
         judged = _read_judgments(loaded.judgments, loaded.split, known)
-    found = _Read(loaded, asked, documents, queries, judged)
+    parts = _Read(loaded, query_source, documents, queries, judged)
     kept = _without(queries, loaded.queries_of_other_splits)
     if card is not None:
-        _check_card(card, found, len(kept))
-    for note in found.notes:
+        _check_card(card, parts, len(kept))
+    for note in parts.notes:
         _log.info("%s: %s", place.spec.location, note)
     corpus = _corpus(place, documents)
     qrels = judged.qrels if judged is not None else None
@@ -125,7 +126,7 @@ def load_dataset(
         corpus,
         kept,
         qrels,
-        _provenance(place, found, corpus, kept),
+        _provenance(place, parts, corpus, kept),
         identical_ids=place.identical_ids(loaded),
         language=place.language(loaded),
         analyzer=place.analyzer,
@@ -138,12 +139,14 @@ def _candidates(
     place: _Place, loaded: LoadedDataset, corpus: Corpus, queries: Queries
 ) -> Mapping[str, Sequence[str]] | None:
     """Return the candidates of the queries; None without any, and where a file took the queries' place."""
-    found = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
-    if not found:
+    candidates_of = loaded.candidates() if loaded.candidates is not None and place.spec.queries is None else {}
+    if not candidates_of:
         return None
     problems = Problems(f"{place.spec.location} candidates", "query")
-    listed = {query: found.get(query, ()) for query in queries.ids}
-    documents = list(dict.fromkeys(document for one in listed.values() for document in one))
+    listed = {query: candidates_of.get(query, ()) for query in queries.ids}
+    documents = list(
+        dict.fromkeys(document for documents_of_query in listed.values() for document in documents_of_query)
+    )
     for row in unknown_rows(documents, corpus.ids):
         problems.add(None, f"document '{documents[row]}' is a candidate, and is not in {loaded.documents.name}")
     for number, (query, candidates) in enumerate(listed.items(), 1):
@@ -222,14 +225,14 @@ def load_documents(
     place = _locate(name_or_path, files or DatasetFiles(), cards)
     loaded = place.load(None, progress)
     about = place.spec.location
-    found = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
-    corpus = _corpus(place, found)
+    texts = prepare_texts(loaded.documents, place.rule, cache or Cache(), progress, place.expected, about=about)
+    corpus = _corpus(place, texts)
     return LoadedCorpus(
         corpus,
         place.identical_ids(loaded),
         place.language(loaded),
         place.analyzer,
-        empty_left_out=len(found.ids) - len(corpus),
+        empty_left_out=len(texts.ids) - len(corpus),
     )
 
 
@@ -277,6 +280,11 @@ class Located(NamedTuple):
     loader: Loader
     specs: Mapping[str, DatasetSpec]
 
+    @property
+    def locations(self) -> frozenset[str]:
+        """Return what the specs name: prepared texts are noted under it."""
+        return frozenset(spec.location for spec in self.specs.values())
+
 
 def locate_dataset(name_or_path: str | Path, *, cards: Path | None = None) -> Located:
     """Return who reads a dataset, without reading it; errors as of :func:`check_dataset`."""
@@ -316,7 +324,7 @@ class _Place(NamedTuple):
 
     @property
     def analyzer(self) -> str | None:
-        """The analyzer that the card names."""
+        """Return the analyzer that the card names."""
         return None if self.card is None else self.card.analyzer
 
     def language(self, loaded: LoadedDataset) -> str | None:
@@ -457,14 +465,14 @@ def _name_of(path: Path) -> str:
 
 
 def _near_file(path: Path) -> str:
-    """A hint at a file beside a missing one that has a suffix and is called nearly so; or nothing."""
+    """Return a hint at a file beside a missing one that has a suffix and is called nearly so; or nothing."""
     if not path.suffix or not path.parent.is_dir():
         return ""
-    return nearest(path.name, sorted(one.name for one in path.parent.iterdir() if one.is_file()), cutoff=0.8)
+    return nearest(path.name, sorted(file.name for file in path.parent.iterdir() if file.is_file()), cutoff=0.8)
 
 
 def _read_texts(
-    loaded: LoadedDataset, asked: TextSource, place: _Place, cache: Cache, progress: Progress | None
+    loaded: LoadedDataset, query_source: TextSource, place: _Place, cache: Cache, progress: Progress | None
 ) -> tuple[Texts, Texts]:
     """Return queries and documents; the problems of both files are reported together."""
     about = place.spec.location if place.card is None else place.card.location_of(loaded.split)
@@ -473,7 +481,7 @@ def _read_texts(
         return prepare_texts(loaded.documents, place.rule, cache, progress, place.expected, about=about)
 
     try:
-        queries = prepare_texts(asked, _QUERY_RULE, cache, None, about=about)
+        queries = prepare_texts(query_source, _QUERY_RULE, cache, None, about=about)
     except DataError as fault:
         try:
             documents()
@@ -545,7 +553,7 @@ class _Read(NamedTuple):
     """The parts of a dataset after they were read; ``queries`` are all of the file."""
 
     loaded: LoadedDataset
-    asked: TextSource
+    query_source: TextSource
     documents: Texts
     queries: Texts
     judged: _Judged | None
@@ -554,25 +562,25 @@ class _Read(NamedTuple):
     def digests(self) -> dict[str, str]:
         parts: list[TextSource | JudgmentSource | None] = [
             self.loaded.documents,
-            self.asked,
+            self.query_source,
             self.loaded.judgments,
         ]
         return {name: digest for part in parts if part is not None for name, digest in part.digests.items()}
 
     @property
     def notes(self) -> list[str]:
-        parts = [(self.loaded.documents.name, self.documents.notes), (self.asked.name, self.queries.notes)]
+        parts = [(self.loaded.documents.name, self.documents.notes), (self.query_source.name, self.queries.notes)]
         if self.loaded.judgments is not None and self.judged is not None:
             parts.append((self.loaded.judgments.name, self.judged.notes))
         return [f"{name}: {note}" for name, notes in parts for note in notes]
 
 
-def _check_card(card: DatasetCard, found: _Read, kept: int) -> None:
+def _check_card(card: DatasetCard, parts: _Read, kept: int) -> None:
     """Hold the files against the card's facts: another version of a dataset must not pass under its name.
 
     ``kept`` counts the queries without those of other splits.
     """
-    digests, split, qrels = found.digests, found.loaded.split, found.judged.qrels if found.judged is not None else ()
+    digests, split, qrels = parts.digests, parts.loaded.split, parts.judged.qrels if parts.judged is not None else ()
     problems = [
         f"the SHA-256 of '{name}' is {digests[name]}, the card says {expected}"
         for name, expected in card.sha256.items()
@@ -583,16 +591,16 @@ def _check_card(card: DatasetCard, found: _Read, kept: int) -> None:
         lacking = [name for name in unread if not (card.location / name).exists()]
         problems += [f"there is no file '{name}', which the card names" for name in lacking]
     splits = card.judgments.keys() | card.judgments_of_unknown_documents.keys() | card.split_queries.keys()
-    known = set(found.loaded.splits)
+    known = set(parts.loaded.splits)
     problems += [f"there is no split '{name}', which the card names" for name in sorted(splits - known) if known]
     stated = {
-        "documents": (len(found.documents.ids), card.documents),
-        "queries": (len(found.queries.ids), card.queries),
+        "documents": (len(parts.documents.ids), card.documents),
+        "queries": (len(parts.queries.ids), card.queries),
         f"queries of the split '{split}'": (kept, card.split_queries.get(split)),
         f"judgments of the split '{split}'": (len(qrels), card.judgments.get(split)),
     }
     if card.empty_documents is not None:
-        corpus = Corpus(found.documents.ids, found.documents.texts, found.documents.digest)
+        corpus = Corpus(parts.documents.ids, parts.documents.texts, parts.documents.digest)
         stated["empty documents"] = (len(corpus.empty_rows), card.empty_documents)
     problems += [
         f"{what}: {actual:,}, the card says {expected:,}"
@@ -608,8 +616,8 @@ def _check_card(card: DatasetCard, found: _Read, kept: int) -> None:
         )
 
 
-def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
-    card, loaded, spec = place.card, found.loaded, place.spec
+def _provenance(place: _Place, parts: _Read, corpus: Corpus, kept: Queries) -> dict[str, str]:
+    card, loaded, spec = place.card, parts.loaded, place.spec
     provenance = {
         # of a card's dataset the content counts, not where this machine keeps it
         **({"path": spec.location} if card is None else {"card": card.path.name, "card_sha256": card.digest}),
@@ -619,9 +627,9 @@ def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> d
         "join": str(place.rule),
         "corpus_sha256": corpus.digest,
         "queries_sha256": kept.digest,
-        "judgments_of_unknown_documents": str(found.judged.unknown_documents if found.judged is not None else 0),
-        "queries_of_other_splits": str(len(found.queries.ids) - len(kept)),
-        **{f"sha256 of {name}": digest for name, digest in found.digests.items()},
+        "judgments_of_unknown_documents": str(parts.judged.unknown_documents if parts.judged is not None else 0),
+        "queries_of_other_splits": str(len(parts.queries.ids) - len(kept)),
+        **{f"sha256 of {name}": digest for name, digest in parts.digests.items()},
         **({} if loaded.language is None else {"language": loaded.language}),
         **loaded.provenance,
     }
@@ -631,13 +639,13 @@ def _provenance(place: _Place, found: _Read, corpus: Corpus, kept: Queries) -> d
     if spec.columns:
         provenance["columns"] = ", ".join(f"{role}={name}" for role, name in spec.columns.items())
     if place.drops_empty:
-        provenance["empty_documents_dropped"] = str(len(found.documents.ids) - len(corpus))
+        provenance["empty_documents_dropped"] = str(len(parts.documents.ids) - len(corpus))
     if card is not None:
         provenance |= {"language": card.language, "licence": card.licence, "source": card.source}
         more = {"query_language": card.query_language, "analyzer": card.analyzer}
         provenance |= {name: value for name, value in more.items() if value is not None}
         if card.spec is not None:
             provenance["spec"] = card.location_of(loaded.split)
-    if found.notes:
-        provenance["notes"] = "; ".join(found.notes)
+    if parts.notes:
+        provenance["notes"] = "; ".join(parts.notes)
     return provenance

@@ -72,15 +72,15 @@ class GoldenLoader:
 
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder with a table called ``golden`` and at most one other."""
-        found = _golden_and_others(spec.path)
-        return found is not None and len(found[1]) <= 1
+        tables = _golden_and_others(spec.path)
+        return tables is not None and len(tables[1]) <= 1
 
     def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
         """Find the parts; the golden set brings queries and judgments."""
-        found = _golden_and_others(spec.path)
-        if found is None:
+        tables = _golden_and_others(spec.path)
+        if tables is None:
             raise DataError(spec.location, ["holds no table called 'golden'"])
-        golden, others = found
+        golden, others = tables
         source = Source(spec.path)
         documents = documents_in(Files(source, (others[0],)), spec) if others else _texts_below(spec)
         questions = questions_in(Files(source, (golden,)), replace(spec, columns={}))
@@ -91,7 +91,7 @@ def _golden_and_others(path: Path) -> tuple[str, list[str]] | None:
     """Return the table called ``golden`` at the top of a folder, and the other tables there; None without one."""
     if not path.is_dir():
         return None
-    tables = sorted(one.name for one in path.iterdir() if one.is_file() and format_of(one.name) is not None)
+    tables = sorted(file.name for file in path.iterdir() if file.is_file() and format_of(file.name) is not None)
     golden = [name for name in tables if PurePosixPath(name.removesuffix(".gz")).stem == "golden"]
     return (golden[0], [name for name in tables if name != golden[0]]) if len(golden) == 1 else None
 
@@ -107,7 +107,7 @@ class TextFolderLoader:
     def matches(self, spec: DatasetSpec) -> bool:
         """Return whether the location is a folder of text files in which no table lies at the top."""
         path = spec.path
-        if not path.is_dir() or any(format_of(one.name) is not None for one in path.iterdir() if one.is_file()):
+        if not path.is_dir() or any(format_of(file.name) is not None for file in path.iterdir() if file.is_file()):
             return False
         return next(_text_files(path), None) is not None
 
@@ -142,9 +142,9 @@ def _text_files(path: Path) -> Iterator[str]:
 
 def _visible(path: Path) -> Iterator[str]:
     """Yield the files below a folder, without those whose name, or whose folder's name, begins with a dot."""
-    for one in path.rglob("*"):
-        relative = one.relative_to(path)
-        if one.is_file() and not any(part.startswith(".") for part in relative.parts):
+    for file in path.rglob("*"):
+        relative = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in relative.parts):
             yield relative.as_posix()
 
 

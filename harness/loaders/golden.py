@@ -60,7 +60,7 @@ def is_golden(fields: Sequence[str]) -> bool:
 
 
 def read_golden(source: Source, member: str) -> GoldenSet:
-    """The golden set in a member of a folder or archive; errors as in :func:`load_golden`."""
+    """Return the golden set in a member of a folder or archive; errors as in :func:`load_golden`."""
     problems, notes = Problems(source.label(member), unit_of(member)), list[str]()
     plain = Path(member.removesuffix(".gz"))
     ending = format_of(member) or ".jsonl"
@@ -72,7 +72,7 @@ def read_golden(source: Source, member: str) -> GoldenSet:
 
 
 def golden_of_records(records: Sequence[Mapping[str, Any]], name: str = "golden set") -> GoldenSet:
-    """A golden set from objects as a file's lines hold them, numbered from 1; errors as in :func:`load_golden`."""
+    """Return a golden set from objects as a file's lines hold them; errors as in :func:`load_golden`."""
     import hashlib
 
     problems = Problems(name)
@@ -90,7 +90,7 @@ def _records(batches: Iterable[RecordBatch], ending: str, problems: Problems) ->
 
 
 def _cells(number: int, cells: dict[str, str], problems: Problems) -> dict[str, Any]:
-    """A row's values: expected ids as lists, an empty id as none."""
+    """Return a row's values: expected ids as lists, an empty id as none."""
     values: dict[str, Any] = dict(cells)
     for name in _EXPECTED:
         if name in cells:
@@ -109,20 +109,22 @@ def _listed(number: int, name: str, cell: str, problems: Problems) -> Any:  # no
 
 
 def _questions(records: Iterator[_Record], problems: Problems) -> tuple[GoldenQuestion, ...]:
-    found: dict[str, GoldenQuestion] = {}
+    questions: dict[str, GoldenQuestion] = {}
     for record in records:
         question = _question(record, problems)
         if question is None:
             continue
-        if question.id in found:
-            problems.add(record.line, f"duplicate id '{question.id}', first {problems.place(found[question.id].line)}")
+        if question.id in questions:
+            problems.add(
+                record.line, f"duplicate id '{question.id}', first {problems.place(questions[question.id].line)}"
+            )
         else:
-            found[question.id] = question
-    if not found and not problems.count:
+            questions[question.id] = question
+    if not questions and not problems.count:
         problems.add(None, "the file holds no questions")
-    elif not problems.count and not any(question.expected for question in found.values()):
+    elif not problems.count and not any(question.expected for question in questions.values()):
         problems.add(None, f"no question expects anything: '{_EXPECTED[0]}' is empty everywhere")
-    return tuple(found.values())
+    return tuple(questions.values())
 
 
 def _question(record: _Record, problems: Problems) -> GoldenQuestion | None:
@@ -143,7 +145,7 @@ def _question(record: _Record, problems: Problems) -> GoldenQuestion | None:
 
 
 def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems) -> str | None:
-    """The one field of a line that has one of ``names``; None for none of them, which only an id may be."""
+    """Return the one field of a line that has one of ``names``; None for none of them, which only an id may be."""
     there = [name for name in names if name in record.values]
     if len(there) > 1:
         problems.add(record.line, f"both '{there[0]}' and '{there[1]}' are there: keep one")
@@ -158,16 +160,16 @@ def _one_of(record: _Record, names: Sequence[str], what: str, problems: Problems
 def _id(record: _Record, name: str | None, problems: Problems) -> str:
     if name is None:
         return f"line-{record.line}"
-    found = _as_id(record.values[name])
-    if found is None:
+    question_id = _as_id(record.values[name])
+    if question_id is None:
         problems.add(record.line, f"'{name}' is {shown(record.values[name])}, expected a string or an integer")
-    elif re.search(BAD_ID, found):
-        problems.add(record.line, f"the id {found!r} {BAD_ID_IS}")
-    return found or ""
+    elif re.search(BAD_ID, question_id):
+        problems.add(record.line, f"the id {question_id!r} {BAD_ID_IS}")
+    return question_id or ""
 
 
 def _as_id(value: object) -> str | None:
-    """An id as a string; integers are accepted, and what is neither is None."""
+    """Return an id as a string; integers are accepted, and what is neither is None."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
@@ -181,24 +183,24 @@ def _expected(record: _Record, name: str, problems: Problems) -> tuple[Expectati
         problems.add(record.line, f"'{name}' is {shown(value)}, expected a list of ids, or {{id: grade}}")
         return ()
     grades = value if isinstance(value, dict) else {}
-    found: dict[str, Expectation] = {}
-    for one in value or ():
-        expected, grade = _as_id(one), grades.get(one, 1)
+    expectations: dict[str, Expectation] = {}
+    for item in value or ():
+        expected, grade = _as_id(item), grades.get(item, 1)
         if expected is None or re.search(BAD_ID, expected):
-            problems.add(record.line, f"'{name}' holds {shown(one)}, expected an id")
-        elif expected in found:
+            problems.add(record.line, f"'{name}' holds {shown(item)}, expected an id")
+        elif expected in expectations:
             problems.add(record.line, f"'{name}' holds '{expected}' twice")
         elif not isinstance(grade, int) or isinstance(grade, bool) or not 0 <= grade < _LIMIT:
             problems.add(record.line, f"the grade of '{expected}' is {shown(grade)}, expected a whole number from 0")
         else:
-            found[expected] = Expectation(expected, grade)
-    return tuple(found.values())
+            expectations[expected] = Expectation(expected, grade)
+    return tuple(expectations.values())
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The values of a field by which results can be sliced; none for null."""
+    """Return the values of a field by which results can be sliced; none for null."""
     if value is None or value == "":
         return ()
     if isinstance(value, list | tuple):
-        return tuple(dict.fromkeys(text for one in value for text in _texts(one)))
+        return tuple(dict.fromkeys(text for item in value for text in _texts(item)))
     return (value if isinstance(value, str) else orjson.dumps(value).decode(),)

@@ -78,17 +78,22 @@ class FileLayout:
     def parts(self, repository: Repository, config: str, other: Callable[[str], Repository]) -> HubParts:
         """Return the parts of one configuration, a language or a pair; ``other`` opens another repository by name."""
         of_documents, of_queries = self._pair(repository.label, config)
-        spoken, asked = self.languages[of_documents], self.languages[of_queries]
+        document_language, query_language = self.languages[of_documents], self.languages[of_queries]
         corpus = repository if self.corpus is None else other(self.corpus)
-        names = tuple(self.documents.format(language=spoken.word, number=n) for n in range(spoken.files))
+        names = tuple(
+            self.documents.format(language=document_language.word, number=n) for n in range(document_language.files)
+        )
 
         def files(pattern: str, split: str) -> tuple[str, ...]:
-            return (pattern.format(language=asked.word, split=split),)
+            return (pattern.format(language=query_language.word, split=split),)
 
         return HubParts(
             {"corpus": Part(corpus, names, self.tabbed_documents)},
-            {one: Part(repository, files(self.queries, one), tabbed=True) for one in asked.splits},
-            {one: Part(repository, files(self.judgments, one), md5=self.md5.get(one)) for one in asked.splits},
+            {name: Part(repository, files(self.queries, name), tabbed=True) for name in query_language.splits},
+            {
+                name: Part(repository, files(self.judgments, name), md5=self.md5.get(name))
+                for name in query_language.splits
+            },
             default_split=self.default_split,
             language=of_documents if of_documents == of_queries else None,
             identical_ids=self.identical_ids,
@@ -111,7 +116,7 @@ class FileLayout:
 
 def _miracl(counts: str, *, only_dev: tuple[str, ...]) -> Mapping[str, Language]:
     """Return MIRACL's languages of ``ar 5, …``, the number of files that hold the passages of each."""
-    pairs = (one.split() for one in counts.split(", "))
+    pairs = (entry.split() for entry in counts.split(", "))
     return {code: Language(code, int(n), ("dev",) if code in only_dev else ("train", "dev")) for code, n in pairs}
 
 
@@ -129,7 +134,7 @@ _MIRACL = FileLayout(
     # 203 judgments of dev and 540 of train name a passage that has its query's id, and many of them are relevant
     identical_ids="keep",
 )
-_MMARCO_SPLITS = ("dev", "dev.small")
+_MMARCO_SPLITS = ("dev.small", "dev")
 _MMARCO = FileLayout(
     documents="data/google/collections/{language}_collection.tsv",
     queries="data/google/queries/dev/{language}_queries.{split}.tsv",
@@ -153,7 +158,7 @@ _MMARCO = FileLayout(
             "zh": "chinese",
         }.items()
     },
-    default_split="dev",
+    default_split="dev.small",  # the split of the published figures
     tabbed_documents=True,
     pairs=True,
     # those of MS MARCO's passages: one set of judgments for every language

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from harness.errors import DataError, UsageError
-from harness.loaders.offline import OFFLINE, is_offline
+from harness.loaders.base import OFFLINE, is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
 from harness.optional import require
@@ -43,7 +43,7 @@ __all__ = [
 
 _FEATURE = "a dataset of the Hugging Face hub"
 _KIND = "hub"
-_SCHEME = 1
+_SCHEME = 2
 _STORED = "listing.json"
 _README = "README.md"
 _EVERYWHERE = (_README, ".gitattributes")
@@ -66,10 +66,14 @@ class Config(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The content of a repository: the configurations by name, and the languages that its card names."""
+    """The content of a repository: the configurations by name, and the languages that its card names.
+
+    ``unassigned`` are the files of data where no card says which configurations they are.
+    """
 
     configs: Mapping[str, Config]
     languages: tuple[str, ...] = ()
+    unassigned: tuple[str, ...] = ()
 
     def described(self) -> str:
         """Return the first configurations with their splits and known columns, for messages."""
@@ -90,15 +94,15 @@ class Repository(Protocol):
 
     @property
     def label(self) -> str:
-        """How the user names it."""
+        """Return how the user names it."""
 
     @property
     def folder(self) -> Path:
-        """Where the files lie."""
+        """Return where the files lie."""
 
     @property
     def listing(self) -> Listing:
-        """The configurations, and the files of each."""
+        """Return the configurations, and the files of each."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -113,6 +117,9 @@ class Repository(Protocol):
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:
         """Download the files that are not there; raises DataError when that cannot be done."""
 
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are not there and may not be downloaded; None where all can be had."""
+
     def paired(self) -> Repository | None:
         """Return the repository that holds the judgments of this one, called so with ``-qrels``; None without one."""
 
@@ -120,15 +127,16 @@ class Repository(Protocol):
 class FolderRepository:
     """A repository in a folder of this machine, as ``hf download --local-dir`` makes them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """``name`` is the folder as the user wrote it, ``./FOLDER``: a path forgets the dot."""
         self.folder = folder.expanduser()
-        self.label = f"hf:{folder}"
+        self.label = f"hf:{name or folder}"
         if not self.folder.is_dir():
             raise UnknownRepositoryError(self.label, ["there is no such folder"], fix="name a folder, or ORG/NAME")
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Nothing: the files' digests name the content."""
+        """Return nothing: the files' digests name the content."""
         return {}
 
     def source(self) -> Source:
@@ -141,14 +149,19 @@ class FolderRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """The configurations that the folder's card or its files' names tell."""
+        """Return the configurations that the folder's card or its files' names tell."""
         return _listing_of(_files_below(self.folder), self.folder)
 
     def fetch(self, names: Sequence[str], progress: Progress | None) -> None:  # noqa: ARG002 - nothing is downloaded
         """Raise DataError where a file is missing."""
-        missing = [name for name in names if not self.has(name)]
-        if missing:
-            raise DataError(self.label, [f"there is no '{name}'" for name in missing], fix="download the repository")
+        error = self.lacking_offline(names)
+        if error is not None:
+            raise error
+
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are missing; None where none is."""
+        missing = [f"there is no '{name}'" for name in names if not self.has(name)]
+        return DataError(self.label, missing, fix="download the repository") if missing else None
 
     def paired(self) -> Repository | None:
         """Return the folder beside this one that is called so with ``-qrels``."""
@@ -161,7 +174,7 @@ class _Snapshot(Source):
     """One commit's files in the hub's cache, which are links to blobs and may have been put there by any program."""
 
     def digest(self, member: str) -> str:
-        """SHA-256 of a file, whose bytes are read once; raises DataError where the hub states another checksum."""
+        """Return SHA-256 of a file, read once; raises DataError where the hub states another checksum."""
         path = self.path / member
         try:
             blob, digest = path.resolve().name, steady_digest(path)
@@ -193,17 +206,17 @@ class HubRepository:
 
     @property
     def storage(self) -> Path:
-        """Where the hub's cache keeps this repository, all commits."""
+        """Return where the hub's cache keeps this repository, all commits."""
         return Path(self._constants.HF_HUB_CACHE) / f"datasets--{self.name.replace('/', '--')}"
 
     @property
     def folder(self) -> Path:
-        """Where the hub's cache keeps this commit's files."""
+        """Return where the hub's cache keeps this commit's files."""
         return self.storage / "snapshots" / self.commit
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The repository and its commit."""
+        """Return the repository and its commit."""
         return {"repository": self.name, "commit": self.commit}
 
     def source(self) -> Source:
@@ -217,12 +230,12 @@ class HubRepository:
 
     @cached_property
     def commit(self) -> str:
-        """The commit that the revision names: in the hub's cache, or else by the hub."""
+        """Return the commit that the revision names: in the hub's cache, or else by the hub."""
         cached = self.cached_commit()
         if cached is not None:
             return cached
         info = self._info(self.revision)
-        known = {one.rfilename for one in info.siblings or []}
+        known = {sibling.rfilename for sibling in info.siblings or []}
         first = next((name for name in _EVERYWHERE if name in known), None)
         if first is not None:  # the hub's cache remembers what a branch is by a download of it
             self._download(first, self.revision)
@@ -237,19 +250,19 @@ class HubRepository:
 
     @cached_property
     def listing(self) -> Listing:
-        """The configurations, remembered in the harness's cache: a commit never changes."""
+        """Return the configurations, remembered in the harness's cache: a commit never changes."""
         cache, key = Cache(), self._key(holds="listing")
         stored = cache.read(_KIND, key, _stored_listing)
         if stored is not None:
             return stored
         if not self._network:
             return self._listing_of_snapshot()
-        names = [one.rfilename for one in self._info(self.commit).siblings or []]
+        names = [sibling.rfilename for sibling in self._info(self.commit).siblings or []]
         if _README in names:
             self.fetch([_README], None)
         listing = _listing_of(names, self.folder)
         configs = {name: [config.splits, config.columns] for name, config in listing.configs.items()}
-        write = _json_writer({"configs": configs, "languages": listing.languages})
+        write = _json_writer({**listing._asdict(), "configs": configs})
         cache.put(_KIND, key, write, about=self.label, state="complete")
         return listing
 
@@ -306,15 +319,25 @@ class HubRepository:
 
         Raises DataError: for a file that is nowhere, a download that fails, and one whose checksum is wrong.
         """
+        error = self.lacking_offline(names)
+        if error is not None:
+            raise error
         missing = [name for name in names if not self.has(name)]
-        if missing and not self._network:
-            raise self._not_here(*missing)
         if missing and progress is not None:
             progress.start(f"downloading {self.name}", len(missing))
         for name in missing:
             self._verify(self._download(name, self.commit), name)
             if progress is not None:
                 progress.advance(1)
+
+    def lacking_offline(self, names: Sequence[str]) -> DataError | None:
+        """Return the error of the files that are missing where the network may not be used; None elsewhere."""
+        missing = [] if self._network else [name for name in names if not self.has(name)]
+        return self._not_here(*missing) if missing else None
+
+    def absent_offline(self) -> DataError | None:
+        """Return the error of a repository of which nothing is here where the network may not be used; else None."""
+        return self._not_here() if not self._network and self.cached_commit() is None else None
 
     def _download(self, name: str, revision: str) -> Path:
         with self._translated(f"'{name}'"):
@@ -422,7 +445,7 @@ def remove_files(paths: Set[Path]) -> int:
             if doomed and not kept:
                 emptied.append(revision.commit_hash)
                 continue
-            links = Counter(file.blob_path for one in repo.revisions for file in one.files)
+            links = Counter(file.blob_path for commit in repo.revisions for file in commit.files)
             for file in doomed:
                 file.file_path.unlink()
                 links[file.blob_path] -= 1
@@ -441,7 +464,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _files_below(folder: Path) -> list[str]:
-    return sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 
 def _patterns_of_card(card: Path) -> Mapping[str, Sequence[str]]:
@@ -505,7 +528,7 @@ def _stored_listing(folder: Path) -> Listing:
         name: Config({split: tuple(files) for split, files in splits.items()}, tuple(columns))
         for name, (splits, columns) in content["configs"].items()
     }
-    return Listing(configs, tuple(content["languages"]))
+    return Listing(configs, tuple(content["languages"]), tuple(content["unassigned"]))
 
 
 def _listing_of(names: Iterable[str], folder: Path) -> Listing:
@@ -531,7 +554,8 @@ def _listing_of(names: Iterable[str], folder: Path) -> Listing:
             known = datasets.get_dataset_config_names(str(root))
             if known == ["default"] and (beir := _beir_configs(safe)):
                 return Listing(beir, _languages(root))
-            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root))
+            unassigned = () if b"configs:" in card else tuple(name for name in safe if format_of(name) is not None)
+            return Listing({name: _config(datasets, root, name) for name in known}, _languages(root), unassigned)
         except FileNotFoundError:  # no file has an ending that data have
             return Listing({}, _languages(root))
         except (OSError, ValueError, yaml.YAMLError) as error:
@@ -569,4 +593,4 @@ def _languages(root: Path) -> tuple[str, ...]:
     if not (root / _README).is_file():
         return ()
     named = cards.DatasetCard.load(root / _README, ignore_metadata_errors=True).data.get("language")
-    return (named,) if isinstance(named, str) else tuple(str(one) for one in named or ())
+    return (named,) if isinstance(named, str) else tuple(str(code) for code in named or ())

@@ -21,7 +21,7 @@ from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
 from harness.errors import DataError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import (
     Config,
@@ -31,7 +31,7 @@ from harness.loaders.hub_repository import (
     Repository,
     remove_files,
 )
-from harness.loaders.parts import Files, text_source
+from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_source
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
@@ -53,6 +53,7 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
 """Part -> the usual names of its configuration; the first that is there is taken, as MTEB does."""
 _FORMS = ("{subset}-{role}", "{subset}_{role}", "{role}-{subset}", "{role}_{subset}")
 _BATCH = 8192
+_SHOWN_FILES = 6
 _UNREAD = ("instruction", "qrel_diff")
 """Configurations of MTEB's instruction retrieval, which change the queries and the metric."""
 _DROPPING = "BeIR/"
@@ -81,7 +82,7 @@ class HubLoader:
         except UsageError as error:
             if split is not None or len(parts.documents) > 1:
                 raise
-            undecided = _refused(error)  # whoever reads the documents alone needs no split
+            undecided = JudgmentSource.failing(error)  # whoever reads the documents alone needs no split
         wanted = _Wanted.of(parts, chosen, spec)
         wanted.fetch(progress)
         queries = None if wanted.queries is None else _texts(wanted.queries, "queries", spec, parts.unread)
@@ -91,17 +92,22 @@ class HubLoader:
             undecided or (_judgments(parts.judgments[chosen], spec) if chosen in parts.judgments else None),
             chosen,
             tuple(parts.judgments),
-            _judged_elsewhere(wanted, chosen, spec),
+            judged_elsewhere(
+                {name: _judgments(replace(part, md5=None), spec) for name, part in wanted.judgments.items()}, chosen
+            ),
             parts.identical_ids,
             {**_provenance(parts), **parts.facts},
             parts.language,
             partial(_candidates, wanted.candidates) if wanted.candidates is not None else None,
         )
 
-    def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return the dataset's files in the hub's cache, of all splits; no network is used."""
+    def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
+        """Return the dataset's files in the hub's cache, of all splits; None for a folder of the user's own."""
+        place = _Place.parse(spec.location, network=False)
+        if isinstance(place.repository, FolderRepository):
+            return None
         try:
-            parts = _parts_of(spec, network=False)
+            parts = _parts_at(place, spec)
         except DataError:  # nothing says which files there are
             return LocalFiles((), 0, complete=False)
         paths = sorted(
@@ -109,10 +115,10 @@ class HubLoader:
         )
         return LocalFiles(tuple(paths), sum(path.stat().st_size for path in paths), _completeness(spec, parts))
 
-    def remove(self, spec: DatasetSpec) -> int:
+    def remove(self, spec: DatasetSpec) -> Removal:
         """Delete the dataset's files from the hub's cache, but those that another dataset there is made of too.
 
-        Returns the number of bytes that were freed. Raises UsageError for a folder, which is the user's own.
+        Raises UsageError for a folder, which is the user's own.
         """
         place = _Place.parse(spec.location, network=False)
         if isinstance(place.repository, FolderRepository):
@@ -120,8 +126,11 @@ class HubLoader:
         try:
             doomed = _paths(_all(_parts_at(place, spec)))
         except DataError:  # nothing says which files there are
-            return 0
-        return remove_files(doomed.difference(*(_paths(_all(other)) for other in _others_here(place, spec))))
+            return Removal(0)
+        others = {config: _paths(_all(parts)) for config, parts in _others_here(place, spec)}
+        at = place.repository.label
+        sharing = tuple(f"{at}:{config}" for config, paths in others.items() if any(map(Path.exists, doomed & paths)))
+        return Removal(remove_files(doomed.difference(*others.values())), sharing)
 
 
 class _Place(NamedTuple):
@@ -137,7 +146,7 @@ class _Place(NamedTuple):
         text = location.removeprefix(_PREFIX)
         folder = _FOLDER.fullmatch(text)
         if folder is not None:
-            return cls(FolderRepository(Path(folder["folder"])), folder["config"] or "", network)
+            return cls(FolderRepository(Path(folder["folder"]), folder["folder"]), folder["config"] or "", network)
         words = _SPEC.fullmatch(text)
         if words is None or ".." in (words["revision"] or "").split("/"):
             raise UsageError(
@@ -147,7 +156,7 @@ class _Place(NamedTuple):
         repository = HubRepository(words["name"], words["revision"] or "main", network=network)
         return cls(repository, words["config"] or "", network)
 
-    def other(self, name: str) -> Repository:
+    def other(self, name: str) -> HubRepository:
         """Open another repository of the hub, as it is now."""
         return HubRepository(name, "main", network=self.network)
 
@@ -171,7 +180,16 @@ def _parts_at(place: _Place, spec: DatasetSpec) -> HubParts:
 
 def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
     """Return the parts that configurations hold, named by the user or found by their usual names."""
-    repository, listing = place.repository, place.repository.listing
+    repository = place.repository
+    name = repository.name if isinstance(repository, HubRepository) else ""
+    own = name.startswith(_DROPPING)
+    try:
+        listing = repository.listing
+    except DataError as error:
+        lacking = place.other(f"{name}-qrels").absent_offline() if own and wants_qrels else None
+        if lacking is None:
+            raise
+        raise DataError.of_files([error, lacking]) from error
     if "=" in place.config:
         return _named_parts(repository, place.config)
     configs = {role: _config_of(listing, role, place.config) for role in _ROLES}
@@ -180,7 +198,6 @@ def _parts_of_configs(place: _Place, *, wants_qrels: bool) -> HubParts:
     judgments = _part_by_split(repository, configs["qrels"])
     if not judgments and wants_qrels and not place.config:
         judgments = _paired_judgments(repository.paired())
-    own = isinstance(repository, HubRepository) and repository.name.startswith(_DROPPING)
     return HubParts(
         _part_by_split(repository, configs["documents"]),
         _part_by_split(repository, configs["queries"]),
@@ -209,6 +226,7 @@ def _one_table(repository: Repository, config: str) -> HubParts:
     configs, subsets = repository.listing.configs, _subsets(repository)
     if not config and len(configs) == 1:
         config = next(iter(configs))
+        _refuse_mixed_parts(repository)
     if config not in configs and subsets:
         fix = f"name one, as {repository.label}:{subsets[0]}: {', '.join(subsets)}"
         what = f"no subset '{config}'{nearest(config, subsets)}" if config else "several subsets"
@@ -217,6 +235,21 @@ def _one_table(repository: Repository, config: str) -> HubParts:
         what = f"no configuration '{config}'" if config else "no configuration that is called as documents usually are"
         raise _unclear(repository, f"has {what}{nearest(config, configs)}")
     return HubParts(_part_by_split(repository, config), language=_language(repository.listing.languages, config))
+
+
+def _refuse_mixed_parts(repository: Repository) -> None:
+    """Raise DataError where files are called as several parts, and no card says which configuration each is."""
+    files = sorted(repository.listing.unassigned)
+    words = {word for name in files for word in re.split(r"[^a-z]+", name.lower())}
+    roles = [role for role, names in _ROLES.items() if words & {*names, role} - {"default"}]
+    if "documents" in roles and len(roles) > 1:
+        listed = ", ".join(files[:_SHOWN_FILES]) + (", …" if len(files) > _SHOWN_FILES else "")
+        raise DataError(
+            repository.label,
+            [f"no README.md with 'configs:' says which files are {', '.join(roles)} and of which split: {listed}"],
+            fix="write one, each part a config with its data_files by split; or lay the files out as corpus.parquet, "
+            "queries.parquet and qrels/SPLIT.parquet",
+        )
 
 
 def _named_parts(repository: Repository, text: str) -> HubParts:
@@ -270,9 +303,8 @@ def _part_by_split(repository: Repository, config: str | None) -> Mapping[str, P
 
 
 def _unclear(repository: Repository, problem: str) -> DataError:
-    problems = [problem, f"it has: {repository.listing.described()}"]
     fix = f"name them, as {repository.label}:documents=CONFIG,queries=CONFIG,qrels=CONFIG/SPLIT"
-    return DataError(repository.label, problems, fix=fix)
+    return DataError(repository.label, [f"{problem}; it has: {repository.listing.described()}"], fix=fix)
 
 
 def _language(languages: Sequence[str], subset: str) -> str | None:
@@ -289,8 +321,8 @@ def _layout(repository: Repository) -> FileLayout | None:
     return LAYOUTS.get(repository.name) if isinstance(repository, HubRepository) else None
 
 
-def _others_here(place: _Place, spec: DatasetSpec) -> Iterator[HubParts]:
-    """Yield the other subsets that are on this machine, and the pairs of two.
+def _others_here(place: _Place, spec: DatasetSpec) -> Iterator[tuple[str, HubParts]]:
+    """Yield the other subsets that are on this machine, and the pairs of two, by name.
 
     Where both languages of a pair are here by themselves, so is the pair, whether anybody asked for it or not, and it
     counts for nothing: otherwise neither language could be removed.
@@ -308,7 +340,7 @@ def _others_here(place: _Place, spec: DatasetSpec) -> Iterator[HubParts]:
             if _is_here(parts):
                 here["-".join(pair)] = parts
     own = place.config if layout is None else place.config.lower()
-    yield from (parts for config, parts in here.items() if config != own)
+    yield from ((config, parts) for config, parts in here.items() if config != own)
 
 
 def _subsets(repository: Repository) -> tuple[str, ...]:
@@ -342,15 +374,21 @@ class _Wanted(NamedTuple):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of them, the small ones first."""
+        """Return all of them, the small ones first."""
         others = (self.queries, self.candidates)
         return (*self.judgments.values(), *(part for part in others if part is not None), self.documents)
 
     def fetch(self, progress: Progress | None) -> None:
-        """Download what is missing, the small files first."""
-        for label in dict.fromkeys(part.repository.label for part in self.parts):
-            parts = [part for part in self.parts if part.repository.label == label]
-            parts[0].repository.fetch([name for part in parts for name in part.names], progress)
+        """Download what is missing, the small files first; raises DataError, offline for all files at once."""
+        names: dict[str, list[str]] = {}
+        repositories = {part.repository.label: part.repository for part in self.parts}
+        for part in self.parts:
+            names.setdefault(part.repository.label, []).extend(part.names)
+        lacking = [repositories[label].lacking_offline(names[label]) for label in names]
+        if errors := [error for error in lacking if error is not None]:
+            raise DataError.of_files(errors)
+        for label, repository in repositories.items():
+            repository.fetch(names[label], progress)
 
 
 def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpec) -> Part:
@@ -367,24 +405,7 @@ def _of_split(parts: Mapping[str, Part], split: str, what: str, spec: DatasetSpe
 def _choose_split(spec: DatasetSpec, parts: HubParts, wanted: str | None) -> str:
     """Return the split; "" for documents without judgments that have one split only."""
     splits = tuple(parts.judgments) or (tuple(parts.documents) if len(parts.documents) > 1 else ())
-    if wanted is not None:
-        if wanted in splits:
-            return wanted
-        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
-        raise UsageError(f"{spec.location} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
-    if not splits or len(splits) == 1:
-        return splits[0] if splits else ""
-    usual = parts.default_split or "test"
-    if usual in splits:
-        return usual
-    raise UsageError(f"{spec.location} has several splits and no '{usual}'", fix=f"choose one: {', '.join(splits)}")
-
-
-def _refused(error: UsageError) -> JudgmentSource:
-    def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return JudgmentSource("judgments", read)
+    return choose_split(spec.location, splits, wanted, parts.default_split or "test")
 
 
 def _all(parts: HubParts) -> list[Part]:
@@ -511,17 +532,6 @@ def _check_md5(part: Part, label: str) -> None:
             [f"its MD5 is {md5}, and that of the collection's judgments is {part.md5}"],
             fix="name the @REVISION that had them, or give them with --qrels FILE",
         )
-
-
-def _judged_elsewhere(wanted: _Wanted, split: str, spec: DatasetSpec) -> frozenset[str]:
-    """Return the queries that other splits judge and this one does not; faults of their files are not looked at."""
-    if len(wanted.judgments) < 2 or not split:
-        return frozenset()
-    judged = {
-        name: set(_judgments(replace(part, md5=None), spec).read(Problems(name), []).query_ids)
-        for name, part in wanted.judgments.items()
-    }
-    return frozenset(set[str]().union(*judged.values()) - judged[split])
 
 
 def _candidates(part: Part) -> Mapping[str, Sequence[str]]:

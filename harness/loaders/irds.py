@@ -18,7 +18,7 @@ from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
+from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource, size_of
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
 from harness.optional import require
 from harness.protocols import Progress
@@ -55,18 +55,17 @@ class IrdsLoader:
         dataset = _dataset(spec)
         name = spec.location.removeprefix(_PREFIX)
         if split is not None:
-            below = [one for one in _ids_with("qrels") if one.startswith(f"{name}/")]
-            known = (
-                f"splits are part of the id: {', '.join(_PREFIX + one for one in below)}" if below else "leave it out"
-            )
-            raise UsageError(f"{spec.location} has no split '{split}'", fix=known)
+            below = [qrels_id for qrels_id in _ids_with("qrels") if qrels_id.startswith(f"{name}/")]
+            listed = ", ".join(_PREFIX + qrels_id for qrels_id in below)
+            fix = f"splits are part of the id: {listed}" if below else "leave it out"
+            raise UsageError(f"{spec.location} has no split '{split}'", fix=fix)
         if not dataset.has_docs():
             raise _lacks(spec.location, "docs")
         judgments = _judgments(spec, dataset, progress)
         if not dataset.has_queries():
-            queries = _refused(_lacks(spec.location, "queries"))
+            queries = TextSource.failing(_lacks(spec.location, "queries"))
         elif judgments is None and spec.qrels is None and _is_above_judgments(name):
-            queries = _refused(_lacks(spec.location, "qrels"))
+            queries = TextSource.failing(_lacks(spec.location, "qrels"))
         else:
             queries = _queries(spec, dataset, progress)
         return LoadedDataset(
@@ -84,17 +83,18 @@ class IrdsLoader:
         here = [file.is_here for file in files_of(handlers)]
         # what was taken out of an archive serves without it
         complete = True if here and all(here) else None if paths or not here else False
-        return LocalFiles(paths, sum(map(_size, paths)), complete)
+        return LocalFiles(paths, sum(map(size_of, paths)), complete)
 
-    def remove(self, spec: DatasetSpec) -> int:
+    def remove(self, spec: DatasetSpec) -> Removal:
         """Delete the files of a dataset but those that another one on this machine uses, which has more files."""
         home = _home()
-        mine = frozenset(stored_paths(_handlers(_dataset(spec)), home))
-        paths = mine - _used_beside(mine, home)
-        freed = sum(map(_size, paths))
+        own = frozenset(stored_paths(_handlers(_dataset(spec)), home))
+        used = _used_beside(own, home)
+        paths = own.difference(*used.values())
+        freed = sum(map(size_of, paths))
         for path in paths:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return freed
+        return Removal(freed, tuple(_PREFIX + name for name, shared in used.items() if shared & own))
 
 
 def _library() -> Any:  # noqa: ANN401 - the library has no types
@@ -122,31 +122,35 @@ def _handlers(dataset: Any) -> list[Any]:  # noqa: ANN401
 
 def _handler(dataset: Any, part: str) -> Any:  # noqa: ANN401
     """Return the object that brings a part; the library's own accessor may already write files."""
-    for one in dataset._constituents:  # noqa: SLF001
-        if hasattr(one, f"{part}_handler"):
-            return _handler(one, part) if type(one) is type(dataset) else one
+    for constituent in dataset._constituents:  # noqa: SLF001
+        if hasattr(constituent, f"{part}_handler"):
+            return _handler(constituent, part) if type(constituent) is type(dataset) else constituent
     return dataset
 
 
+def _part_of(spec: DatasetSpec, dataset: Any, part: str) -> Part:  # noqa: ANN401
+    return Part(spec.location, _WORDS[part], _handler(dataset, part), tuple(_handlers(dataset)))
+
+
 def _all_datasets() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
-    return found
+    registered: Mapping[str, Any] = _library().registry._registered  # noqa: SLF001 - to ask for one prints what is deprecated
+    return registered
 
 
-def _used_beside(mine: frozenset[Path], home: Path) -> set[Path]:
-    """Return the files that other datasets use of which this machine has more than ``mine``.
+def _used_beside(own: frozenset[Path], home: Path) -> dict[str, set[Path]]:
+    """Return the files that other datasets use, by name, of which this machine has more than ``own``.
 
     A dataset that is not whole counts only for files that none that is whole has: it may be put together from others.
     """
-    whole, partial = list[set[Path]](), list[set[Path]]()
-    for dataset in _all_datasets().values():
+    whole, partial = dict[str, set[Path]](), dict[str, set[Path]]()
+    for name, dataset in _all_datasets().items():
         handlers = _handlers(dataset)
         paths = stored_paths(handlers, home)
-        if paths - mine:
+        if paths - own:
             is_whole = all(file.is_here for file in files_of(handlers) if file.kept)
-            (whole if is_whole else partial).append(paths)
-    used = set[Path]().union(*whole)
-    return used.union(*(paths for paths in partial if paths - mine - used))
+            (whole if is_whole else partial)[name] = paths
+    used = set[Path]().union(*whole.values())
+    return whole | {name: paths for name, paths in partial.items() if paths - own - used}
 
 
 def _ids_with(part: str) -> list[str]:
@@ -158,29 +162,20 @@ def _lacks(location: str, part: str) -> UsageError:
     name, having = location.removeprefix(_PREFIX), _ids_with(part)
     near: list[str] = []
     while name and not near:
-        near = [one for one in having if one.startswith(f"{name}/") or one == name]
+        near = [dataset_id for dataset_id in having if dataset_id.startswith(f"{name}/") or dataset_id == name]
         name = name.rpartition("/")[0]
-    listed = ", ".join(_PREFIX + one for one in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
+    listed = ", ".join(_PREFIX + dataset_id for dataset_id in near[:_LISTED]) + (", …" if len(near) > _LISTED else "")
     own = {"docs": "", "queries": "; or name a file: --queries FILE", "qrels": "; or name a file: --qrels FILE"}[part]
     return UsageError(f"{location} has no {_WORDS[part]}", fix=f"of these ids there are: {listed or 'none'}{own}")
 
 
-def _refused(error: UsageError) -> TextSource:
-    """Return queries that cannot be read: to read them raises ``error``, before any document is looked for."""
-
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return TextSource("queries", read)
-
-
 def _is_above_judgments(name: str) -> bool:
     """Return whether an id below this one has judgments: it is then the one that is meant."""
-    return any(one.startswith(f"{name}/") for one in _ids_with("qrels"))
+    return any(dataset_id.startswith(f"{name}/") for dataset_id in _ids_with("qrels"))
 
 
 def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
-    part = Part(spec.location, "documents", _handler(dataset, "docs"))
+    part = _part_of(spec, dataset, "docs")
     cls = dataset.docs_cls()
     title, text = _document_fields(spec, cls)
 
@@ -192,11 +187,11 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
             while batch := list(islice(documents, _BATCH)):
                 shown.resume(f"reading {spec.location}")
                 yield TextBatch(
-                    [one.doc_id for one in batch],
-                    [_text(one, text) for one in batch],
-                    None if title is None else [_text(one, title) for one in batch],
+                    [document.doc_id for document in batch],
+                    [_text(document, text) for document in batch],
+                    None if title is None else [_text(document, title) for document in batch],
                     range(start, start + len(batch)),
-                    [one._asdict() for one in batch],
+                    [document._asdict() for document in batch],
                     frozenset({"doc_id", *(cls._fields if text is None else ()), *filter(None, (title, text))}),
                 )
                 start += len(batch)
@@ -206,14 +201,14 @@ def _documents(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Te
 
 
 def _queries(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> TextSource:  # noqa: ANN401
-    part = Part(spec.location, "queries", _handler(dataset, "queries"))
+    part = _part_of(spec, dataset, "queries")
     text = _query_field(spec, dataset.queries_cls())
 
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
         verify(part)
         with reading(part, progress):
-            asked = list(dataset.queries_iter())
-        yield TextBatch([one.query_id for one in asked], [_text(one, text) for one in asked])
+            queries = list(dataset.queries_iter())
+        yield TextBatch([query.query_id for query in queries], [_text(query, text) for query in queries])
 
     return TextSource(
         f"{spec.location} queries", read, f"{spec.location} queries", _key(part, {"text": text}), unit="query"
@@ -224,7 +219,7 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
     """Return the judgments; None where the id has none."""
     if not dataset.has_qrels():
         return None
-    part = Part(spec.location, "judgments", _handler(dataset, "qrels"))
+    part = _part_of(spec, dataset, "qrels")
     partial = next((name for name in _PARTIAL_JUDGMENTS if name in dataset.qrels_cls()._fields), None)
 
     def read(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001
@@ -233,18 +228,18 @@ def _judgments(spec: DatasetSpec, dataset: Any, progress: Progress | None) -> Ju
             judged = list(dataset.qrels_iter())
         if partial is not None:
             highest: dict[tuple[str, str], Any] = {}
-            for one in judged:
-                pair = (one.query_id, one.doc_id)
-                if pair not in highest or one.relevance > highest[pair].relevance:
-                    highest[pair] = one
+            for judgment in judged:
+                pair = (judgment.query_id, judgment.doc_id)
+                if pair not in highest or judgment.relevance > highest[pair].relevance:
+                    highest[pair] = judgment
             if len(highest) < len(judged):
                 notes.append(f"{len(judged):,} judgments, several of a pair by {partial}: the highest of each counts")
             judged = list(highest.values())
         return Judgments(
             list(range(1, len(judged) + 1)),
-            [one.query_id for one in judged],
-            [one.doc_id for one in judged],
-            [int(one.relevance) for one in judged],
+            [judgment.query_id for judgment in judged],
+            [judgment.doc_id for judgment in judged],
+            [int(judgment.relevance) for judgment in judged],
         )
 
     return JudgmentSource(f"{spec.location} judgments", read, f"{spec.location} judgments", unit="judgment")
@@ -340,21 +335,14 @@ def _language(dataset: Any) -> str | None:  # noqa: ANN401
 
 
 def _provenance(name: str, dataset: Any) -> dict[str, str]:  # noqa: ANN401
-    told: Mapping[str, Any] = dataset.documentation() if hasattr(dataset, "documentation") else {}
+    about: Mapping[str, Any] = dataset.documentation() if hasattr(dataset, "documentation") else {}
     urls = [file.urls[0] for file in files_of(_handlers(dataset)) if file.urls]
-    found = {
+    facts = {
         "ir_datasets_id": name,
         "ir_datasets": str(_library().__version__),
         "source": ", ".join(urls[:_LISTED]),
-        "citation": ", ".join(told.get("bibtex_ids", ())),
-        "terms": str(told.get("data_access", "")).strip(),
+        "citation": ", ".join(about.get("bibtex_ids", ())),
+        "terms": str(about.get("data_access", "")).strip(),
         "language": _language(dataset) or "",
     }
-    return {key: text for key, text in found.items() if text}
-
-
-def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files of a folder."""
-    if path.is_dir():
-        return sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
-    return path.stat().st_size
+    return {key: text for key, text in facts.items() if text}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import DataError
-from harness.loaders.offline import OFFLINE, is_offline
+from harness.loaders.base import OFFLINE, is_offline
 from harness.protocols import Progress
 from harness.storage.digests import steady_digest
 
@@ -48,11 +48,15 @@ _log = logging.getLogger("harness.irds")
 
 
 class Part(NamedTuple):
-    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it."""
+    """Documents, queries or qrels of a dataset: its spec, what the part is called, and who reads it.
+
+    ``handlers`` are those of all parts of the dataset, so that what is missing of all is named at once.
+    """
 
     spec: str
     name: str
     handler: Any
+    handlers: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +65,26 @@ class RemoteFile:
 
     ``urls`` are empty for a file that only its owners give away; ``instructions`` then say how to get it. ``place`` is
     where the library looks for it before it downloads, None where it reads from the network each time. ``kept`` says
-    whether it stays there; otherwise it is deleted once it was read. ``size`` is the library's estimate in bytes, None
-    where there is none.
+    whether it stays there; otherwise it is deleted once it was read. ``size_estimate`` is the library's, in bytes, and
+    for some files counts rows; None where there is none.
     """
 
     urls: tuple[str, ...]
     place: Path | None
     kept: bool
     md5: str | None
-    size: int | None
+    size_estimate: int | None
     terms: str | None
     instructions: str | None
 
     @property
     def is_here(self) -> bool:
-        """Whether it lies where the library looks for it."""
+        """Return whether it lies where the library looks for it."""
         return self.place is not None and self.place.exists()
 
     @property
     def how_to_get(self) -> str:
-        """What to put where, for somebody without a network."""
+        """Return what to put where, for somebody without a network."""
         facts = f" (MD5 {self.md5})" if self.md5 else ""  # sizes of the library are not: some are counts of rows
         if not self.urls:
             return self.instructions or f"ask its owners for the file, and put it at {self.place}"
@@ -94,25 +98,25 @@ def files_of(handlers: Iterable[Any]) -> list[RemoteFile]:
     from ir_datasets.datasets.base import ExpectedFile
     from ir_datasets.util import Download
 
-    found: dict[tuple[str, str], RemoteFile] = {}
-    for one in _objects(handlers):
+    files: dict[tuple[str, str], RemoteFile] = {}
+    for part in _objects(handlers):
         file = None
-        if isinstance(one, Download):
-            file = _of_download(one)
-        elif isinstance(one, ExpectedFile):
-            place = Path(one._path)  # noqa: SLF001 - the library tells it in no other way
-            told = (one._instructions or "").format(path=place) or None  # noqa: SLF001
-            file = RemoteFile((), place, True, one._expected_md5, None, None, told)  # noqa: SLF001
+        if isinstance(part, Download):
+            file = _of_download(part)
+        elif isinstance(part, ExpectedFile):
+            place = Path(part._path)  # noqa: SLF001 - the library tells it in no other way
+            instructions = (part._instructions or "").format(path=place) or None  # noqa: SLF001
+            file = RemoteFile((), place, True, part._expected_md5, None, None, instructions)  # noqa: SLF001
         if file is not None:
-            found.setdefault((str(file.place), file.md5 or ""), file)
-    return [found[key] for key in sorted(found)]
+            files.setdefault((str(file.place), file.md5 or ""), file)
+    return [files[key] for key in sorted(files)]
 
 
 def _of_download(download: Any) -> RemoteFile:  # noqa: ANN401 - the library has no types
     from ir_datasets.util import LocalDownload
 
-    local = next((one for one in download.mirrors if isinstance(one, LocalDownload)), None)
-    urls = tuple(url for one in download.mirrors if (url := getattr(one, "url", getattr(one, "uri", None))))
+    local = next((mirror for mirror in download.mirrors if isinstance(mirror, LocalDownload)), None)
+    urls = tuple(url for mirror in download.mirrors if (url := getattr(mirror, "url", getattr(mirror, "uri", None))))
     kept = download._cache_path is not None  # noqa: SLF001 - the library tells it in no other way
     place = download._cache_path if kept else local.path(force=False) if local is not None else None  # noqa: SLF001
     return RemoteFile(
@@ -134,9 +138,9 @@ def stored_paths(handlers: Iterable[Any], home: Path) -> set[Path]:
     from ir_datasets.util import Cache
 
     named: list[Path] = []
-    for one in _objects(handlers):
-        attributes = vars(one) if hasattr(one, "__dict__") else {}
-        names = (*_PATHS, "_path") if isinstance(one, Cache) else _PATHS
+    for part in _objects(handlers):
+        attributes = vars(part) if hasattr(part, "__dict__") else {}
+        names = (*_PATHS, "_path") if isinstance(part, Cache) else _PATHS
         for value in (attributes.get(name) for name in names):
             listed = value if isinstance(value, list | tuple) else [value]
             named += [Path(path) for path in listed if isinstance(path, str | Path)]
@@ -154,30 +158,30 @@ def _objects(roots: Iterable[Any]) -> Iterator[Any]:
     """Yield the library's objects that ``roots`` refer to, and their files, each once."""
     seen, waiting = set[int](), list(roots)
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        value = waiting.pop()
+        if id(value) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list | tuple | set | frozenset):
-            waiting += one
-        elif isinstance(one, types.FunctionType):
-            waiting += filter(_is_no_list_of_datasets, (cell.cell_contents for cell in one.__closure__ or ()))
-        elif isinstance(one, types.MethodType):
-            waiting += [one.__self__, one.__func__]
-        elif isinstance(one, functools.partial):
-            waiting += [one.func, *one.args, *one.keywords.values()]
-        elif type(one).__module__.partition(".")[0] == "ir_datasets" and not isinstance(one, type):
-            yield one
-            waiting += vars(one).values() if hasattr(one, "__dict__") else ()
+        seen.add(id(value))
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting += value
+        elif isinstance(value, types.FunctionType):
+            waiting += filter(_is_no_list_of_datasets, (cell.cell_contents for cell in value.__closure__ or ()))
+        elif isinstance(value, types.MethodType):
+            waiting += [value.__self__, value.__func__]
+        elif isinstance(value, functools.partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        elif type(value).__module__.partition(".")[0] == "ir_datasets" and not isinstance(value, type):
+            yield value
+            waiting += vars(value).values() if hasattr(value, "__dict__") else ()
 
 
 def _is_no_list_of_datasets(value: object) -> bool:
-    """Whether a function's value is its own: all datasets of a family, by name, are there for one of them."""
+    """Return whether a function's value is its own: all datasets of a family, by name, are there for one of them."""
     from ir_datasets.datasets.base import Dataset
 
-    return not (isinstance(value, dict) and any(isinstance(one, Dataset) for one in value.values()))
+    return not (isinstance(value, dict) and any(isinstance(entry, Dataset) for entry in value.values()))
 
 
 def verify(part: Part) -> None:
@@ -257,9 +261,9 @@ def reading(part: Part, progress: Progress | None) -> Iterator[Shown]:
     def counted(logger: object, items: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ARG001, ANN401
         total = kwargs.get("total")
         shown.start(f"indexing {part.spec}", total if isinstance(total, int) else None)
-        for one in items:
+        for item in items:
             shown.advance(1)
-            yield one
+            yield item
 
     def refuse(download: Any) -> Any:  # noqa: ANN401
         raise _OfflineError(download.url)
@@ -311,24 +315,29 @@ def _translated(part: Part, error: Exception) -> DataError:
     from ir_datasets.util import HashVerificationError, home_path
 
     causes = [error, *(cause for _, cause in error.args[1])] if _is_of_mirrors(error) else [error]
-    cause = next((one for one in reversed(causes) if not isinstance(one, FileNotFoundError)), causes[-1])
+    cause = next((fault for fault in reversed(causes) if not isinstance(fault, FileNotFoundError)), causes[-1])
     missing = [file for file in files_of([part.handler]) if not file.is_here]
     place = f"{part.spec} ({part.name})"
     if isinstance(cause, _OfflineError):
-        wanted = [file for file in missing if str(cause) in file.urls]
-        listed = "; ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
-        problem = f"{OFFLINE} is set, and this machine lacks {_short(wanted[0].urls[0] if wanted else cause)}"
-        return DataError(place, [problem], fix=f"{listed}; or leave {OFFLINE} out")
+        wanted = _missing_files(part, home_path())
+        listed = "\n  ".join(file.how_to_get for file in wanted) or f"download {cause} on another machine"
+        names = ", ".join(_short(file.urls[0] if file.urls else file.place) for file in wanted) or _short(cause)
+        problem = f"{OFFLINE} is set, and this machine lacks {names}"
+        return DataError(part.spec, [problem], fix=f"{listed}\n  or leave {OFFLINE} out")
     if isinstance(cause, FileNotFoundError) and (closed := [file for file in missing if not file.urls]):
         return DataError(
-            place, ["its files are given away by their owners only"], fix="; ".join(one.how_to_get for one in closed)
+            place,
+            ["its files are given away by their owners only"],
+            fix="; ".join(file.how_to_get for file in closed),
         )
     if isinstance(cause, ImportError):
         return DataError(
             place, [f"ir_datasets needs the Python module '{cause.name}' for it"], fix=f"pip install {cause.name}"
         )
     if getattr(cause, "errno", None) == errno.ENOSPC or "Insufficient disk space" in str(cause):
-        needed = f" About {sum(file.size or 0 for file in missing):,} bytes are still to come." if missing else ""
+        needed = (
+            f" About {sum(file.size_estimate or 0 for file in missing):,} bytes are still to come." if missing else ""
+        )
         return DataError(
             place,
             [f"there is no room left: {cause}"],
@@ -354,6 +363,19 @@ def _translated(part: Part, error: Exception) -> DataError:
         [f"ir_datasets cannot read it: {type(cause).__name__}: {cause}"],
         fix=f"if a file below {home_path()} is damaged, remove it, and it is fetched anew",
     )
+
+
+def _missing_files(part: Part, home: Path) -> list[RemoteFile]:
+    """Return the files that are not here of the part that is read and of the others that cannot be read either.
+
+    Another part is left out where the library has kept what it took out of its files.
+    """
+    handlers = [part.handler]
+    for handler in part.handlers:
+        places = {file.place for file in files_of([handler])}
+        if not stored_paths([handler], Path(home)) - places:
+            handlers.append(handler)
+    return [file for file in files_of(handlers) if not file.is_here]
 
 
 def _is_of_mirrors(error: Exception) -> bool:

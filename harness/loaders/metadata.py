@@ -21,6 +21,7 @@ from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import TextSource
 from harness.protocols import Progress
 from harness.storage.cache import Cache
+from harness.storage.cache_entries import note_user
 from harness.storage.columns import load_table
 
 __all__ = ["prepare_metadata", "text_of"]
@@ -57,7 +58,9 @@ def prepare_metadata(
             if source.state() != before:
                 raise DataError(source.label, ["changed while it was being read"], fix="try again")
 
-        table = load_table(cache.get_or_build("metadata", key, build, about=about) / _TABLE)
+        entry = cache.get_or_build("metadata", key, build, about=about)
+        note_user(entry, about)
+        table = load_table(entry / _TABLE)
     if table.num_rows != total:
         raise DataError(source.label, ["changed since its texts were read"], fix="try again")
     return table
@@ -68,7 +71,7 @@ def _schema(fields: Sequence[str]) -> pa.Schema:
 
 
 def text_of(value: object) -> str | None:
-    """The text by which filters compare a value; None for what is none."""
+    """Return the text by which filters compare a value; None for what is none."""
     match value:
         case str():
             return value or None
@@ -93,7 +96,7 @@ def _batches(
             known.update(_names(record, reserved))
         for field, column in zip(fields, columns, strict=True):
             filled[field] += sum(value is not None for value in column)
-        yield pa.record_batch([strings(one) for one in columns], schema=_schema(fields))
+        yield pa.record_batch([strings(values) for values in columns], schema=_schema(fields))
         if progress is not None:
             progress.advance(len(batch.ids))
     problems.raise_if_any()

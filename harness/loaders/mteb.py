@@ -8,27 +8,39 @@ grades are whole numbers, and hits with their query's id are dropped where the t
 
 from __future__ import annotations
 
+import difflib
+import logging
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import orjson
 
 from harness.data.columns import TextBatch, shown
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
-from harness.errors import DataError, UnknownNameError, UsageError
-from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, TextSource
-from harness.loaders.mteb_files import UNDIVIDED, Belongings, Reading, belongings, hub_folders, remove_belongings
-from harness.loaders.mteb_prepared import About, Judged, Known, recall, remember
-from harness.loaders.offline import OFFLINE, is_offline
+from harness.errors import DataError, UnknownNameError, UsageError, nearness
+from harness.loaders.base import (
+    OFFLINE,
+    DatasetSpec,
+    JudgmentSource,
+    LoadedDataset,
+    LocalFiles,
+    Removal,
+    TextSource,
+    is_offline,
+)
+from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folders, remove_belongings
 from harness.optional import require
 from harness.protocols import Progress
-from harness.storage.cache import JSON
+from harness.storage.cache import JSON, Cache
 from harness.strict_toml import nearest
 
 __all__ = ["MtebLoader"]
@@ -36,7 +48,10 @@ __all__ = ["MtebLoader"]
 _PREFIX = "mteb:"
 _SCHEME = 1
 _BATCH = 2048
-_LISTED = 40
+_LISTED, _FEW = 40, 8
+_PATIENCE_S = 10.0
+_KIND, _REMEMBERED_SCHEME, _FILE = "judgments", 1, "judged.json"
+"""Of the cache entries that hold what was learnt of a task besides its texts: then MTEB is not imported again."""
 _COMMIT = re.compile(r"[0-9a-f]{7,}")
 
 _Corpus = Any
@@ -61,12 +76,44 @@ class _Name(NamedTuple):
         return f"{_PREFIX}{self.task}{subset}{f'@{self.split}' if self.split else ''}"
 
 
-class _Held(NamedTuple):
+class _About(NamedTuple):
+    """The facts of one subset and split.
+
+    ``key`` names the content, None where it may change under the same name. ``bundled`` tasks are MTEB's own; others
+    were registered by the running program.
+    """
+
+    task: str
+    subset: str
+    split: str
+    key: Mapping[str, JSON] | None
+    bundled: bool
+    splits: tuple[str, ...]
+    identical_ids: Literal["keep", "drop"]
+    provenance: Mapping[str, str]
+    language: str | None
+
+
+class _Judged(NamedTuple):
+    """Grades by query and document, and the documents that each query is to be ranked among; None without them."""
+
+    qrels: Mapping[str, Mapping[str, float]]
+    candidates: Mapping[str, Sequence[str]] | None
+
+
+class _Known(NamedTuple):
+    """The facts and the judgments of what was loaded before."""
+
+    about: _About
+    judged: _Judged
+
+
+class _Content(NamedTuple):
     """The content of one subset and split."""
 
     corpus: _Corpus
     queries: _Corpus
-    judged: Judged
+    judged: _Judged
 
 
 class MtebLoader:
@@ -85,35 +132,44 @@ class MtebLoader:
         is none of retrieval among texts or is made of others, and for a subset or split that is not there or has to be
         chosen. Without a split it is the only one of the task's evaluation, or ``test``.
         """
-        asked = _Name.of(spec.location)
-        if split is not None and asked.split not in ("", split):
+        requested = _Name.of(spec.location)
+        if split is not None and requested.split not in ("", split):
             raise UsageError(f"--split {split} with {spec.location}", fix="say the split once")
-        asked = asked._replace(split=split or asked.split)
-        known = recall(str(asked))
+        requested = requested._replace(split=split or requested.split)
+        known = _recall(str(requested))
         # a program that imported the library may have given it other tasks
-        about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(asked))
+        about = known.about if known is not None and sys.modules.get("mteb") is None else _about(*_chosen(requested))
         name = _Name(about.task, about.subset, about.split)
 
         @cache
-        def held() -> _Held:
+        def attempt() -> _Content | DataError:
             if progress is not None:
                 progress.start(f"loading {name}", None)
-            return _load(name, _task(name.task))
+            try:
+                return _load(name, _task(name.task))
+            except DataError as error:  # kept: queries and documents ask for the same download
+                return error
+
+        def content() -> _Content:
+            loaded = attempt()
+            if isinstance(loaded, DataError):
+                raise loaded
+            return loaded
 
         @cache
-        def judged() -> Judged:
+        def judged() -> _Judged:
             if known is not None and known.about == about:
                 return known.judged
-            found = held().judged
-            remember(str(asked), Known(about, found), label=spec.location)
-            return found
+            loaded = content().judged
+            _remember(str(requested), _Known(about, loaded), label=spec.location)
+            return loaded
 
         def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - nothing to note
             return _judgments(judged(), problems)
 
         return LoadedDataset(
-            _documents(name, held, about.key),
-            _queries(name, held, about.key),
+            _documents(name, content, about.key),
+            _queries(name, content, about.key),
             JudgmentSource(f"{name} judgments", judgments, unit="judgment"),
             name.split,
             about.splits,
@@ -123,28 +179,77 @@ class MtebLoader:
             candidates=lambda: judged().candidates or {},
         )
 
-    def local_files(self, spec: DatasetSpec) -> LocalFiles:
-        """Return what this machine has of a task's subset; of all subsets where nothing tells them apart."""
-        name, task = _with_subset(_Name.of(spec.location))
-        found = _belongings(name, task)
-        return LocalFiles(found.paths, found.size, None if found.paths else False)
+    def subsets(self, spec: DatasetSpec) -> Sequence[str]:
+        """Return the spec of each subset of a task that has several, where none is named."""
+        requested = _Name.of(spec.location)
+        known = _subsets(_searchable_task(requested))
+        return [] if requested.subset or len(known) == 1 else [str(requested._replace(subset=name)) for name in known]
 
-    def remove(self, spec: DatasetSpec) -> int:
-        """Delete what this machine has of a task's subset, but what other tasks and configurations are made of too.
+    def local_files(self, spec: DatasetSpec) -> LocalFiles | None:
+        """Return what this machine has of a task's subset; of all subsets where nothing tells them apart.
 
-        Returns the number of bytes that were freed. Raises UsageError where nothing tells the subset's files apart.
+        None for a task whose data lie in a folder of the user's own.
         """
         name, task = _with_subset(_Name.of(spec.location))
-        found = _belongings(name, task)
-        if found.also:
-            others = f"{', '.join(found.also[:_LISTED])}{', …' if len(found.also) > _LISTED else ''}"
+        if Path(str(task.metadata.dataset["path"])).exists():
+            return None
+        files = belongings(_reading(task, [name.subset]), {})
+        return LocalFiles(files.paths, files.size, None if files.paths else False)
+
+    def remove(self, spec: DatasetSpec) -> Removal:
+        """Delete what this machine has of a task's subset, but what other tasks and configurations are made of too.
+
+        Raises UsageError where nothing tells the subset's files apart.
+        """
+        name, task = _with_subset(_Name.of(spec.location))
+        others = (other for other in _tasks() if other.metadata.name != name.task and _unfit(other) is None)
+        files = belongings(
+            _reading(task, [name.subset]),
+            {_PREFIX + other.metadata.name: _reading(other, _subsets(other)) for other in others},
+        )
+        if files.also:
+            listed = f"{', '.join(files.also[:_LISTED])}{', …' if len(files.also) > _LISTED else ''}"
             folders = " and ".join(map(str, hub_folders(str(task.metadata.dataset["path"]))))
             raise UsageError(
                 f"nothing says which files of {task.metadata.dataset['path']} are those of {name} alone, and with them "
-                f"these would go: {others}",
+                f"these would go: {listed}",
                 fix=f"delete {folders} yourself if you need none of them",
             )
-        return remove_belongings(found)
+        return Removal(remove_belongings(files), files.needed_by)
+
+
+def _recall(name: str) -> _Known | None:
+    """Return what `_remember` kept under this name with the version of MTEB that is installed; None without."""
+    key = _remembered_key(name)
+    return Cache().read(_KIND, key, _read_remembered) if key is not None else None
+
+
+def _remember(name: str, known: _Known, *, label: str) -> None:
+    """Keep facts and judgments of a task of MTEB's own whose content never changes; others are not kept.
+
+    ``label`` names the dataset to whoever lists the cache.
+    """
+    key = _remembered_key(name)
+    if key is None or known.about.key is None or not known.about.bundled:
+        return
+    content = orjson.dumps([known.about._asdict(), known.judged._asdict()], option=orjson.OPT_SERIALIZE_NUMPY)
+
+    def write(folder: Path) -> None:
+        (folder / _FILE).write_bytes(content)
+
+    Cache().put(_KIND, key, write, about=label, state="complete")
+
+
+def _remembered_key(name: str) -> Mapping[str, JSON] | None:
+    try:
+        return {"scheme": _REMEMBERED_SCHEME, "mteb": name, "library": version("mteb")}
+    except PackageNotFoundError:
+        return None
+
+
+def _read_remembered(folder: Path) -> _Known:
+    facts, judged = orjson.loads((folder / _FILE).read_bytes())
+    return _Known(_About(**{**facts, "splits": tuple(facts["splits"])}), _Judged(**judged))
 
 
 def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they hold
@@ -152,8 +257,8 @@ def _library() -> Any:  # noqa: ANN401 - its tasks are told apart by what they h
 
 
 def _tasks() -> Sequence[Any]:
-    found: Sequence[Any] = _library().get_tasks(exclude_superseded=False)
-    return found
+    tasks: Sequence[Any] = _library().get_tasks(exclude_superseded=False)
+    return tasks
 
 
 def _task(name: str) -> Any:  # noqa: ANN401
@@ -179,45 +284,69 @@ def _unfit(task: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _with_subset(asked: _Name) -> tuple[_Name, Any]:
-    """Return the task, and its name with the subset that is meant."""
-    task = _task(asked.task)
+def _searchable_task(requested: _Name) -> Any:  # noqa: ANN401
+    """Return a task of retrieval among texts; raise UsageError for another, and for one that is made of others."""
+    task = _task(requested.task)
     if getattr(task, "is_aggregate", False):
-        members = [f"{_PREFIX}{one.metadata.name}" for one in task.metadata.tasks]
+        members = [f"{_PREFIX}{member.metadata.name}" for member in task.metadata.tasks]
         raise UsageError(
-            f"{_PREFIX}{asked.task} is made of other tasks and has no data of its own",
+            f"{_PREFIX}{requested.task} is made of other tasks and has no data of its own",
             fix=f"name one of them: {', '.join(members)}",
         )
     unfit = _unfit(task)
     if unfit is not None:
-        raise UsageError(f"{_PREFIX}{asked.task} {unfit}", fix="name a task of text retrieval or reranking")
-    subset = _one_of("subset", ":", asked._replace(split=""), asked.subset, _subsets(task))
-    return _Name(task.metadata.name, subset, asked.split), task
+        raise UsageError(f"{_PREFIX}{requested.task} {unfit}", fix="name a task of text retrieval or reranking")
+    return task
 
 
-def _chosen(asked: _Name) -> tuple[_Name, Any]:
+def _with_subset(requested: _Name) -> tuple[_Name, Any]:
+    """Return the task, and its name with the subset that is meant."""
+    task = _searchable_task(requested)
+    near = _near_subsets(requested.subset, task)
+    subset = _one_of("subset", ":", requested._replace(split=""), requested.subset, _subsets(task), near)
+    return _Name(task.metadata.name, subset, requested.split), task
+
+
+def _near_subsets(text: str, task: Any) -> list[str]:  # noqa: ANN401
+    """Return the subsets that are called nearly as a text, or are in the language that it names, the best first."""
+    if not text or not task.metadata.is_multilingual:
+        return []
+    code, likeness = two_letter_code(text), dict[str, float]()
+    for subset, languages in task.metadata.eval_langs.items():
+        parts = (subset, *subset.split("-"))
+        spelling = max(difflib.SequenceMatcher(None, text.lower(), part.lower()).ratio() for part in parts)
+        share = [two_letter_code(language) for language in languages].count(code) / len(languages) if code else 0.0
+        if spelling >= nearness(text) or share:
+            likeness[subset] = spelling + share
+    return sorted(likeness, key=lambda subset: -likeness[subset])[:_FEW]
+
+
+def _chosen(requested: _Name) -> tuple[_Name, Any]:
     """Return the task, and its name with the subset and the split that are loaded."""
-    name, task = _with_subset(asked)
+    name, task = _with_subset(requested)
     splits = list(task.metadata.eval_splits)
     preferred = name.split or ("test" if "test" in splits else "")
     split = _one_of("split", "@", name._replace(split=""), preferred, splits)
     return name._replace(split=split), task
 
 
-def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str]) -> str:
-    """Return the one that is wanted, or the only one; raise UsageError with all of them otherwise."""
+def _one_of(kind: str, sign: str, name: _Name, wanted: str, known: Sequence[str], near: Sequence[str] = ()) -> str:
+    """Return the one that is wanted, or the only one; raise UsageError with those to choose from otherwise."""
     if not wanted and len(known) == 1:
         return known[0]
     if wanted in known:
         return wanted
-    listed = ", ".join(known[:_LISTED]) + (f", … ({len(known)} in all)" if len(known) > _LISTED else "")
     place = name._replace(subset="") if kind == "subset" else name
+    listed = f"there are: {', '.join(known)}" if wanted else ", ".join(known)
+    if len(known) > _LISTED:
+        few = f"near are {', '.join(near)}" if near else f"there are {', '.join(known[:_FEW])}, …"
+        listed = f"{few}; `harness datasets info {place}` lists all {len(known)}"
     if wanted:
-        raise UsageError(f"{place} has no {kind} '{wanted}'{nearest(wanted, known)}", fix=f"there are: {listed}")
+        raise UsageError(f"{place} has no {kind} '{wanted}'{nearest(wanted, near or known)}", fix=listed)
     raise UsageError(f"{place} has several {kind}s", fix=f"name one, as {place}{sign}{known[0]}: {listed}")
 
 
-def _load(name: _Name, task: Any) -> _Held:  # noqa: ANN401
+def _load(name: _Name, task: Any) -> _Content:  # noqa: ANN401
     with warnings.catch_warnings(), _translated(name, task.metadata):
         warnings.simplefilter("ignore")
         chosen = _library().get_task(name.task, eval_splits=[name.split])
@@ -231,50 +360,46 @@ def _load(name: _Name, task: Any) -> _Held:  # noqa: ANN401
         if grades
     }
     # the library groups them in no order: theirs is that of the queries
-    asked = [str(query) for query in data["queries"][_id_column(data["queries"])]]
-    qrels = {query: judged[query] for query in dict.fromkeys([*asked, *judged]) if query in judged}
+    query_ids = [str(query) for query in data["queries"][_id_column(data["queries"])]]
+    qrels = {query: judged[query] for query in dict.fromkeys([*query_ids, *judged]) if query in judged}
     ranked = data.get("top_ranked")
     candidates = None if ranked is None else {str(query): [str(doc) for doc in docs] for query, docs in ranked.items()}
-    return _Held(data["corpus"], data["queries"], Judged(qrels, candidates))
+    return _Content(data["corpus"], data["queries"], _Judged(qrels, candidates))
 
 
-def _documents(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | None) -> TextSource:
+def _documents(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - ids and texts are checked later
-        corpus = held().corpus
+        corpus = content().corpus
         titled = "title" in corpus.column_names
         for start, batch in _batches(corpus):
             rows = zip(batch["title"] if titled else [""] * len(batch["text"]), batch["text"], strict=True)
             titles, texts = zip(*(_title_and_text(title or "", text or "") for title, text in rows), strict=True)
-            ids = [str(one) for one in batch[_id_column(corpus)]]
+            ids = [str(document_id) for document_id in batch[_id_column(corpus)]]
             yield TextBatch(ids, texts, titles if titled else None, range(start, start + len(ids)))
 
     return TextSource(f"{name} documents", read, str(name), _part(key, "documents"), unit="document")
 
 
-def _queries(name: _Name, held: Callable[[], _Held], key: Mapping[str, JSON] | None) -> TextSource:
+def _queries(name: _Name, content: Callable[[], _Content], key: Mapping[str, JSON] | None) -> TextSource:
     def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001
-        loaded = held()
+        loaded = content()
         unjudged = 0
         for start, batch in _batches(loaded.queries):
-            ids = [str(one) for one in batch[_id_column(loaded.queries)]]
+            ids = [str(query) for query in batch[_id_column(loaded.queries)]]
             instructions = batch.get("instruction", [None] * len(ids))
-            rows = range(start, start + len(ids))
-            kept = [
-                (query, _query_text(text, instruction), row)
-                for query, text, instruction, row in zip(ids, batch["text"], instructions, rows, strict=True)
-                if query in loaded.judged.qrels
-            ]
-            unjudged += len(ids) - len(kept)
-            if kept:
-                yield TextBatch([one[0] for one in kept], [one[1] for one in kept], lines=[one[2] for one in kept])
+            judged_rows = [at for at, query in enumerate(ids) if query in loaded.judged.qrels]
+            texts = [_query_text(batch["text"][at], instructions[at]) for at in judged_rows]
+            unjudged += len(ids) - len(judged_rows)
+            if judged_rows:
+                yield TextBatch([ids[at] for at in judged_rows], texts, lines=[start + at for at in judged_rows])
         if unjudged:
             notes.append(f"{unjudged:,} without judgments were left out, as MTEB does")
 
     return TextSource(f"{name} queries", read, f"{name} queries", _part(key, "queries"), unit="query")
 
 
-def _judgments(given: Judged, problems: Problems) -> Judgments:
-    judged = [(query, doc, grade) for query, grades in given.qrels.items() for doc, grade in grades.items()]
+def _judgments(judged_queries: _Judged, problems: Problems) -> Judgments:
+    judged = [(query, doc, grade) for query, grades in judged_queries.qrels.items() for doc, grade in grades.items()]
     for number, (query, doc, grade) in enumerate(judged, 1):
         if int(grade) != grade:
             problems.add(number, f"the grade of '{doc}' for query '{query}' is {shown(grade)}, and no whole number")
@@ -307,13 +432,13 @@ def _title_and_text(title: str, text: str) -> tuple[str, str]:
 def _query_text(text: Any, instruction: str | None) -> str:  # noqa: ANN401 - a text, or the turns of a conversation
     if isinstance(text, str):
         return text if instruction is None else f"{text} {instruction}"
-    turns = "; ".join(one if isinstance(one, str) else f"{one['role']}: {one['content']}" for one in text)
+    turns = "; ".join(turn if isinstance(turn, str) else f"{turn['role']}: {turn['content']}" for turn in text)
     return turns if instruction is None else f"{instruction} {turns}"
 
 
-def _about(name: _Name, task: Any) -> About:  # noqa: ANN401
+def _about(name: _Name, task: Any) -> _About:  # noqa: ANN401
     about = task.metadata
-    return About(
+    return _About(
         *name,
         _key(name, about),
         type(task).__module__.startswith("mteb."),
@@ -347,13 +472,13 @@ def _part(key: Mapping[str, JSON] | None, part: str) -> Mapping[str, JSON] | Non
 def _language(name: _Name, about: Any) -> str | None:  # noqa: ANN401
     """Return the language of a subset; None where documents and queries have different ones."""
     listed = about.eval_langs if isinstance(about.eval_langs, list) else about.eval_langs[name.subset]
-    codes = {two_letter_code(one) for one in listed}
+    codes = {two_letter_code(code) for code in listed}
     return codes.pop() if len(codes) == 1 else None
 
 
 def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
     about = task.metadata
-    found = {
+    facts = {
         "mteb_task": name.task,
         "subset": name.subset,
         "mteb": _library().__version__,
@@ -367,13 +492,7 @@ def _provenance(name: _Name, task: Any) -> dict[str, str]:  # noqa: ANN401
         "superseded_by": about.superseded_by,
         "language": _language(name, about),
     }
-    return {key: str(value) for key, value in found.items() if value}
-
-
-def _belongings(name: _Name, task: Any) -> Belongings:  # noqa: ANN401
-    """Return what this machine has of a subset; other tasks' share of the repository is left out."""
-    others = (one for one in _tasks() if one.metadata.name != name.task and _unfit(one) is None)
-    return belongings(_reading(task, [name.subset]), (_reading(one, _subsets(one)) for one in others))
+    return {key: str(value) for key, value in facts.items() if value}
 
 
 def _reading(task: Any, subsets: Sequence[str]) -> Reading:  # noqa: ANN401
@@ -390,34 +509,56 @@ def _subsets(task: Any) -> list[str]:  # noqa: ANN401
 
 @contextmanager
 def _translated(name: _Name, about: Any) -> Iterator[None]:  # noqa: ANN401
-    """Load without a progress bar of the library, offline where that is asked for; raise DataError for its errors."""
-    import httpx
+    """Load without progress bars and logs of the libraries, offline where that is asked for or the hub is not reached.
+
+    The libraries ask for every file by itself and repeat each request for half a minute: that the hub is there is asked
+    once before. Raises DataError for their errors.
+    """
     from huggingface_hub import constants
 
     import datasets
 
-    repository, revision = about.dataset["path"], about.dataset.get("revision")
+    errors: Any = require("huggingface_hub.errors", extra="mteb", feature="loader mteb")
+
+    repository, revision = str(about.dataset["path"]), about.dataset.get("revision")
+    unreached = None if is_offline() or Path(repository).exists() else _why_unreached(constants.ENDPOINT)
     before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE, datasets.are_progress_bars_disabled()
-    if is_offline():
+    logs = [logging.getLogger(library) for library in ("huggingface_hub", "datasets", "mteb")]
+    levels = [log.level for log in logs]
+    if is_offline() or unreached is not None:
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     datasets.disable_progress_bars()
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, httpx.HTTPError) as error:
-        what, folders = f"{repository} at revision {revision}", map(str, hub_folders(str(repository)))
-        if is_offline() and not Path(str(repository)).exists():
-            raise DataError(
-                str(name),
-                [f"{OFFLINE} is set, and this machine lacks {what}"],
-                fix=f"load it on a machine with a network, and copy {' and '.join(folders)} from "
-                f"there; or leave {OFFLINE} out",
-            ) from error
-        raise DataError(
-            str(name),
-            [f"MTEB cannot load {what}: {type(error).__name__}: {error}"],
-            fix="nothing half-written counts: try again; a repository that was moved or closed needs a newer mteb",
-        ) from error
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, errors.HTTPError) as error:
+        what, folders = f"{repository} at revision {revision}", " and ".join(map(str, hub_folders(repository)))
+        if is_offline() and not Path(repository).exists():
+            problem = f"{OFFLINE} is set, and this machine lacks {what}"
+            fix = f"load it on a machine with a network, and copy {folders} from there; or leave {OFFLINE} out"
+        elif unreached is not None:
+            problem = f"this machine lacks {what}, and {constants.ENDPOINT} was not reached: {unreached}"
+            fix = f"try again with a network, or load it on a machine that has one, and copy {folders} from there"
+        else:
+            problem = f"MTEB cannot load {what}: {type(error).__name__}: {error}"
+            fix = "nothing half-written counts: try again; a repository that was moved or closed needs a newer mteb"
+        raise DataError(str(name), [problem], fix=fix) from error
     finally:
         datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before[:2]
         if not before[2]:
             datasets.enable_progress_bars()
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
+
+
+def _why_unreached(endpoint: str) -> str | None:
+    """Return why a hub does not answer within some seconds, None where it answers, with whatever status."""
+    from huggingface_hub import get_session
+
+    errors: Any = require("huggingface_hub.errors", extra="mteb", feature="loader mteb")
+    try:
+        get_session().head(endpoint, timeout=_PATIENCE_S)
+    except (OSError, errors.HTTPError) as error:  # whichever client the hub's library is built on
+        return str(error) or type(error).__name__
+    return None

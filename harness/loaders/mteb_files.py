@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.loaders.base import size_of
 from harness.loaders.hub_repository import HubRepository, remove_files
 
 __all__ = ["UNDIVIDED", "Belongings", "Reading", "belongings", "hub_folders", "remove_belongings"]
@@ -47,23 +48,24 @@ class Belongings(NamedTuple):
     """Files in the hub's cache and folders of Arrow tables.
 
     With ``also``, which are names of configurations or files, they are more than the subset's, and are not to be
-    removed.
+    removed. ``needed_by`` are the tasks for which further files of the subset's are kept.
     """
 
     files: frozenset[Path]
     tables: frozenset[Path]
     also: tuple[str, ...] = ()
+    needed_by: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of them, in the order of their names."""
+        """Return all of them, in the order of their names."""
         return tuple(sorted(self.files | self.tables))
 
     @property
     def size(self) -> int:
-        """How many bytes they take; a blob that two files link to counts once."""
+        """Return how many bytes they take; a blob that two files link to counts once."""
         every = {path.resolve() for path in self.files}
-        return sum(path.stat().st_size for path in every) + sum(map(_size, self.tables))
+        return sum(path.stat().st_size for path in every) + sum(map(size_of, self.tables))
 
 
 def hub_folders(repository: str) -> list[Path]:
@@ -81,10 +83,10 @@ def hub_folders(repository: str) -> list[Path]:
     ]
 
 
-def belongings(read: Reading, others: Iterable[Reading]) -> Belongings:
-    """Return what this machine has of a subset, without what ``others`` read at the same revision; no network is used.
+def belongings(read: Reading, others: Mapping[str, Reading]) -> Belongings:
+    """Return what this machine has of a subset, without what ``others`` (by name) read at the same revision.
 
-    A file that a further subset is made of too stays with that one, where files of its own are here.
+    No network is used. A file of a further subset too stays with that one, where files of its own are here.
     """
     repository = HubRepository(read.repository, read.revision, network=False)
     commit, every, files = repository.cached_commit(), repository.files_here(), repository.files_by_config()
@@ -98,22 +100,25 @@ def belongings(read: Reading, others: Iterable[Reading]) -> Belongings:
     elif every and (not files or not (read.usual or own)):
         also = known or {path.name for path in every}
         return Belongings(every, frozenset().union(*tables.values()), tuple(sorted(also)))
-    for other in others:
-        if other[:2] == read[:2]:
-            own -= {_WHOLE, *(other.configs if other.usual else known)}
+    needed_by = []
+    for name, other in others.items():
+        if other[:2] == read[:2] and own & (theirs := {_WHOLE, *(other.configs if other.usual else known)}):
+            needed_by.append(name)
+            own -= theirs
     mine = frozenset[Path]().union(*(files.get(config, ()) for config in own))
     further = defaultdict[str, set[Path]](set)
     for config in files.keys() - own:
         further[_subset_of(config)] |= files[config]
-    shared = [theirs for theirs in further.values() if theirs - mine]
-    return Belongings(mine.difference(*shared), frozenset().union(*(tables.get(config, ()) for config in own)))
+    shared = [paths for paths in further.values() if paths - mine]
+    tables_of_own = frozenset[Path]().union(*(tables.get(config, ()) for config in own))
+    return Belongings(mine.difference(*shared), tables_of_own, needed_by=tuple(needed_by))
 
 
-def remove_belongings(found: Belongings) -> int:
+def remove_belongings(own_files: Belongings) -> int:
     """Delete them; return how many bytes that freed. A blob stays while another file links to it."""
-    freed = remove_files(found.files)
-    for folder in found.tables:
-        freed += _size(folder)
+    freed = remove_files(own_files.files)
+    for folder in own_files.tables:
+        freed += size_of(folder)
         shutil.rmtree(folder)
         for lock in folder.parent.glob(f"{folder.name}*.lock"):
             lock.unlink()
@@ -125,7 +130,3 @@ def remove_belongings(found: Belongings) -> int:
 
 def _subset_of(config: str) -> str:
     return next((config.removesuffix(f"-{part}") for part in _PARTS if config.endswith(f"-{part}")), config)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

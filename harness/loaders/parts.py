@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
@@ -27,13 +27,15 @@ from harness.loaders.records import ENDINGS, first_fields, format_of, read_recor
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
 from harness.storage.cache import JSON
+from harness.strict_toml import nearest
 
 __all__ = [
     "Files",
     "Questions",
+    "choose_split",
     "documents_in",
+    "judged_elsewhere",
     "judgments_in",
-    "missing_queries",
     "questions_in",
     "text_source",
 ]
@@ -63,12 +65,12 @@ class Files(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The same in short."""
+        """Return the same in short."""
         return self.names[0] if len(self.names) == 1 else self.source.path.name
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """SHA-256 of the file on disk by its name; of several files together by the name of their folder."""
+        """Return SHA-256 of the file on disk by its name; of several files together by the name of their folder."""
         each = {self.source.raw_name(name): self.source.digest(name) for name in self.names}
         if len(each) == 1:
             return each
@@ -132,15 +134,6 @@ class Questions(NamedTuple):
     judgments: JudgmentSource | None
 
 
-def missing_queries(error: DataError) -> TextSource:
-    """Return queries that are not there: to read them raises ``error``."""
-
-    def read(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - nothing is read
-        raise error
-
-    return TextSource(error.source, read)
-
-
 def questions_in(files: Files, spec: DatasetSpec) -> Questions:
     """Return the queries of a table, of TREC topics, or of a golden set, which brings judgments too."""
     columns = ColumnMap(QUERY_ROLES, spec.columns)
@@ -166,13 +159,12 @@ def _golden(files: Files) -> Questions:
         return read_golden(files.source, files.names[0])
 
     def questions(problems: Problems, notes: list[str]) -> Iterator[TextBatch]:  # noqa: ARG001 - the reader raises
-        found = golden()
-        notes.extend(found.notes)
-        ids, texts, lines = zip(*((one.id, one.question, one.line) for one in found), strict=True)
+        notes.extend(golden().notes)
+        ids, texts, lines = zip(*((q.id, q.question, q.line) for q in golden()), strict=True)
         yield TextBatch(ids, texts, lines=lines)
 
     def judgments(problems: Problems, notes: list[str]) -> Judgments:  # noqa: ARG001 - the reader raises
-        expected = [(q.line, q.id, one.id, one.grade) for q in golden() for one in q.expected]
+        expected = [(q.line, q.id, document.id, document.grade) for q in golden() for document in q.expected]
         return Judgments(*(list(column) for column in zip(*expected, strict=True)))
 
     key: dict[str, JSON] = {"files": {**files.digests}, "names": list(files.names), "reader": _SCHEME, "golden": True}
@@ -188,3 +180,24 @@ def judgments_in(files: Files, spec: DatasetSpec) -> JudgmentSource:
         return read_judgments(files.source, name, spec.columns, problems, notes)
 
     return JudgmentSource(files.label, read, name, files.digests, unit_of(name))
+
+
+def choose_split(label: str, splits: Sequence[str], wanted: str | None, usual: str = "test") -> str:
+    """Return the split that is wanted, else the usual one or the only one; "" where there are none.
+
+    Raises UsageError for a split that is not there, and for several without the usual one.
+    """
+    if wanted is not None and wanted not in splits:
+        known = f"there are: {', '.join(splits)}" if splits else "it has no judgments, so leave the split out"
+        raise UsageError(f"{label} has no split '{wanted}'{nearest(wanted, splits)}", fix=known)
+    if wanted is None and len(splits) > 1 and usual not in splits:
+        raise UsageError(f"{label} has several splits and no '{usual}'", fix=f"choose one: {', '.join(splits)}")
+    return wanted or (usual if usual in splits else next(iter(splits), ""))
+
+
+def judged_elsewhere(judgments: Mapping[str, JudgmentSource], split: str) -> frozenset[str]:
+    """Return the queries that other splits judge and this one does not; faults of their files are not looked at."""
+    if len(judgments) < 2 or not split:
+        return frozenset()
+    judged = {name: set(source.read(Problems(name), []).query_ids) for name, source in judgments.items()}
+    return frozenset(set[str]().union(*judged.values()) - judged[split])

@@ -16,7 +16,7 @@ from harness.errors import DataError
 from harness.loaders.base import TextSource
 from harness.protocols import Progress
 from harness.storage.cache import JSON, Cache
-from harness.storage.cache_entries import PREPARED, WORK
+from harness.storage.cache_entries import PREPARED, WORK, note_user
 from harness.storage.columns import load_table
 from harness.storage.scratch import scratch_folder
 from harness.types import Ids, Int64Array
@@ -74,6 +74,7 @@ def prepare_texts(
             _build_unchanged(folder, source, rule, progress, total)
 
         entry = cache.get_or_build("texts", key, build, about=about)
+    note_user(entry, about)
     table = load_table(entry / _TABLE)
     facts = orjson.loads((entry / _FACTS).read_bytes())
     ids = Ids(table.column("id").combine_chunks())

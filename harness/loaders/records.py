@@ -167,9 +167,9 @@ def _may_repeat_keys(content: bytes, values: Sequence[object]) -> bool:
 def _count_keys(value: object) -> int:
     if type(value) is dict:
         count = len(value)
-        for one in value.values():
-            if type(one) is dict or type(one) is list:
-                count += _count_keys(one)
+        for item in value.values():
+            if type(item) is dict or type(item) is list:
+                count += _count_keys(item)
         return count
     return sum(map(_count_keys, value)) if type(value) is list else 0
 
@@ -191,7 +191,7 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
     lines = [line for block in read_blocks(stream, problems, notes) for line in block.lines]
     content = b"".join(lines)
     try:
-        found = orjson.loads(content)
+        content_value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
         if len(filled) > 1 and all(line.lstrip().startswith(b"{") for _, line in filled):
@@ -199,20 +199,21 @@ def _json(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Re
         elif not problems.count:
             problems.add(None, explain_malformed(content, error))
         return
-    twice = repeated_key(content, found)
+    twice = repeated_key(content, content_value)
     if twice is not None:
         problems.add(None, f"the key '{twice}' is there twice in one object")
         return
-    if isinstance(found, dict):
-        found = [
-            {**(value if isinstance(value, dict) else {"text": value}), "_id": key} for key, value in found.items()
+    if isinstance(content_value, dict):
+        content_value = [
+            {**(value if isinstance(value, dict) else {"text": value}), "_id": key}
+            for key, value in content_value.items()
         ]
-    if not isinstance(found, list):
-        problems.add(None, f"a list of objects is expected, not {shown(found)}")
+    if not isinstance(content_value, list):
+        problems.add(None, f"a list of objects is expected, not {shown(content_value)}")
         return
-    for start in range(0, len(found), _BATCH):
+    for start in range(0, len(content_value), _BATCH):
         batch = RecordBatch([], [])
-        for number, record in enumerate(found[start : start + _BATCH], start + 1):
+        for number, record in enumerate(content_value[start : start + _BATCH], start + 1):
             if isinstance(record, dict):
                 batch.lines.append(number)
                 batch.records.append(record)

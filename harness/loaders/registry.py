@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.dataset_cards import DatasetCard
 from harness.errors import CardError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, Loader
 from harness.loaders.beir import BeirLoader
@@ -16,6 +15,7 @@ from harness.loaders.files import GoldenLoader, TableLoader, TextFolderLoader, T
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.irds import IrdsLoader
 from harness.loaders.mteb import MtebLoader
+from harness.registry.dataset_cards import DatasetCard
 
 __all__ = ["ENTRY_POINT_GROUP", "loader_for", "loader_of", "loaders"]
 
@@ -45,17 +45,17 @@ def _loaders_on(path: tuple[str, ...]) -> Mapping[str, Loader]:  # noqa: ARG001 
         TableLoader(),
         TextFolderLoader(),
     )
-    found = {loader.name: loader for loader in ours}
+    known = {loader.name: loader for loader in ours}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         loader = _loaded(entry)
         if loader is None:
             continue
-        if loader.name in found:
+        if loader.name in known:
             raise CardError(
                 f"two loaders are called '{loader.name}', one of them of '{_owner(entry)}'", fix="uninstall it"
             )
-        found[loader.name] = loader
-    return found
+        known[loader.name] = loader
+    return known
 
 
 def loader_for(spec: DatasetSpec) -> Loader | None:

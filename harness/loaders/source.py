@@ -39,7 +39,7 @@ class Source:
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """Names of all members, as they are stored."""
+        """Return names of all members, as they are stored."""
         folders = (folder for folder in (self.path, self.path / _QRELS) if folder.is_dir())
         try:
             files = [file for folder in folders for file in folder.iterdir() if file.is_file()]
@@ -48,14 +48,14 @@ class Source:
         return frozenset(file.relative_to(self.path).as_posix() for file in files)
 
     def find(self, name: str) -> str | None:
-        """The stored name of a member given without ``.gz``, or None; raises DataError when it is there twice."""
+        """Return the stored name of a member named without ``.gz``, or None; raises DataError when there are twice."""
         stored = [member for member in (name, f"{name}.gz") if member in self.members]
         if len(stored) > 1:
             raise DataError(str(self.path), [f"holds both '{stored[0]}' and '{stored[1]}'"], fix="remove one of them")
         return stored[0] if stored else None
 
     def require(self, name: str, fix: str) -> str:
-        """The stored name of a member given without ``.gz``; raises DataError when there is none."""
+        """Return the stored name of a member given without ``.gz``; raises DataError when there is none."""
         stored = self.find(name)
         if stored is None:
             raise self.missing(name, fix)
@@ -63,21 +63,21 @@ class Source:
 
     def missing(self, name: str, fix: str) -> DataError:
         """Return the error that says that a member is not there, with the nearest name."""
-        held = ", ".join(sorted(self.members)[:10]) or "nothing"
+        listed = ", ".join(sorted(self.members)[:10]) or "nothing"
         others = [member for member in self.members if member.removesuffix(".gz") not in _NAMES]
         hint = nearest(name, others)
-        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {held}"], fix=fix)
+        return DataError(str(self.path), [f"there is no '{name}' (or '{name}.gz'){hint}; it holds: {listed}"], fix=fix)
 
     def label(self, member: str) -> str:
-        """The member's place, for messages."""
+        """Return the member's place, for messages."""
         return str(self.path / member)
 
     def raw_name(self, member: str) -> str:
-        """The name of the file on disk that holds the member."""
+        """Return the name of the file on disk that holds the member."""
         return member
 
     def state(self, member: str) -> tuple[int, int]:
-        """Size and time of change (ns) of the file on disk; raises DataError when it cannot be reached."""
+        """Return size and time of change (ns) of the file on disk; raises DataError when it cannot be reached."""
         try:
             stat = self._raw_file(member).stat()
         except OSError as error:
@@ -86,7 +86,7 @@ class Source:
 
     @contextmanager
     def open(self, member: str) -> Iterator[BinaryIO]:
-        """The member's bytes, decompressed and buffered; raises DataError when it cannot be opened."""
+        """Open the member's bytes, decompressed and buffered; raises DataError when it cannot be opened."""
         try:
             raw = self._open_raw(member)
         except (OSError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
@@ -99,7 +99,7 @@ class Source:
                 yield raw
 
     def start_of(self, member: str) -> bytes:
-        """The member's first bytes, 4,096 at most, without a byte-order mark; none where they cannot be read."""
+        """Return the member's first bytes, 4,096 at most, without a byte-order mark; none where they cannot be read."""
         with self.open(member) as stream:
             try:
                 return stream.read(_START_BYTES).removeprefix(_BOM)
@@ -107,7 +107,7 @@ class Source:
                 return b""
 
     def digest(self, member: str) -> str:
-        """SHA-256 of the file on disk that holds the member, computed once."""
+        """Return SHA-256 of the file on disk that holds the member, computed once."""
         path = self._raw_file(member)
         if path not in self._digests:
             try:
@@ -172,7 +172,7 @@ def _leads_outside(member: str) -> bool:
 
 
 def open_source(path: Path) -> Source:
-    """The source at ``path``, a folder or a ``.zip`` file; raises DataError for anything else."""
+    """Return the source at ``path``, a folder or a ``.zip`` file; raises DataError for anything else."""
     if path.is_dir():
         return Source(path)
     if not path.exists():
@@ -201,7 +201,7 @@ class Line(NamedTuple):
 
 
 def read_blocks(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Block]:
-    """All lines, in blocks of at most 8,192 lines and about 4 MB. A byte-order mark is accepted and noted.
+    """Yield all lines, in blocks of at most 8,192 lines and about 4 MB. A byte-order mark is accepted and noted.
 
     A damaged archive, an unreadable file and UTF-16 end the reading and are noted in ``problems``.
     """
@@ -234,7 +234,7 @@ def _accept_start(lines: list[bytes], problems: Problems, notes: list[str]) -> b
 
 
 def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterator[Line]:
-    """Every line that is not blank; blank lines and what :func:`read_blocks` accepts are noted in ``notes``."""
+    """Yield every line that is not blank; blank lines and what :func:`read_blocks` accepts are noted in ``notes``."""
     blank = 0
     for block in read_blocks(stream, problems, notes):
         for number, content in enumerate(block.lines, block.first):
@@ -246,7 +246,7 @@ def read_lines(stream: BinaryIO, problems: Problems, notes: list[str]) -> Iterat
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing but white space."""
+    """Return whether a line holds nothing but white space."""
     return not line or line.isspace()
 
 

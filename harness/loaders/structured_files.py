@@ -126,7 +126,7 @@ def _parsed(content: bytes, label: str) -> Any:  # noqa: ANN401 - whatever it ho
 def _json_lines(file: Path) -> dict[Any, Any]:
     """Return ``{query id: results}`` of sentence-transformers' predictions, an object on each line."""
     problems = Problems(str(file))
-    found: dict[Any, Any] = {}
+    results: dict[Any, Any] = {}
     for number, line in enumerate(whole_content(file).split(b"\n"), 1):
         if not line.strip():
             continue
@@ -137,20 +137,20 @@ def _json_lines(file: Path) -> dict[Any, Any]:
             continue
         if not isinstance(values, dict) or not set(_FIELDS) <= values.keys():
             problems.add(number, f"is no object with the fields {' and '.join(_FIELDS)}")
-        elif values["query_id"] in found:
+        elif values["query_id"] in results:
             problems.add(number, f"query {values['query_id']!r} is there already")
         else:
-            found[values["query_id"]] = values["results"]
+            results[values["query_id"]] = values["results"]
     problems.raise_if_any()
-    return found
+    return results
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice in one object")
-    return found
+    return values
 
 
 def _parquet(file: Path) -> pa.Table:

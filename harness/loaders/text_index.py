@@ -96,11 +96,11 @@ def index_of(corpus: Corpus, cache: Cache | None = None, *, about: str = "") -> 
 def hashes_of(texts: pa.ChunkedArray | Iterable[str]) -> _Hashes:
     """Return the hash of each text without outer white space: uint64, shape (n,)."""
     column = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([strings(texts)])
-    found = np.empty(len(column), np.uint64)
+    hashes = np.empty(len(column), np.uint64)
     for start in range(0, len(column), _BATCH):
         part = [_hashed(chunk) for chunk in pc.utf8_trim_whitespace(column.slice(start, _BATCH)).chunks]
-        found[start : start + _BATCH] = np.frombuffer(b"".join(part), "<u8")
-    return found
+        hashes[start : start + _BATCH] = np.frombuffer(b"".join(part), "<u8")
+    return hashes
 
 
 def _hashed(texts: pa.StringArray) -> bytes:

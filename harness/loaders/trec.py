@@ -7,6 +7,8 @@ line, to name every problem with its line.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +17,8 @@ import pyarrow as pa
 from pyarrow import csv
 
 from harness import ranking
-from harness.arrow import as_numpy
-from harness.data.grouping import build_qrels, build_run
+from harness.arrow import as_numpy, strings
+from harness.data.grouping import build_qrels, build_run, to_float32
 from harness.data.judgments import group_judgments
 from harness.data.predictions import part_of_file
 from harness.data.problems import Problems
@@ -25,15 +27,18 @@ from harness.loaders.qrels import read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
-from harness.loaders.trec_lines import parse_qrels_lines, parse_run_lines
 from harness.types import Qrels, Run
+from harness.wording import counted
 
 __all__ = ["TaggedRun", "read_qrels", "read_run", "read_tagged_run"]
 
 _BLOCK_BYTES = 1 << 24
-_RUN = ("query", "q0", "document", "rank", "score", "tag")
+_RUN = ("query", "Q0", "document", "rank", "score", "tag")
 _QRELS = ("query", "iteration", "document", "grade")
 _BEIR_TABS = 2
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LIMIT = 2**31
+_DIGITS = 32
 _ID = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -65,7 +70,7 @@ def read_tagged_run(path: Path | str) -> TaggedRun:
     content = _normalised(whole_content(Path(path)))
     run = _fast_run(content)
     if run is None:
-        run = parse_run_lines(content, Problems(str(path)))
+        run = _parse_run_lines(content, Problems(str(path)))
     return TaggedRun(run, content.lstrip(b"\n").split(b"\n", 1)[0].rsplit(b" ", 1)[-1].decode("utf-8"))
 
 
@@ -94,11 +99,11 @@ def _lines_of_qrels(path: Path) -> Qrels | None:
         return None
     normal = _normalised(content)
     fast = _fast_qrels(normal)
-    return parse_qrels_lines(normal, Problems(str(path))) if fast is None else fast
+    return _parse_qrels_lines(normal, Problems(str(path))) if fast is None else fast
 
 
 def _normalised(content: bytes) -> bytes:
-    """The same lines with one space between columns and none around them."""
+    """Return the same lines with one space between columns and none around them."""
     for other in (b"\r\n", b"\t", b"\v", b"\f"):
         if other in content:
             content = content.replace(other, b"\n" if other == b"\r\n" else b" ")
@@ -108,7 +113,7 @@ def _normalised(content: bytes) -> bytes:
 
 
 def _fast_run(content: bytes) -> Run | None:
-    """The run by Arrow's reader; None when a line has to be looked at."""
+    """Return the run by Arrow's reader; None when a line has to be looked at."""
     numbers = {"score": pa.float64(), "rank": pa.int64()}
     table = _table(content, _RUN, {"query": _ID, "document": _ID, **numbers})
     if table is None:  # trec_eval does not read ranks, so they may be anything
@@ -133,7 +138,7 @@ def _fast_qrels(content: bytes) -> Qrels | None:
 
 
 def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.Table | None:
-    """The columns named in ``types``; None when a line has another number of columns or a value does not fit."""
+    """Return the columns named in ``types``; None when a line has another number of columns or a value does not fit."""
     try:
         return csv.read_csv(
             pa.py_buffer(content),
@@ -145,3 +150,90 @@ def _table(content: bytes, names: tuple[str, ...], types: dict[str, Any]) -> pa.
         )
     except pa.ArrowInvalid:
         return None
+
+
+class _Columns(NamedTuple):
+    queries: list[str]
+    documents: list[str]
+    values: list[float]
+    ranks: list[str]
+
+
+def _parse_run_lines(content: bytes, problems: Problems) -> Run:
+    """Return a run from normalised lines; raises DataError that names every faulty line."""
+    columns = _read_columns(content, problems, _RUN, _score_problem)
+    whole = all(_INTEGER.fullmatch(rank) for rank in columns.ranks)
+    places = np.array([int(rank) for rank in columns.ranks], dtype=np.float64) if whole else None
+    return build_run(_column(columns.queries), _column(columns.documents), np.array(columns.values), places)
+
+
+def _parse_qrels_lines(content: bytes, problems: Problems) -> Qrels:
+    """Return judgments from normalised lines; raises DataError that names every faulty line."""
+    columns = _read_columns(content, problems, _QRELS, _grade_problem)
+    return build_qrels(_column(columns.queries), _column(columns.documents), np.array(columns.values))
+
+
+def _read_columns(
+    content: bytes, problems: Problems, names: Sequence[str], wrong: Callable[[str], str | None]
+) -> _Columns:
+    """Query, document and number of every line; the number is the fifth column of a run, the fourth of judgments."""
+    columns = _Columns([], [], [], [])
+    first_lines: dict[str, dict[str, int]] = {}
+    at = names.index("score") if "score" in names else names.index("grade")
+    for line, parts in _lines(content, problems):
+        if len(parts) != len(names):
+            problems.add(line, f"{counted(len(parts), 'column')}, expected {len(names)}: {' '.join(names)}")
+            continue
+        problem = wrong(parts[at])
+        if problem is not None:
+            problems.add(line, problem)
+            continue
+        query, document = parts[0], parts[2]
+        before = first_lines.setdefault(query, {}).setdefault(document, line)
+        if before != line:
+            problems.add(line, f"document '{document}' is listed for query '{query}' on line {before} already")
+            continue
+        columns.queries.append(query)
+        columns.documents.append(document)
+        columns.values.append(float(parts[at]))
+        columns.ranks.append(parts[3])
+    problems.raise_if_any()
+    return columns
+
+
+def _lines(content: bytes, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    for line, raw in enumerate(content.split(b"\n"), 1):
+        if not raw:
+            continue
+        try:
+            yield line, raw.decode("utf-8").split(" ")
+        except UnicodeDecodeError as error:
+            problems.add(line, f"not UTF-8: byte 0x{raw[error.start]:02x}")
+
+
+def _score_problem(text: str) -> str | None:
+    try:
+        number = float(text) if "_" not in text else None
+    except ValueError:
+        number = None
+    if number is None:
+        return f"the score '{text}' is not a number"
+    if np.isnan(number):
+        return "the score is NaN"
+    if not np.isfinite(to_float32(np.array(number))):
+        return f"the score '{text}' is infinite, or beyond the range of float32"
+    return None
+
+
+def _grade_problem(text: str) -> str | None:
+    if not _INTEGER.fullmatch(text):
+        return f"the grade '{text}' is not a whole number"
+    return (
+        None
+        if len(text) <= _DIGITS and -_LIMIT <= int(text) < _LIMIT
+        else f"the grade '{text}' does not fit into 32 bits"
+    )
+
+
+def _column(values: list[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([strings(values)])

@@ -50,9 +50,9 @@ def read_trectext(stream: BinaryIO, problems: Problems, notes: list[str]) -> Ite
     for text in _decoded(stream, problems, notes):
         rest += text
         end = 0
-        for found in _DOCUMENT.finditer(rest):
-            end, number = found.end(), number + 1
-            record = _document(found[1])
+        for match in _DOCUMENT.finditer(rest):
+            end, number = match.end(), number + 1
+            record = _document(match[1])
             if record is None:
                 problems.add(number, "no <DOCNO>")
                 continue
@@ -74,10 +74,10 @@ def _document(content: str) -> dict[str, str] | None:
     docno = _DOCNO.search(content)
     if docno is None:
         return None
-    texts = [found[1] for found in _TEXT.findall(content)]
+    texts = [match[1] for match in _TEXT.findall(content)]
     body = " ".join(texts) if texts else _TITLE.sub(" ", _DOCNO.sub(" ", content))
     outside = _TEXT.sub(" ", content)
-    title = " ".join(found[1] for found in _TITLE.findall(outside if texts else content))
+    title = " ".join(match[1] for match in _TITLE.findall(outside if texts else content))
     return {"docno": docno[1].strip(), "title": _plain(title), "text": _plain(body)}
 
 
@@ -87,10 +87,10 @@ def read_topics(stream: BinaryIO, problems: Problems, notes: list[str]) -> Itera
     Captions such as ``Number:`` and ``Description:`` are left out. Numbers are kept as they are: ``051`` is not ``51``.
     """
     batch = RecordBatch([], [])
-    for number, found in enumerate(_TOPIC.finditer("".join(_decoded(stream, problems, notes))), 1):
-        content = found[1] if found[1] is not None else found[3]
+    for number, match in enumerate(_TOPIC.finditer("".join(_decoded(stream, problems, notes))), 1):
+        content = match[1] if match[1] is not None else match[3]
         record = {name.lower(): _plain(_CAPTION.sub("", value)) for name, value in _FIELD.findall(content)}
-        attribute = _TOPIC_NUMBER.search(found[2] or "")
+        attribute = _TOPIC_NUMBER.search(match[2] or "")
         if attribute is not None:
             record = {"num": attribute[1].strip(), **record}
         batch.lines.append(number)

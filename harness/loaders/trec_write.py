@@ -1,4 +1,4 @@
-"""Writes runs as TREC files, and judgments in BEIR's columns."""
+"""Writes runs as TREC files or, for ids that hold white space, as Parquet; and judgments in BEIR's columns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import numbers, text_scalar
+from harness.arrow import numbers, text_scalar, write_parquet
 from harness.errors import DataError
 from harness.types import Qrels, Run
 
-__all__ = ["write_qrels", "write_run"]
+__all__ = ["write_qrels", "write_run", "write_run_columns"]
+
 
 _QUERIES_AT_ONCE = 256
 
@@ -36,6 +37,18 @@ def write_run(path: Path | str, run: Run, tag: str) -> None:
         for first in range(0, len(run.query_ids), _QUERIES_AT_ONCE):
             last = min(first + _QUERIES_AT_ONCE, len(run.query_ids))
             stream.write(_lines(run, first, last, tag))
+
+
+def write_run_columns(path: Path, run: Run) -> None:
+    """Write columns query_id, doc_id, rank (from 1, the engine's order) and score (float32), one row a hit."""
+    lengths = np.diff(run.indptr)
+    table = {
+        "query_id": run.query_ids.values.take(numbers(np.repeat(np.arange(len(lengths)), lengths))),
+        "doc_id": run.doc_ids.values.take(numbers(run.rows)),
+        "rank": numbers(np.arange(run.hits) - np.repeat(run.indptr[:-1], lengths) + 1),
+        "score": numbers(run.scores),
+    }
+    write_parquet(pa.table(table), path)
 
 
 def write_qrels(path: Path | str, qrels: Qrels) -> None:
@@ -78,7 +91,7 @@ def _lines(run: Run, first: int, last: int, tag: str) -> bytes:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream to a temporary neighbour of ``path`` that takes its place when all went well."""
+    """Open a stream to a temporary neighbour of ``path`` that takes its place when all went well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as raw:

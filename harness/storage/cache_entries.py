@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,19 @@ from typing import NamedTuple
 from harness.storage.cache import JSON, MANIFEST, UNFINISHED, Cache, entry_lock, files_fault, recover
 from harness.storage.scratch import in_use, sweep_scratch
 
-__all__ = ["COMPARISON", "PREPARED", "WORK", "Entry", "comparison_running", "list_entries", "remove_entry", "sweep"]
+__all__ = [
+    "COMPARISON",
+    "PREPARED",
+    "WORK",
+    "Entry",
+    "comparison_running",
+    "leave_entry",
+    "list_entries",
+    "note_user",
+    "remove_entry",
+    "sweep",
+    "users_of",
+]
 
 WORK = "work"
 """The sub-folder of the cache where running comparisons keep what is theirs alone."""
@@ -24,6 +36,8 @@ PREPARED = "prepare-"
 _COMPLETE, _DAMAGED, _BUSY, _BEGUN = "complete", "damaged", "in use", "unfinished"
 _NAME = re.compile(r"[0-9a-f]{32}")
 _PATIENCE_S = 5.0
+_USERS = "users.txt"
+"""Names of the datasets that use an entry, a line each, beside what the manifest lists."""
 
 
 class Entry(NamedTuple):
@@ -86,6 +100,40 @@ def remove_entry(entry: Entry) -> bool:
     except Timeout:
         return False
     return True
+
+
+def note_user(entry: Path, name: str) -> None:
+    """Note in an entry's folder that a dataset uses it, so that it outlives the dataset that it was made for."""
+    with suppress(OSError):  # of a cache that may only be read nothing is removed either
+        names = _noted_users(entry)
+        if name and name not in names:
+            _write_users(entry, names | {name})
+
+
+def users_of(entry: Entry) -> frozenset[str]:
+    """Return the names of the datasets that use an entry, that which it was made for included."""
+    return _noted_users(entry.path)
+
+
+def leave_entry(entry: Entry, names: Set[str]) -> frozenset[str]:
+    """Take datasets from the users of an entry; return the others, for whom it stays."""
+    others = users_of(entry) - names
+    if others:
+        _write_users(entry.path, others)
+    return others
+
+
+def _noted_users(entry: Path) -> frozenset[str]:
+    """Return the users that are noted, else the one that the manifest of an entry names."""
+    if (entry / _USERS).is_file():
+        return frozenset((entry / _USERS).read_text(encoding="utf-8").splitlines())
+    return frozenset(filter(None, [_entry(entry, entry.parent.parent).about]))
+
+
+def _write_users(entry: Path, names: Iterable[str]) -> None:
+    text = "".join(f"{name}\n" for name in sorted(names))
+    (entry / f"{_USERS}.new").write_text(text, encoding="utf-8")
+    (entry / f"{_USERS}.new").replace(entry / _USERS)
 
 
 def comparison_running(cache: Cache) -> bool:

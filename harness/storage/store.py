@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from harness.arrow import read_parquet, write_parquet
 from harness.errors import ResultError
-from harness.loaders.run_columns import RUN_COLUMNS_SUFFIX, write_run_columns
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
 from harness.storage.result_folder import (
@@ -61,6 +60,7 @@ _NEWEST = {"compare": SCHEMA_VERSION, "check": CHECK_SCHEMA_VERSION}
 
 _LONGEST = 80
 _TREC = ".trec.gz"
+_PARQUET = ".parquet"
 _TEXT, _NUMBER, _WHOLE = pa.types.is_string, pa.types.is_floating, pa.types.is_integer
 _OF_QUERY: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType({"backend": _TEXT, "query_id": _TEXT})
 
@@ -220,7 +220,7 @@ def read_stored_run(folder: Path, label: str) -> Run:
     """A backend's hits from a result folder; raises ResultError when they are not there."""
     from harness.loaders.trec import read_run
 
-    for suffix in (_TREC, RUN_COLUMNS_SUFFIX):
+    for suffix in (_TREC, _PARQUET):
         path = folder / "runs" / f"{file_name(label)}{suffix}"
         if path.exists():
             return read_run(path)
@@ -229,10 +229,10 @@ def read_stored_run(folder: Path, label: str) -> Run:
 
 def _write_run(folder: Path, label: str, run: Run) -> None:
     """As TREC; as Parquet where an id holds TREC's separator, white space, or nothing was found: no file is empty."""
-    from harness.loaders.trec_write import write_run
+    from harness.loaders.trec_write import write_run, write_run_columns
 
     if not run.hits or holds_white_space(run.query_ids) or holds_white_space(run.doc_ids):
-        write_run_columns(folder / f"{file_name(label)}{RUN_COLUMNS_SUFFIX}", run)
+        write_run_columns(folder / f"{file_name(label)}{_PARQUET}", run)
     else:
         write_run(folder / f"{file_name(label)}{_TREC}", run, tag=file_name(label))
 

@@ -24,9 +24,11 @@ from harness.data.dataset import DatasetFiles
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec, Downloader
+from harness.loaders.fetching import fetch_dataset, remove_dataset, stored_files
 from harness.loaders.hub_layouts import LAYOUTS
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.registry import loaders
+from harness.storage.cache import Cache
 
 pytestmark = pytest.mark.integration
 
@@ -137,24 +139,24 @@ def test_miracl_keeps_identical_ids_and_takes_dev_by_itself(hub):
 
 def use_miniature_judgments(hub: DatasetHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the collection's judgments be those of the miniature."""
-    content = (hub.root / "unicamp-dl/mmarco/data/qrels.dev.tsv").read_bytes()
+    content = (hub.root / "unicamp-dl/mmarco/data/qrels.dev.small.tsv").read_bytes()
     layout = LAYOUTS["unicamp-dl/mmarco"]
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    known = {**LAYOUTS, "unicamp-dl/mmarco": replace(layout, md5={"dev": md5})}
+    known = {**LAYOUTS, "unicamp-dl/mmarco": replace(layout, md5={"dev.small": md5})}
     monkeypatch.setattr("harness.loaders.hugging_face.LAYOUTS", known)
 
 
 def test_mmarco_in_two_languages(hub, tmp_path, monkeypatch):
-    content = CONTENT.without_titles().of_splits(dev="test")
+    content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
     write_mmarco(hub.root, content, "german", "german")
     asked = replace(content, queries=CONTENT.judged_queries("test"))
     use_miniature_judgments(hub, monkeypatch)
-    same_as_beir("hf:unicamp-dl/mmarco:de", tmp_path / "de", asked, "dev")
+    same_as_beir("hf:unicamp-dl/mmarco:de", tmp_path / "de", asked, "dev.small")
     spanish = replace(asked, queries={name: f"{text} red" for name, text in asked.queries.items()})
     write_mmarco(hub.root, replace(spanish, documents={"x": ("", "y")}), "spanish", "spanish")
     # the judgments are the same file, and the hub's branch moved on
     commit = hub.commit_of("unicamp-dl/mmarco")
-    same_as_beir(f"hf:unicamp-dl/mmarco@{commit}:de-es", tmp_path / "de-es", spanish, "dev")
+    same_as_beir(f"hf:unicamp-dl/mmarco@{commit}:de-es", tmp_path / "de-es", spanish, "dev.small")
     assert HubLoader().load(DatasetSpec("hf:unicamp-dl/mmarco:de"), None, None).language == "de"
     both = load_dataset(f"hf:unicamp-dl/mmarco@{commit}:de-es")
     assert both.provenance["languages"] == "documents de, queries es"
@@ -170,16 +172,15 @@ def test_another_split_than_the_usual_one_may_be_here(hub, monkeypatch):
         {**LAYOUTS, "unicamp-dl/mmarco": replace(LAYOUTS["unicamp-dl/mmarco"], md5={})},
     )
     spec = "hf:unicamp-dl/mmarco:de"
-    small = load_dataset(spec, split="dev.small")
-    assert small.queries.ids.to_list() == ["q1", "q2", "3"]
+    assert load_dataset(spec, split="dev").queries.ids.to_list() == ["q4", "q5"]
     assert HubLoader().local_files(DatasetSpec(spec)).complete is None
-    assert load_dataset(spec).queries.ids.to_list() == ["q4", "q5"]
+    assert load_dataset(spec).queries.ids.to_list() == ["q1", "q2", "3"], "the split of the card and of the papers"
     assert HubLoader().local_files(DatasetSpec(spec)).complete
 
 
 def test_judgments_that_are_not_ms_marcos_are_refused(hub):
-    write_mmarco(hub.root, CONTENT.without_titles().of_splits(dev="test"), "german", "german")
-    with pytest.raises(DataError, match="that of the collection's judgments is 9157ccaeaa8227f91722ba5770787b16"):
+    write_mmarco(hub.root, CONTENT.without_titles().of_splits(**{"dev.small": "test"}), "german", "german")
+    with pytest.raises(DataError, match="that of the collection's judgments is 38a80559a561707ac2ec0f150ecd1e8a"):
         load_dataset("hf:unicamp-dl/mmarco:de")
 
 
@@ -285,6 +286,31 @@ def test_a_folder_of_this_machine_is_read_like_a_repository(hub, tmp_path):
     assert hub.fetched == []
 
 
+def test_a_folder_of_this_machine_is_no_download_and_is_never_removed(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_beir_repositories(tmp_path, CONTENT)
+    before, cache = sorted(tmp_path.joinpath("BeIR").rglob("*")), Cache(tmp_path / "cache")
+    fetched = fetch_dataset("hf:./BeIR/mini", cache=cache)
+    assert fetched.stored.downloaded is None
+    assert len(fetched.stored.prepared) == 2
+    assert remove_dataset("hf:./BeIR/mini", cache=cache).freed > 0
+    assert stored_files("hf:./BeIR/mini", cache=cache).prepared == ()
+    assert sorted(tmp_path.joinpath("BeIR").rglob("*")) == before
+    with pytest.raises(DataError, match=r"^hf:\./BeIR/other: 1 problem\n  there is no such folder"):
+        stored_files("hf:./BeIR/other")
+
+
+def test_files_that_no_card_tells_apart_are_one_problem(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_mteb_repository(tmp_path, CONTENT)
+    (folder,) = {path.parent for path in tmp_path.rglob("README.md")}
+    (folder / "README.md").unlink()
+    with pytest.raises(DataError) as raised:
+        load_dataset(f"hf:./{folder.relative_to(tmp_path)}")
+    assert str(raised.value).startswith(f"hf:./{folder.relative_to(tmp_path)}: 1 problem\n")
+    assert "no README.md with 'configs:' says which files are documents, queries" in str(raised.value)
+
+
 def test_what_is_here_is_told_and_removed(hub):
     write_beir_repositories(hub.root, CONTENT)
     write_mteb_repository(hub.root, CONTENT, "mteb/languages", ("ko", "de"))
@@ -292,27 +318,28 @@ def test_what_is_here_is_told_and_removed(hub):
     assert isinstance(loader, Downloader)
     beir, ko, de = (DatasetSpec(f"hf:{name}") for name in ("BeIR/mini", "mteb/languages:ko", "mteb/languages:de"))
     assert loader.local_files(beir) == loader.local_files(ko) == type(loader.local_files(ko))((), 0, complete=False)
-    assert loader.remove(ko) == 0
+    assert loader.remove(ko).freed == 0
     for spec in (beir, ko, de):
         loader.load(spec, None, None)
         found = loader.local_files(spec)
         assert found.complete
         assert found.size == sum(path.stat().st_size for path in found.paths) > 0
     # the content of both subsets is the same, and the hub's cache keeps it once
-    assert loader.remove(ko) == 0
+    assert loader.remove(ko).freed == 0
     assert loader.local_files(ko) == type(loader.local_files(ko))((), 0, complete=False)
     assert loader.local_files(de).complete
     size = loader.local_files(de).size
-    assert loader.remove(de) >= size
+    assert loader.remove(de).freed >= size
     freed = loader.local_files(beir).size
-    assert loader.remove(beir) >= freed
+    assert loader.remove(beir).freed >= freed
     assert loader.local_files(beir).paths == ()
+    assert loader.local_files(DatasetSpec(f"hf:{hub.root}")) is None
     with pytest.raises(UsageError, match="is a folder of yours"):
         loader.remove(DatasetSpec(f"hf:{hub.root}"))
 
 
 def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monkeypatch):
-    content = CONTENT.without_titles().of_splits(dev="test")
+    content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
     write_mmarco(hub.root, content, "german", "german")
     write_mmarco(hub.root, content, "spanish", "spanish")
     use_miniature_judgments(hub, monkeypatch)
@@ -323,35 +350,37 @@ def test_files_that_two_datasets_share_stay_while_one_of_them_is_here(hub, monke
     for spec in (de, es):
         loader.load(spec, None, None)
     assert loader.local_files(crossed).complete
-    assert loader.remove(crossed) == 0
-    assert loader.remove(es) > 0
+    assert loader.remove(crossed).freed == 0
+    removal = loader.remove(es)
+    assert removal.freed > 0
+    assert removal.needed_by == ("hf:unicamp-dl/mmarco:de",), "both are judged by one file"
     assert loader.local_files(es).complete is loader.local_files(crossed).complete is False
     assert loader.local_files(de).complete
-    assert loader.remove(de) > 0
+    assert loader.remove(de).freed > 0
     assert loader.local_files(de).paths == ()
     assert loader.local_files(de).complete is False
     # of a pair alone nothing belongs to another dataset
     loader.load(crossed, None, None)
-    assert loader.remove(crossed) > 0
+    assert loader.remove(crossed).freed > 0
     assert loader.local_files(crossed).paths == ()
 
 
 def test_files_of_a_pair_stay_when_one_of_its_languages_goes(hub, monkeypatch):
-    content = CONTENT.without_titles().of_splits(dev="test")
+    content = CONTENT.without_titles().of_splits(**{"dev.small": "test"})
     for language in ("german", "spanish"):
         write_mmarco(hub.root, content, language, language)
     use_miniature_judgments(hub, monkeypatch)
     # other bytes, so that the cache keeps a blob for each
-    queries = hub.root / "unicamp-dl/mmarco/data/google/queries/dev/german_queries.dev.tsv"
+    queries = hub.root / "unicamp-dl/mmarco/data/google/queries/dev/german_queries.dev.small.tsv"
     queries.write_text("q1\tLicht\n")
     loader = HubLoader()
     de, crossed = (DatasetSpec(f"hf:unicamp-dl/mmarco:{name}") for name in ("de", "de-es"))
     for spec in (de, crossed):
         loader.load(spec, None, None)
-    assert loader.remove(de) == len("q1\tLicht\n")
+    assert loader.remove(de) == (len("q1\tLicht\n"), ("hf:unicamp-dl/mmarco:de-es",))
     assert loader.local_files(de).complete is False
     assert loader.local_files(crossed).complete
     loader.load(de, None, None)
-    assert loader.remove(crossed) > 0
+    assert loader.remove(crossed).freed > 0
     assert loader.local_files(de).complete
     assert loader.local_files(crossed).complete is False

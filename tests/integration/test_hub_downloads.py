@@ -198,8 +198,10 @@ def test_without_a_network_the_error_says_what_belongs_where(hub, offline, tmp_p
     )
     with pytest.raises(DataError, match=r"BeIR/mini@v2.*\n.*\n.*--revision v2`"):
         load_dataset("hf:BeIR/mini@v2")
+    assert f"its folder belongs at '{folder}-qrels'" in str(raised.value), "the judgments are elsewhere"
     with pytest.raises(DataError) as raised:
         load_dataset("hf:miracl/miracl:de")
+    assert "hf:miracl/miracl-corpus: 32 problems" in str(raised.value), "and the documents at once"
     names = [f"miracl-v1.0-de/{part}.miracl-v1.0-de-dev.tsv" for part in ("qrels/qrels", "topics/topics")]
     assert all(f"'{name}' is not on this machine" in str(raised.value) for name in names)
     assert f"`hf download miracl/miracl {' '.join(names)} --repo-type dataset`" in str(raised.value)

@@ -40,8 +40,8 @@ LAYERS = (
     {"data"},
     {
         "cards",
-        "dataset_cards",
         "file formats",
+        "registry.dataset_cards",
         "fusion",
         "java.jvm",
         "metrics",
@@ -66,7 +66,7 @@ LAYERS = (
     {"regression"},
     {"doctor", "reporting"},
     {"golden.checked", "golden.examine", "golden.stored_vectors", "results.comparison"},
-    {"api", "compat", "evaluation", "fetching"},
+    {"api", "compat", "evaluation", "loaders.fetching"},
     {"golden.against", "regression.plan_again", "regression.result"},
     {"golden.plan", "reference.evaluation", "regression.diff", "regression.regress"},
     {"golden.check"},
@@ -76,13 +76,12 @@ LAYERS = (
 
 # The text formats of judgments and runs, in which results are stored too: one unit, below the loaders that use it.
 FILE_FORMATS = {
-    f"loaders.{module}"
-    for module in ("qrels", "records", "run_columns", "source", "structured_files", "trec", "trec_lines", "trec_write")
+    f"loaders.{module}" for module in ("qrels", "records", "source", "structured_files", "trec", "trec_write")
 }
 
 # The core finds adapters by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the adapter's own way.
-MAY_IMPORT_LOADERS = {"api", "evaluation", "fetching", "golden.against", "golden.check", "golden.plan"}
+MAY_IMPORT_LOADERS = {"api", "evaluation", "loaders.fetching", "golden.against", "golden.check", "golden.plan"}
 MAY_IMPORT_ADAPTERS = {"doctor"}
 
 # Third-party modules with a place of their own. Everything else that is installed by the base install may be imported

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.analysis import analyzer_names, preferred_analyzers
-from harness.dataset_cards import DatasetCard, Published
 from harness.errors import EngineUnavailableError
 from harness.metrics import parse_measures
 from harness.planning.plan import in_language, make_plan
 from harness.planning.request import CompareRequest
 from harness.registry import dataset_names, find_dataset, find_families
+from harness.registry.dataset_cards import DatasetCard, Published
 
 Row = dict[str, str]
 Table = Callable[[str], list[Row]]

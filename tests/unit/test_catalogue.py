@@ -16,6 +16,10 @@ from harness.cli.completion import complete_dataset
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_dataset
 from harness.loaders.beir import BeirLoader
+from harness.registry import find_dataset, find_families
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import list_entries, note_user, users_of
+from harness.strict_toml import Document, nearest, read_document
 
 DATASET = """
 name = "tiny"
@@ -235,11 +239,14 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_options_that_stand_before_a_command_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="before 'info' are of no command\n  put them behind it"):
-        run("--cards", str(tmp_path), "info", "tiny")
-    with pytest.raises(UsageError, match="before 'info'"):
-        run("--format", "json", "info", "tiny")
+def test_options_stand_before_or_behind_a_command(tmp_path: Path) -> None:
+    assert run("--format", "json", "info", "tiny").stdout == run("info", "tiny", "--format", "json").stdout
+    assert run("--format", "json", "info", "tiny", "--format", "table").stdout == run("info", "tiny").stdout
+    folder = tmp_path / "others" / "datasets"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(DATASET.replace('"tiny"', '"mine"'), encoding="utf-8")
+    assert "mine: Three documents" in said("--cards", str(folder.parent), "info", "mine")
+    assert "mine" in said("--cards", str(folder.parent), "search", "mine")
 
 
 @pytest.mark.usefixtures("toy")
@@ -256,3 +263,71 @@ def test_info_of_a_dataset_without_a_card_says_what_is_on_this_machine(toy: ToyL
     assert json.loads(run("info", "toy:de/test", "--format", "json").stdout)["name"] == "toy:de/test"
     with pytest.raises(UnknownNameError, match="unknown dataset 'toi:de'"):
         run("info", "toi:de")
+
+
+@pytest.mark.usefixtures("toy")
+def test_search_takes_languages_by_code_and_by_their_own_name_and_tasks() -> None:
+    def names(*words: str) -> set[str]:
+        return {card["name"] for card in json.loads(run("search", *words, "--format", "json").stdout)}
+
+    korean = names("ko")
+    assert {"miracl/ko", "mteb-ko/autorag", "mteb-ko/miracl-reranking"} <= korean
+    assert korean == names("한국어") == names("Korean") == names("kor")
+    assert names("deutsch", "zoo") == names("de", "zoo") == {"zoo/de"}
+    assert names("ko", "reranking") == {"mteb-ko/miracl-reranking", "mteb-ko/multilongdoc-reranking"}
+    assert names("keeper", "ndcg@10", "tiere") == {"zoo/de"}
+
+
+def test_a_page_shows_ten_published_results_and_all_where_they_are_wanted(toy: ToyLoader, tmp_path: Path) -> None:
+    rows = "".join(
+        f'[[published]]\nsystem = "system-{number}"\nsource = "a page"\nscores = {{ AP = 0.5 }}\n'
+        for number in range(24)
+    )
+    card = toy_library.CARD.replace("[pairs]", f"{rows}\n[pairs]")
+    (tmp_path / "datasets" / "zoo.toml").write_text(card, encoding="utf-8")
+    page = run("info", "zoo").stdout
+    assert page.count("system-") == 10
+    assert "10 of 25 results; --published shows all" in page
+    assert run("info", "zoo", "--published").stdout.count("system-") == 24
+
+
+@pytest.mark.usefixtures("toy")
+def test_prepared_texts_that_another_dataset_uses_stay_until_that_one_goes(tmp_path: Path) -> None:
+    run("fetch", "zoo/de")
+    run("fetch", "toy:de/train")
+    removed = run("remove", "zoo/de", "--yes")
+    assert "kept what is shared with toy:de/train" not in removed.stderr, "a split of the card is the card's"
+    run("fetch", "zoo/de")
+    tables = {path.parent for path in (tmp_path / "cache").rglob("texts.arrow")}
+    for path in tables:
+        note_user(path, "toy:other/test")
+    removed = run("remove", "zoo/de", "--yes")
+    assert "kept what is shared with toy:other/test" in removed.stderr
+    assert {path.parent for path in (tmp_path / "cache").rglob("texts.arrow")} == tables
+    assert json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"] == []
+    (entry, *_) = (entry for entry in list_entries(Cache()) if entry.path in tables)
+    assert users_of(entry) == {"toy:other/test"}
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_file_of_a_dataset_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def reading(path: Path, what: str = "card") -> Document:
+        read.append(path.stem)
+        return read_document(path, what)
+
+    for module in ("harness.registry", "harness.registry.dataset_cards"):
+        monkeypatch.setattr(f"{module}.read_document", reading)
+    assert find_dataset("zoo/de") is not None
+    assert read.count("zoo") == 1
+    read.clear()
+    assert "zoo" in find_families()
+    assert {name: read.count(name) for name in read} == dict.fromkeys(read, 1)
+
+
+def test_only_names_that_are_near_are_suggested() -> None:
+    assert nearest("kor_Hang", ["acm_Arab", "eng_Latn"]) == ""
+    assert nearest("collection", ["correction"]) == " (did you mean 'correction'?)"
+    assert nearest("nonsense", ["expense"]) == ""
+    assert nearest("k2", ["k1", "b"]) == " (did you mean 'k1'?)"

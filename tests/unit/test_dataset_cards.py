@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.dataset_cards import DatasetCard, read_dataset_card, read_dataset_family
 from harness.errors import CardError
+from harness.registry.dataset_cards import DatasetCard, read_dataset_card, read_dataset_family
 
 DATASET = """
 name = "toys"

@@ -151,10 +151,10 @@ def test_knows_and_removes_what_this_machine_has(home: Home) -> None:
     assert home.archive in held.paths
     assert held.size > home.archive.stat().st_size
     load_dataset("irds:beir/scifact/train")
-    assert loader.remove(spec) > 0
+    assert loader.remove(spec).freed > 0
     assert home.archive.exists()
     assert not (home.archive.parent / "test.qrels").exists()
-    assert loader.remove(DatasetSpec("irds:beir/scifact/train")) > len(home.server.content)
+    assert loader.remove(DatasetSpec("irds:beir/scifact/train")).freed > len(home.server.content)
     assert home.files() == []
 
 
@@ -221,7 +221,7 @@ def test_judged_queries_are_made_of_the_files_of_all_queries() -> None:
 )
 def test_removes_what_no_other_dataset_here_uses(passages: Path, name: str, beside: set[str], stays: set[str]) -> None:
     lay(passages, COLLECTION | DL19 | beside)
-    freed = IrdsLoader().remove(DatasetSpec(f"irds:{name}"))
+    freed = IrdsLoader().remove(DatasetSpec(f"irds:{name}")).freed
     assert lying(passages) == stays
     assert freed == sum(map(len, (COLLECTION | DL19 | beside) - stays))
 
@@ -377,6 +377,20 @@ def test_offline_names_the_file_and_its_place(home: Home, monkeypatch: pytest.Mo
     home.archive.parent.mkdir(parents=True, exist_ok=True)
     home.archive.write_bytes(home.server.content)
     assert len(load_dataset(SPEC).corpus) == 30
+
+
+def test_offline_names_the_files_of_all_parts(passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(DataError) as caught:
+        load_dataset("irds:msmarco-passage/trec-dl-2020")
+    assert caught.value.count == 1
+    assert caught.value.others == ()
+    for place in ("collectionandqueries.tar.gz", "trec-dl-2020/queries.tsv.gz", "trec-dl-2020/qrels"):
+        assert f" at {passages / place}" in str(caught.value)
+    lay(passages, {"collection.tsv"})
+    with pytest.raises(DataError) as caught:
+        load_dataset("irds:msmarco-passage/trec-dl-2020")
+    assert "collectionandqueries" not in str(caught.value), "it was taken out of its archive"
 
 
 def test_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from hub_stub import DatasetHub, serving, use
 from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
 
 from harness.errors import DataError, UsageError
-from harness.fetching import remove_dataset
 from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_dataset
+from harness.loaders.fetching import remove_dataset
 from harness.loaders.hub_repository import HubRepository
 from harness.loaders.mteb import MtebLoader
 from harness.loaders.mteb_files import hub_folders
@@ -95,13 +95,13 @@ def test_one_subset_goes_and_the_others_stay(
     # the judgments and the queries of both languages are the same blobs
     assert held.size == sum(file.stat().st_size for file in ko) + 3 * 4
     documents = next(file.stat().st_size for file in ko if file.parent.name == "ko-corpus")
-    assert loader.remove(KO) == documents + 3 * 4
+    assert loader.remove(KO).freed == documents + 3 * 4
     assert not any(file.exists() for file in ko)
     assert all(file.is_file() for file in de)
     assert sorted(one.name for one in tables.iterdir()) == ["de-corpus", "de-qrels", "de-queries"]
     assert loader.local_files(KO) == NOTHING
     assert loader.local_files(DE) == other
-    assert loader.remove(DE) > other.size  # and the card
+    assert loader.remove(DE).freed > other.size  # and the card
     assert not tables.exists()
     assert loader.local_files(DE) == NOTHING
 
@@ -116,13 +116,13 @@ def test_other_files_of_the_repository_stay(
     (hub.root / NAME / "README.md").open("a").write("Another commit.\n")
     register(hub, monkeypatch)
     download(hub, "ko")
-    assert loader.remove(KO) > 0
+    assert loader.remove(KO).freed > 0
     assert [file.name for file in main.files_here()] == ["corpus-00000-of-00001.parquet"]
     assert all(file.is_file() for file in main.files_here())
     files = download(hub, "ko")
     register(hub, monkeypatch, "Tongues.v2")
-    assert loader.local_files(KO) == NOTHING
-    assert loader.remove(KO) == 0
+    assert set(files) <= set(loader.local_files(KO).paths)
+    assert loader.remove(KO) == (0, ("mteb:Tongues.v2",))
     assert all(file.is_file() for file in files)
 
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_told_apart_is_not_removed(
     own = {"load_data": lambda task: None} if card else {}
     mteb_task(monkeypatch, "Tongues", Path(NAME), langs=langs, revision=hub.commit_of(NAME), **own)
     spec = DatasetSpec("mteb:Tongues:korean")
-    assert loader.remove(spec) == 0
+    assert loader.remove(spec).freed == 0
     files = download(hub, "ko", "de")
     with pytest.raises(UsageError, match="nothing says which files of mteb/ManyTongues are those of") as raised:
         remove_dataset(spec.location)
@@ -181,7 +181,7 @@ def test_a_task_in_one_language_goes_as_a_whole_without_a_card(
     write(hub, card=False)
     mteb_task(monkeypatch, "Single", Path(NAME), langs=["kor-Hang"], revision=hub.commit_of(NAME))
     files = download(hub, "ko", "de")
-    assert loader.remove(DatasetSpec("mteb:Single")) > 0
+    assert loader.remove(DatasetSpec("mteb:Single")).freed > 0
     assert not any(file.exists() for file in files)
     assert not any(folder.exists() for folder in hub_folders(NAME))
 

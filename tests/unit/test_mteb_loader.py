@@ -13,6 +13,7 @@ from harness.api import plan_for, preview
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
+from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
 from harness.planning.request import CompareRequest
 from harness.types import Run
@@ -305,7 +306,7 @@ def test_what_is_prepared_is_loaded_without_the_library(
     assert again.qrels.rows.tolist() == first.qrels.rows.tolist()
     assert again.qrels.grades.tolist() == first.qrels.grades.tolist()
     assert again.corpus.texts.equals(first.corpus.texts)
-    monkeypatch.setattr("harness.loaders.mteb_prepared.version", lambda name: "another")
+    monkeypatch.setattr("harness.loaders.mteb.version", lambda name: "another")
     with pytest.raises(MissingExtraError):
         load_dataset(spec)
 
@@ -354,3 +355,31 @@ def test_a_preview_knows_what_a_second_stage_would_ask_and_what_is_stored(
     assert not any("raise --k" in one for one in plan.notes)
     harness.compare(dataset="mteb:Ranked", backends=["csr"], k=5, isolation="none")
     assert preview(plan_for(request)).known[0].stored is not None
+
+
+def test_a_subset_that_is_not_there_brings_the_nearest_by_name_and_language() -> None:
+    for text in ("kor_Hnag", "korean", "ko"):
+        with pytest.raises(UsageError) as caught:
+            load_dataset(f"mteb:BelebeleRetrieval:{text}")
+        assert caught.value.fix == (
+            "near are kor_Hang-kor_Hang, kor_Hang-eng_Latn, eng_Latn-kor_Hang; "
+            "`harness datasets info mteb:BelebeleRetrieval` lists all 376"
+        )
+    specs = subsets_of("mteb:BelebeleRetrieval")
+    assert len(specs) == 376
+    assert "mteb:BelebeleRetrieval:kor_Hang-kor_Hang" in specs
+    assert subsets_of("mteb:SciFact") == subsets_of("mteb:MIRACLRetrieval:ko") == ()
+
+
+def test_a_hub_that_is_not_reached_is_asked_once_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    waited: list[float] = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", waited.append)
+    with pytest.raises(DataError, match=r"http://127\.0\.0\.1:1 was not reached") as caught:
+        load_dataset("mteb:SciFact")
+    assert str(caught.value).count("was not reached") == 1
+    assert waited == []
+    assert "Retrying" not in "".join(capfd.readouterr())

@@ -111,7 +111,7 @@ class DatasetCard:
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """What its loader gets, for every split."""
+        """Return what its loader gets, for every split."""
         return tuple(dict.fromkeys(self.location_of(split) for split in self.splits or (self.split,)))
 
     def queries_of(self, split: str | None) -> int | None:
@@ -143,25 +143,28 @@ class DatasetFamily:
         return next((self._pair(*half) for half in halves if set(half) <= self.members.keys()), None)
 
     def _pair(self, documents: str, queries: str) -> DatasetCard:
-        held, asked = self.members[documents], self.members[queries]
-        if held is asked:
-            return held
+        corpus_card, queries_card = self.members[documents], self.members[queries]
+        if documents == queries:
+            return corpus_card
         return replace(
-            held,
-            name=f"{held.name}-{queries}",
-            summary=f"documents of {held.name}, queries of {asked.name}",
+            corpus_card,
+            name=f"{corpus_card.name}-{queries}",
+            summary=f"documents of {corpus_card.name}, queries of {queries_card.name}",
             spec=(self.pairs or "").replace("{documents}", documents).replace("{queries}", queries),
-            query_language=asked.language,
-            queries=asked.queries,
-            split_queries=asked.split_queries,
+            query_language=queries_card.language,
+            queries=queries_card.queries,
+            split_queries=queries_card.split_queries,
             published=(),
-            digest=hashlib.sha256(f"{held.digest} {asked.digest}".encode()).hexdigest(),
+            digest=hashlib.sha256(f"{corpus_card.digest} {queries_card.digest}".encode()).hexdigest(),
         )
 
 
-def read_dataset_card(path: Path) -> DatasetCard:
-    """Read one dataset card; raises CardError with every problem of the file."""
-    document = read_document(path)
+def read_dataset_card(path: Path, document: Document | None = None) -> DatasetCard:
+    """Read one dataset card; raises CardError with every problem of the file.
+
+    ``document`` is the content of the file where the caller has read it.
+    """
+    document = document or read_document(path)
     table = Table(document.values)
     card = _card(table, card_name(table, path), path, document.digest, _sources(table))
     table.close()
@@ -169,12 +172,13 @@ def read_dataset_card(path: Path) -> DatasetCard:
     return card
 
 
-def read_dataset_family(path: Path) -> DatasetFamily:
+def read_dataset_family(path: Path, document: Document | None = None) -> DatasetFamily:
     """Read a family's file; raises CardError with every problem of it.
 
-    A member has what its own table says, and beside it what the file says for all; tables are merged.
+    A member has what its own table says, and beside it what the file says for all; tables are merged. ``document`` is
+    the content of the file where the caller has read it.
     """
-    document = read_document(path)
+    document = document or read_document(path)
     table = Table(document.values)
     name, sources = card_name(table, path), _sources(table)
     for key in _SHARED:
@@ -320,7 +324,7 @@ def _sources(table: Table) -> dict[str, str] | None:
 
 
 def _published(table: Table, sources: Mapping[str, str] | None, split: str | None) -> tuple[Published, ...]:
-    found = []
+    published = []
     for number, values in enumerate(table.optional("published", list) or (), 1):
         where = f"{table.where}published.{number}."
         if not isinstance(values, dict):
@@ -330,7 +334,7 @@ def _published(table: Table, sources: Mapping[str, str] | None, split: str | Non
         source, scores = row.required("source", str), row.table("scores")
         if sources is not None and source not in sources:
             table.problem(f"'{where}source' is '{source}', known: {', '.join(sources)}")
-        found.append(
+        published.append(
             Published(
                 system=row.required("system", str),
                 source=source if sources is None else sources.get(source, source),
@@ -341,7 +345,7 @@ def _published(table: Table, sources: Mapping[str, str] | None, split: str | Non
         if not scores.values:
             table.problem(f"'{where}scores' holds no metric")
         row.close()
-    return tuple(found)
+    return tuple(published)
 
 
 def _fields(table: Table) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 
 import harness
 from harness.cards import BackendCard, read_backend_card
-from harness.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.planning.backend_spec import BackendSpec, parse_backend_specs
-from harness.strict_toml import read_document
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.strict_toml import Document, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,38 +59,41 @@ def find_cards(kind: Literal["backends"], folder: Path | None = None) -> Mapping
 @overload
 def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping[str, DatasetCard]: ...
 def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
-    """Every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
+    """Return every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
 
     Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when
     two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
     """
     if kind == "backends":
-        return _sorted(_add_third_party(_read_all(_first_paths(kind, folder), read_backend_card)))
-    return _sorted(_read_all((path for path in _first_paths(kind, folder) if not _is_family(path)), read_dataset_card))
+        own = {stem: read_backend_card(file.path) for stem, file in _card_files(kind, folder).items()}
+        return _sorted(_add_third_party(own))
+    files = _card_files(kind, folder).items()
+    return _sorted({stem: read_dataset_card(file.path, file.document) for stem, file in files if not file.is_family})
 
 
 def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
-    """Every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
-    return _sorted(_read_all(filter(_is_family, _first_paths("datasets", folder)), read_dataset_family))
+    """Return every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
+    files = _card_files("datasets", folder).items()
+    return _sorted({stem: read_dataset_family(file.path, file.document) for stem, file in files if file.is_family})
 
 
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
-    """The dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
+    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
 
     Only the file of that name is read. ``folder`` and errors as in :func:`find_cards`.
     """
     stem, _, member = name.partition("/")
-    path = next((path for path in _first_paths("datasets", folder) if path.stem == stem), None)
-    if path is None:
+    file = _card_files("datasets", folder).get(stem)
+    if file is None:
         return None
-    if not _is_family(path):
-        return None if member else read_dataset_card(path)
-    family = read_dataset_family(path)
+    if not file.is_family:
+        return None if member else read_dataset_card(file.path, file.document)
+    family = read_dataset_family(file.path, file.document)
     return family.member(member) if member else None if name.endswith("/") else family
 
 
 def dataset_names(folder: Path | None = None) -> dict[str, str]:
-    """Every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
+    """Return every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
     cards: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", folder).values()]
     for family in find_families(folder).values():
         cards += [family, *family.members.values()]
@@ -99,7 +103,7 @@ def dataset_names(folder: Path | None = None) -> dict[str, str]:
 def unknown_dataset(
     name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
 ) -> UnknownNameError:
-    """The error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+    """Return the error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
 
     ``others`` say what else could have been named in its place.
     """
@@ -124,7 +128,7 @@ def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list
 
 
 def load_engine(card: BackendCard) -> type[Engine]:
-    """The engine class that a card names, imported now.
+    """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
     be imported for another reason, CardError when the card names nothing.
@@ -152,37 +156,45 @@ def load_engine(card: BackendCard) -> type[Engine]:
     return cast("type[Engine]", engine)
 
 
-def _sorted(found: Mapping[str, C]) -> Mapping[str, C]:
-    return MappingProxyType(dict(sorted(found.items())))
+def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:
+    return MappingProxyType(dict(sorted(cards.items())))
 
 
-def _read_all(paths: Iterable[Path], read: Callable[[Path], C]) -> dict[str, C]:
-    return {path.stem: read(path) for path in paths}
+class _CardFile:
+    """A file that may be a card, read when its content is needed and then once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def document(self) -> Document:
+        return read_document(self.path)
+
+    @property
+    def is_family(self) -> bool:
+        return _FAMILY in self.document.values
 
 
-def _first_paths(kind: Kind, folder: Path | None) -> list[Path]:
-    """The files of a kind, without those that are hidden by one of the same name."""
-    first: dict[str, Path] = {}
-    for path in _own_paths(kind, folder):
-        first.setdefault(path.stem, path)
-    return list(first.values())
+def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
+    """Return the files of a kind by name, without those that are hidden by one of the same name."""
+    first: dict[str, _CardFile] = {}
+    for file in _own_files(kind, folder):
+        first.setdefault(file.path.stem, file)
+    return first
 
 
-def _is_family(path: Path) -> bool:
-    return _FAMILY in read_document(path).values
-
-
-def _own_paths(kind: Kind, folder: Path | None) -> Iterator[Path]:
+def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
     if folder is not None:
-        yield from _toml_files(_checked(folder) / kind)
+        yield from map(_CardFile, _toml_files(_checked(folder) / kind))
     for path in _toml_files(Path.cwd() / kind):
-        keys = read_document(path).values.keys()
+        file = _CardFile(path)
+        keys = file.document.values.keys()
         if "name" in keys and keys & {*_SIGNATURE[kind]}:
-            yield path
+            yield file
         else:
             _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
     packaged = _PACKAGE / "_cards" / kind
-    yield from _toml_files(packaged if packaged.is_dir() else _checkout(kind))
+    yield from map(_CardFile, _toml_files(packaged if packaged.is_dir() else _checkout(kind)))
 
 
 def _checked(folder: Path) -> Path:
@@ -203,20 +215,20 @@ def _toml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
-def _add_third_party(found: dict[str, BackendCard]) -> dict[str, BackendCard]:
-    own = frozenset(found)
+def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
+    own = frozenset(cards)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         for path in _entry_point_paths(entry):
             if path.stem in own:
-                _log.warning("card '%s' is hidden by '%s'", path, found[path.stem].path)
-            elif path.stem in found:
+                _log.warning("card '%s' is hidden by '%s'", path, cards[path.stem].path)
+            elif path.stem in cards:
                 raise CardError(
-                    f"two installed packages offer a backend '{path.stem}': '{found[path.stem].path}' and '{path}'",
+                    f"two installed packages offer a backend '{path.stem}': '{cards[path.stem].path}' and '{path}'",
                     fix="uninstall one of them",
                 )
             else:
-                found[path.stem] = read_backend_card(path)
-    return found
+                cards[path.stem] = read_backend_card(path)
+    return cards
 
 
 def _entry_point_paths(entry: EntryPoint) -> list[Path]:

@@ -1,0 +1,114 @@
+"""Datasets on this machine: fetched before they are needed, looked for without asking the network, and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.data.dataset import Dataset
+from harness.loaders.base import Divided, Downloader, LocalFiles, Removal
+from harness.loaders.dataset import Located, load_dataset, locate_dataset
+from harness.protocols import Progress
+from harness.storage.cache import Cache
+from harness.storage.cache_entries import (
+    Entry,
+    comparison_running,
+    leave_entry,
+    list_entries,
+    remove_entry,
+    users_of,
+)
+
+__all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files", "subsets_of"]
+
+_PREPARED = ("texts", "metadata", "judgments")
+"""Kinds of cache entries that are made of a dataset's files alone."""
+
+
+class Stored(NamedTuple):
+    """What this machine has of a dataset.
+
+    ``downloaded`` is by split, by "" where the loader knows the splits; None for a dataset that no library downloads:
+    its files are the user's. ``prepared`` are entries of the cache that are made of it, shared ones too.
+    """
+
+    name: str
+    downloaded: Mapping[str, LocalFiles] | None
+    prepared: tuple[Entry, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Files and folders of the library, those of all splits, each once."""
+        every = [path for local in (self.downloaded or {}).values() for path in local.paths]
+        return tuple(dict.fromkeys(every))
+
+
+class Fetched(NamedTuple):
+    """A dataset that was loaded, and what this machine has of it now."""
+
+    dataset: Dataset
+    stored: Stored
+
+
+def stored_files(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Stored:
+    """Return what this machine has of a dataset, without loading it.
+
+    Raises as :func:`harness.loaders.load_dataset` does for what cannot be named, and MissingExtraError where the
+    library that downloads it is not installed.
+    """
+    return _stored(locate_dataset(name, cards=cards), cache or Cache())
+
+
+def subsets_of(name: str, *, cards: Path | None = None) -> tuple[str, ...]:
+    """Return the names of the datasets that a name stands for together, () for one that names a dataset."""
+    loader, specs = (located := locate_dataset(name, cards=cards)).loader, located.specs
+    return tuple(loader.subsets(next(iter(specs.values())))) if isinstance(loader, Divided) else ()
+
+
+def _stored(located: Located, cache: Cache) -> Stored:
+    downloaded: dict[str, LocalFiles] | None = None
+    if isinstance(located.loader, Downloader):
+        by_split = {split: located.loader.local_files(spec) for split, spec in located.specs.items()}
+        downloaded = {split: local for split, local in by_split.items() if local is not None} or None
+    prepared = [entry for entry in list_entries(cache) if entry.kind in _PREPARED]
+    return Stored(located.name, downloaded, tuple(entry for entry in prepared if users_of(entry) & located.locations))
+
+
+def fetch_dataset(
+    name: str,
+    *,
+    split: str | None = None,
+    cards: Path | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+) -> Fetched:
+    """Download what is missing of a dataset, hold it against its card, and prepare its texts.
+
+    Loading it needs no network afterwards. Arguments and errors are those of :func:`harness.loaders.load_dataset`.
+    """
+    cache = cache or Cache()
+    dataset = load_dataset(name, split=split, cards=cards, cache=cache, progress=progress)
+    return Fetched(dataset, stored_files(name, cards=cards, cache=cache))
+
+
+def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None = None) -> Removal:
+    """Delete what was downloaded and prepared of a dataset.
+
+    Files and prepared texts that another dataset on this machine needs stay, and so do the user's own, and prepared
+    texts while a comparison runs, which may read them. Errors as of :func:`stored_files`.
+    """
+    cache, located = cache or Cache(), locate_dataset(name, cards=cards)
+    here, freed, needed_by = _stored(located, cache), 0, list[str]()
+    if isinstance(located.loader, Downloader) and here.downloaded is not None:
+        for spec in located.specs.values():
+            removal = located.loader.remove(spec)
+            freed += removal.freed
+            needed_by += removal.needed_by
+    if not comparison_running(cache):
+        for entry in here.prepared:
+            others = leave_entry(entry, located.locations)
+            needed_by += sorted(others)
+            if not others and remove_entry(entry):
+                freed += entry.bytes
+    return Removal(freed, tuple(dict.fromkeys(other for other in needed_by if other not in located.locations)))
