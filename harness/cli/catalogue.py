@@ -26,6 +26,7 @@ from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
 from harness.registry import find_cards, find_dataset, find_families
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
+from harness.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +188,10 @@ def fetch(
         typer.echo(_json({"name": dataset.name, **counts, "on_this_machine": _plain_stored(here)}))
         return
     of_split = f" of the split '{dataset.provenance['split']}'" if dataset.provenance.get("split") else ""
-    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count is not None)
+    nouns = ("document", "query", "judgment")
+    listed = ", ".join(
+        counted(count, noun) for noun, count in zip(nouns, counts.values(), strict=True) if count is not None
+    )
     typer.echo(f"{dataset.name}: {listed}{of_split}")
     typer.echo("\n".join(fact_lines(stored_facts(here), terminal_width())))
 
