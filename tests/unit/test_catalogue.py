@@ -174,7 +174,7 @@ def test_fetch_downloads_checks_and_prepares(toy: ToyLoader, tmp_path: Path, mon
 
 
 def test_fetch_of_one_split(toy: ToyLoader) -> None:
-    assert said("fetch", "zoo/de", "--split", "train").startswith("zoo/de: 3 documents, 1 queries, 1 judgments")
+    assert said("fetch", "zoo/de", "--split", "train").startswith("zoo/de: 3 documents, 1 query, 1 judgment")
     assert "de/queries.test.json" not in toy.downloads
 
 
