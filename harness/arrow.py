@@ -22,6 +22,7 @@ __all__ = [
     "numbers_or_null",
     "read_parquet",
     "strings",
+    "take_rows",
     "text_scalar",
     "write_parquet",
 ]
@@ -155,3 +156,31 @@ def _values(array: pa.Array, null: float | None) -> npt.NDArray[Any]:
     if null is None:
         raise pa.ArrowInvalid(f"{array.null_count} of {len(array)} values are null")
     return np.where(_values(array.is_valid(), None), found, dtype.type(null))
+
+
+def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
+    """The values at ``rows`` (n,), in that order, repeats allowed; a row outside the column raises IndexError.
+
+    Each chunk is asked for its own rows. Arrow's ``take`` copies all chunks of a text column into one first: a whole
+    collection for a few rows, and more than 2 GiB fit into no such array.
+    """
+    rows = np.asarray(rows, dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(chunk) for chunk in column.chunks])]).astype(np.int64)
+    outside = rows[(rows < 0) | (rows >= starts[-1])]
+    if len(outside):
+        raise IndexError(f"row {outside[0]} of a column of {starts[-1]} rows")
+    owner = np.searchsorted(starts, rows, side="right") - 1
+    order = np.argsort(owner, kind="stable")
+    owners, firsts = np.unique(owner[order], return_index=True)
+    ends = np.append(firsts[1:], len(order))
+    parts = [
+        column.chunk(int(number)).take(numbers(rows[order[first:end]] - starts[number]))
+        for number, first, end in zip(owners, firsts, ends, strict=False)  # an empty column has one end too many
+    ]
+    found = pa.chunked_array(parts, type=column.type)
+    if (np.diff(owner) >= 0).all():
+        return found
+    # what was asked for lies together now, and is all that is copied
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return found.take(numbers(back))

@@ -94,6 +94,13 @@ def nearness(name: str) -> float:
     return 0.5 if len(name) < _SHORT else 0.6
 
 
+def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
+    """Return the known name that is most like ``name``, as "did you mean 'x'?"; nothing when none is near."""
+    folded = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
+    return f"did you mean '{folded[near[0]]}'?" if near else ""
+
+
 class UnknownNameError(UsageError):
     """A name that is not registered; suggests the nearest one and lists the rest, or some of many.
 
@@ -102,10 +109,9 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        folded = {candidate.lower(): candidate for candidate in (*aliases, *self.known)}
-        near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=nearness(name))
-        hint = f"did you mean '{folded[near[0]]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
+        hint = nearest(name, (*aliases, *self.known))
+        listed = f"known: {_listed(name, self.known) or 'none'}"
+        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint} {listed}".lstrip())
 
 
 def _listed(name: str, known: Sequence[str]) -> str:

@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from harness.strict_toml import Table, read_document
 
-if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
-    from harness.protocols import ParameterValue
+__all__ = ["NO_PROMPT", "Parameter", "ParameterValue", "Scope", "check_values", "declared", "encoder_parameters", "read_parameter"]
 
-__all__ = ["NO_PROMPT", "Parameter", "Scope", "check_values", "declared", "encoder_parameters", "read_parameter"]
-
+ParameterValue = str | int | float | bool
 ParameterType = Literal["float", "int", "str", "bool"]
 Scope = Literal["encoder", "engine", "search"]
 Affects = Literal["hits", "times", "nothing"]

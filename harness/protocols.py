@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, runti
 
 import pyarrow as pa
 
+from harness.analysis.terms import TermCounts
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.parameters import ParameterValue
 from harness.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 
-if TYPE_CHECKING:  # the analysis package stands above this module
-    from harness.analysis.terms import TermCounts
 
 __all__ = [
     "LEFT_BEHIND",
     "Attached",
     "Capabilities",
     "Caveats",
-    "Clock",
     "Content",
-    "Display",
     "Engine",
     "EngineInfo",
     "ExistingIndex",
@@ -36,9 +36,6 @@ __all__ = [
     "Identified",
     "IndexReport",
     "InputKind",
-    "Inputs",
-    "ParameterValue",
-    "Progress",
     "SearchResult",
     "SearchedState",
     "Storage",
@@ -47,33 +44,10 @@ __all__ = [
     "WithStoredVectors",
 ]
 
-ParameterValue = str | int | float | bool
 InputKind = Literal["text", "sparse", "dense", "hybrid"]
-Clock = Callable[[], int]
-"""Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
 
 LEFT_BEHIND = "left behind: "
 """How a line on standard error begins that names what an engine made outside its folder and could not remove."""
-
-
-class Progress(Protocol):
-    """Where long work says how far it is."""
-
-    def start(self, phase: str, total: int | None) -> None:
-        """A phase begins; ``total`` is in the phase's own unit (documents, queries), None when unknown."""
-
-    def advance(self, amount: int) -> None:
-        """``amount`` more units of the current phase are done."""
-
-
-class Display(Protocol):
-    """Where the progress of a whole comparison is shown."""
-
-    def section(self, label: str) -> Progress:
-        """Progress of one encoding or one backend."""
-
-    def done(self, label: str, outcome: str) -> None:
-        """One backend is finished; ``outcome`` is a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +74,6 @@ class Capabilities:
     """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
     filters: bool = False
     """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Documents or queries as an engine takes them: always ids, and the columns its capabilities name.
-
-    ``texts`` is an Arrow string column, ``sparse`` CSR rows, ``dense`` a C-contiguous float32 (n, d) array.
-    ``metadata`` are the fields of documents that searches will be filtered by: a table of string columns, null where a
-    document lacks the field; None where nothing is filtered.
-    """
-
-    ids: Ids
-    texts: pa.ChunkedArray | None = None
-    sparse: SparseVectors | None = None
-    dense: Float32Array | None = None
-    metadata: pa.Table | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)

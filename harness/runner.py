@@ -29,6 +29,7 @@ from harness.execution.failure import Failure, failure_of
 from harness.execution.fingerprint import changed_too
 from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
 from harness.execution.load.runs import HeldOpen, LoadRuns
+from harness.execution.outcome import Outcome
 from harness.execution.process import Finished
 from harness.execution.rebuilds import Rebuilder, builds_of, of_build, rebuilt_runs
 from harness.execution.rerank import SecondStage
@@ -45,7 +46,7 @@ from harness.storage.columns import save_table
 from harness.types import Ids, Int64Array, Run
 from harness.wording import counted
 
-__all__ = ["Outcome", "run_plan"]
+__all__ = ["run_plan"]
 
 WARM_UP_QUERIES = 1000
 """A JVM compiles what runs often: benchmarks/warm_up.py shows how far Lucene's latency falls."""
@@ -57,29 +58,6 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "text": ("bm25", "splade", "dense", "none"),
 }
 """What a card may name for an engine of each kind of input; of texts, encoders are the oracle's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one trial: either a ``run`` or a ``failure``.
-
-    With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
-
-    ``measured`` is when an engine ran or failed (UTC, ISO 8601). A ``reused`` outcome was stored by an earlier
-    comparison. ``notes`` are sentences for the report. ``rebuilds`` are the runs of the builds after the first.
-    """
-
-    trial: Trial
-    run: Run | None = None
-    record: TrialRecord | None = None
-    memory: Finished | None = None
-    vectors: Vectors | None = None
-    combined: Combined | None = None
-    failure: Failure | None = None
-    measured: str | None = None
-    reused: bool = False
-    notes: tuple[str, ...] = ()
-    rebuilds: tuple[Run, ...] = ()
 
 
 def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:

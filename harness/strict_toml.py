@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import functools
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from harness.errors import CardError, nearness
+from harness.errors import CardError, nearest
 
-__all__ = ["Document", "Table", "card_name", "nearest", "read_document"]
+__all__ = ["Document", "Table", "card_name", "read_document"]
 
 T = TypeVar("T", str, int, float, bool, list[Any], dict[str, Any])
 
@@ -27,13 +25,6 @@ _TYPE_NAMES = {
     list: "a list",
     dict: "a table",
 }
-
-
-def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
-    """``did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
-    folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
-    return f" (did you mean '{folded[near[0]]}'?)" if near else ""
 
 
 class Document(NamedTuple):

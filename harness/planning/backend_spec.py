@@ -7,11 +7,11 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from harness.cards import BackendCard, Parameter
 from harness.errors import HarnessError, UnknownNameError, UsageError
-from harness.parameters import NO_PROMPT
+from harness.parameters import NO_PROMPT, ParameterValue
 from harness.planning.expressions import (
     in_parentheses,
     quoted,
@@ -22,12 +22,10 @@ from harness.planning.expressions import (
     without_parentheses,
 )
 from harness.planning.stages import Stage, fusions, parse_weights, rerankers
+from harness.registry import find_cards
 from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
-if TYPE_CHECKING:  # protocols brings numpy; backend expressions are checked before it is needed
-    from harness.protocols import ParameterValue
-
-__all__ = ["BackendSpec", "parse_backend_specs", "spell", "with_components"]
+__all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "with_components"]
 
 _RUN = "run"
 _URL = "url"
@@ -61,8 +59,18 @@ class BackendSpec:
         return (self.name, self.run_path and self.run_path.resolve(), *sorted(self.parameters.items()), parts)
 
 
+def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
+    """Return the backends of ``qdrant,lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
+
+    Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
+    missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
+    UnknownNameError.
+    """
+    return parse_backend_specs(text, find_cards("backends", cards))
+
+
 def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCard]) -> list[BackendSpec]:
-    """See :func:`harness.registry.parse_backends`; ``cards`` are the known backends."""
+    """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
     for part in [text] if isinstance(text, str) else text:
         _refuse_credentials(part, cards)
     items = split_outside(text, ",") if isinstance(text, str) else list(text)

@@ -1,4 +1,4 @@
-"""Names to cards, and the command line's backend expressions to complete specifications.
+"""Names to cards, and cards to the engines that they name.
 
 Cards are looked for in this order, and the first one of a name is taken: the ``--cards`` folder, ``./backends`` and
 ``./datasets``, the cards of this package (inside the wheel, or beside the package in a checkout), and cards of other
@@ -19,24 +19,19 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
 import harness
 from harness.cards import BackendCard, read_backend_card
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
-from harness.planning.backend_spec import BackendSpec, parse_backend_specs
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
 from harness.strict_toml import Document, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from harness.protocols import Engine
 
 __all__ = [
     "ENTRY_POINT_GROUP",
-    "BackendSpec",
     "dataset_names",
     "find_cards",
     "find_dataset",
     "find_families",
     "load_engine",
-    "parse_backends",
     "unknown_dataset",
 ]
 
@@ -115,16 +110,6 @@ def unknown_dataset(
         half = next((half for half in member.split("-") if half not in family.members), member)
         return UnknownNameError(f"member of {stem} in the pair '{name}':", half, family.members)
     return UnknownNameError(kind, name, [card.name for card in family.members.values()])
-
-
-def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
-    """Backends from ``qdrant,lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
-
-    Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
-    missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
-    UnknownNameError.
-    """
-    return parse_backend_specs(text, find_cards("backends", cards))
 
 
 def load_engine(card: BackendCard) -> type[Engine]:
