@@ -44,7 +44,7 @@ check: $(VENV)/.installed-all,test
 
 # Once for all tests: their first processes would compile the same kernels side by side.
 kernels: $(VENV)/.installed-all,test
-	$(BIN)/python -c 'from harness.reference import *; compile_kernels(); compile_dense_kernels()'
+	$(BIN)/python -c 'from harness.exact import *; compile_kernels(); compile_dense_kernels()'
 
 # The page for people is tested in a real browser: Debian's, where this is root's machine and none is there. Elsewhere
 # those tests are skipped, and the table at the end says so.

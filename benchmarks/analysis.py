@@ -11,9 +11,9 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from harness.analysis import create_analyzer
-from harness.analysis.lucene import LuceneAnalyzer
 from harness.loaders import load_corpus
+from harness.text import create_analyzer
+from harness.text.lucene import LuceneAnalyzer
 
 Analyze = Callable[[Sequence[str]], list[list[str]]]
 

@@ -1,4 +1,4 @@
-"""Exact dense top-k: harness.reference.DenseIndex against the matrix product alone, one thread, in one process.
+"""Exact dense top-k: harness.exact.DenseIndex against the matrix product alone, one thread, in one process.
 
 The product is what BLAS reaches: NumPy's matmul of the same float32 arrays, and nothing done with the result, in the
 fastest of several sizes of blocks, found anew in every round. DenseIndex finds the best k and scores them exactly.
@@ -18,10 +18,10 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from harness.reference import DenseIndex
-from harness.reference.dense import Blocks
-from harness.reference.dense.blas import single_threaded_blas
-from harness.types import Float32Array
+from harness.data.types import Float32Array
+from harness.exact import DenseIndex
+from harness.exact.dense import Blocks
+from harness.exact.dense.blas import single_threaded_blas
 
 BLOCKS = (Blocks(256, 1024), Blocks(256, 768), Blocks(512, 768), Blocks(1000, 512), Blocks(1000, 768))
 """Where BLAS was fastest, of sizes from 128 to 1,000 queries and 256 to all documents."""

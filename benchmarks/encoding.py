@@ -27,9 +27,9 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from harness.execution.jobs import EncodeJob, EncodePart, write_job  # noqa: E402
-from harness.parameters import encoder_parameters  # noqa: E402
-from harness.storage.columns import load_table, save_table  # noqa: E402
+from harness.registry.parameters import encoder_parameters  # noqa: E402
+from harness.store.columns import load_table, save_table  # noqa: E402
+from harness.worker.jobs import EncodeJob, EncodePart, write_job  # noqa: E402
 
 BATCHES_IN_A_CHUNK = 8
 
@@ -111,7 +111,7 @@ def make_job(folder: Path, texts: pa.Table, arguments: argparse.Namespace) -> Pa
 def run(job: Path, *, kill_after_rows: int | None = None, pause_s: float = 0.0) -> Ran:
     """Run the worker to its end, or kill it `pause_s` after so many rows were finished in this run."""
     texts, began, done, peak, started = len(load_table(job / "texts.arrow")), 0, 0, 0.0, time.monotonic()
-    words = [sys.executable, "-m", "harness.execution.worker", str(job)]
+    words = [sys.executable, "-m", "harness.worker.main", str(job)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (
         (job / "log.txt").open("ab") as log,

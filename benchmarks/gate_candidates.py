@@ -16,8 +16,8 @@ import numpy as np
 from gate_simulation import ALPHA, Draw, golden_set, real_changes
 from scipy import stats
 
+from harness.data.types import Float64Array
 from harness.statistics.location import locate
-from harness.types import Float64Array
 
 Test = Callable[[Float64Array], tuple[bool, bool]]
 """Differences whose true mean is 0 -> whether it takes the mean for lower, and for higher."""

@@ -19,9 +19,9 @@ import numpy as np
 from scipy import stats
 
 import harness
+from harness.data.types import Float64Array
 from harness.statistics import equivalence, gate, holm, noise_floor
 from harness.statistics.paired import PAIRED_TESTS, two_sided_p
-from harness.types import Float64Array
 
 ALPHA = 0.05
 _UNLIKELY = 1e-9

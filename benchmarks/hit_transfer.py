@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.adapters.lucene import LuceneEngine
-from harness.adapters.lucene_search import Hits, OpenIndex
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
+from harness.engines.lucene.bm25 import LuceneEngine
+from harness.engines.lucene.search import Hits, OpenIndex
 from harness.loaders import load_dataset
-from harness.protocols import Inputs
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
 
 Read = Callable[[Any], Hits]

@@ -26,12 +26,12 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
-from harness.reference import compile_kernels
-from harness.registry import find_cards, load_engine
+from harness.exact import compile_kernels
+from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import list_entries
+from harness.store.cache import Cache
+from harness.store.cache_entries import list_entries
 
 MARK = "HARNESS_KILL_AND_RESUME"
 PATIENCE_S = 10.0

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 HARNESS = """
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 from harness.loaders import load_corpus
 start()
 corpus = load_corpus(folder, cache=Cache(cache))

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.adapters.lucene import LuceneEngine
+from harness.data.inputs import Inputs
+from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import HarnessError
 from harness.loaders import load_dataset
-from harness.protocols import Inputs
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
 
 

@@ -35,14 +35,17 @@ from typing import NamedTuple
 import numpy as np
 from bare_clients import Asked, BareChroma, BareClient, BareEdge, BareLucene, Side, Work
 
-from harness.adapters.chroma import ChromaEngine
-from harness.adapters.lucene import LuceneEngine
-from harness.adapters.qdrant import QdrantEngine
-from harness.execution.trial import part_of, search_all
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import Engine
+from harness.engines.chroma.engine import ChromaEngine
+from harness.engines.lucene.bm25 import LuceneEngine
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.loaders import load_dataset
-from harness.protocols import Clock, Engine, Inputs, ParameterValue
-from harness.registry import find_cards
-from harness.types import Ids, SparseVectors
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
+from harness.worker.trial import part_of, search_all
 
 CALL = 32
 

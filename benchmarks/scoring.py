@@ -26,10 +26,10 @@ import ir_measures
 import pytrec_eval
 
 from harness.data.memory import qrels_from_dict, run_from_dict
+from harness.data.types import Ids, Run
 from harness.loaders.trec import read_run
 from harness.loaders.trec_write import write_run
 from harness.metrics import parse_measures, score
-from harness.types import Ids, Run
 
 MEASURES = "nDCG@10,AP,RR,P@10,R@100"
 TREC = {"ndcg_cut.10", "map", "recip_rank", "P.10", "recall.100"}

@@ -1,4 +1,4 @@
-"""Exact sparse top-k: harness.reference against bm25s (Numba) and SciPy, one thread, side by side in one process.
+"""Exact sparse top-k: harness.exact against bm25s (Numba) and SciPy, one thread, side by side in one process.
 
 All get the same weights and the same term numbers, so nobody's tokenisation counts. bm25s is called where its public
 `retrieve` ends up, with ready arrays; it knows neither query weights (it adds unweighted terms, which is less work) nor
@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from bm25s.numba.retrieve_utils import _retrieve_numba_functional as bm25s_retrieve
 
-from harness.analysis import count_terms, create_analyzer
+from harness.data.types import SparseVectors
 from harness.encoders.bm25 import document_weights
-from harness.reference import SparseIndex, bm25_idf, document_frequencies
-from harness.types import SparseVectors
+from harness.exact import SparseIndex, bm25_idf, document_frequencies
+from harness.text import count_terms, create_analyzer
 
 ROOT = Path(__file__).resolve().parent.parent
 SCIPY_QUERIES = 10

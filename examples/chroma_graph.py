@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 
 import harness
-from harness.adapters.chroma import ChromaEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
-from harness.types import Float32Array as Vectors
-from harness.types import Ids
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array as Vectors
+from harness.data.types import Ids
+from harness.engines.chroma.engine import ChromaEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 
 SETTINGS: Mapping[str, Mapping[str, ParameterValue]] = {
     "defaults": {},

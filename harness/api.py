@@ -12,23 +12,17 @@ from typing import NamedTuple, Unpack
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles
 from harness.data.findings import Finding
+from harness.data.progress import Display
 from harness.data.sampling import sample_documents, sample_queries
-from harness.environment import harness_state, machine, package_versions
+from harness.data.types import Corpus
 from harness.errors import HarnessError, UsageError
-from harness.execution.checks import refuse_impossible
-from harness.execution.executor import create_executor
-from harness.execution.failure import failure_of
-from harness.execution.rebuilds import builds_of
-from harness.execution.remote_calls import remote_calls
-from harness.execution.resume.identity import Identities
-from harness.execution.resume.stored import LookUp, StoredTrials
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset
 from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
-from harness.planning.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
-from harness.planning.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
-from harness.protocols import Display
+from harness.parity.hold import Oracles
+from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
+from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
@@ -48,14 +42,21 @@ from harness.results.differences import notable_differences, paired_differences,
 from harness.results.frontier import frontier_stats
 from harness.results.hit_rules import HitRules
 from harness.results.latencies import latency_table
-from harness.results.oracle import Oracles
-from harness.runner import Outcome, run_plan
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import COMPARISON, WORK
-from harness.storage.result_folder import check_target
-from harness.storage.scratch import scratch_folder
-from harness.types import Corpus
+from harness.runner import run_plan
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.environment import harness_state, machine, package_versions
+from harness.store.result_folder import check_target
+from harness.store.scratch import scratch_folder
 from harness.wording import counted
+from harness.worker.checks import refuse_impossible
+from harness.worker.executor import create_executor
+from harness.worker.failure import failure_of
+from harness.worker.outcome import Outcome
+from harness.worker.rebuilds import builds_of
+from harness.worker.remote_calls import remote_calls
+from harness.worker.resume.identity import Identities
+from harness.worker.resume.stored import LookUp, StoredTrials
 
 __all__ = [
     "Documents",
@@ -87,7 +88,7 @@ def compare(
     """Run the same queries on every backend, score them, and hold each against its exact oracle.
 
     ``backends`` and ``dataset`` as on the command line, or a :class:`harness.Dataset`, whose name is recorded;
-    ``options`` are the other fields of :class:`harness.planning.request.CompareRequest` (``k``, ``metrics``, ``ties``,
+    ``options`` are the other fields of :class:`harness.plan.request.CompareRequest` (``k``, ``metrics``, ``ties``,
     ``queries``, ``split`` …). With ``out`` the result is stored there. A backend that fails is listed in
     ``Comparison.failed`` and leaves the others alone. Raises UsageError for wrong arguments and DataError for malformed
     collections, before any engine starts.
@@ -212,7 +213,7 @@ def _compile_reference(plan: Plan, display: Display) -> None:
     kinds = {trial.spec.card.oracle.kind for trial in plan.trials if trial.spec.card is not None} - {"none"}
     if not kinds:
         return
-    from harness.reference import compile_dense_kernels, compile_kernels
+    from harness.exact import compile_dense_kernels, compile_kernels
 
     display.section("reference").start("compile, once per installation", None)
     if "dense" in kinds:
@@ -315,14 +316,14 @@ def plan_of_backends(request: CompareRequest) -> Plan:
 
 
 def in_language_of(plan: Plan, language: str | None, analyzer: str | None) -> Plan:
-    """The plan with a dataset's analyzers on this machine; as :func:`harness.planning.plan.in_language`."""
+    """The plan with a dataset's analyzers on this machine; as :func:`harness.plan.plan.in_language`."""
     return in_language(plan, language, analyzer, lucene_available=_lucene_available())
 
 
 def resolved_for(plan: Plan, dataset: Dataset) -> Plan:
     """Return the plan with the analyzers of the dataset's language, and notes on the candidates that it names.
 
-    Raises as :func:`harness.planning.plan.in_language`.
+    Raises as :func:`harness.plan.plan.in_language`.
     """
     if dataset.candidates is not None:
         plan = among_candidates_of_dataset(plan)

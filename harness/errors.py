@@ -32,7 +32,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from harness.remote.plain_url import without_secrets
+from harness.plain_url import without_secrets
 from harness.wording import readable
 
 __all__ = [
@@ -56,6 +56,9 @@ __all__ = [
     "ResultError",
     "UnknownNameError",
     "UsageError",
+    "near_name",
+    "nearest",
+    "nearness",
 ]
 
 _SHOWN = 20
@@ -94,11 +97,17 @@ def nearness(name: str) -> float:
     return 0.5 if len(name) < _SHORT else 0.6
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
-    """Return the known name that is most like ``name``, as "did you mean 'x'?"; nothing when none is near."""
+def near_name(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str | None:
+    """Return the known name that is most like ``name``, None when none is near."""
     folded = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=cutoff or nearness(name))
-    return f"did you mean '{folded[near[0]]}'?" if near else ""
+    return folded[near[0]] if near else None
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float | None = None) -> str:
+    """Return ``(did you mean 'x'?)`` with a leading space, or nothing when no known name is near."""
+    near = near_name(name, known, cutoff=cutoff)
+    return f" (did you mean '{near}'?)" if near else ""
 
 
 class UnknownNameError(UsageError):
@@ -109,9 +118,9 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        hint = nearest(name, (*aliases, *self.known))
-        listed = f"known: {_listed(name, self.known) or 'none'}"
-        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint} {listed}".lstrip())
+        near = near_name(name, (*aliases, *self.known))
+        hint = f"did you mean '{near}'? " if near else ""
+        super().__init__(f"unknown {kind} '{name}'", fix=f"{hint}known: {_listed(name, self.known) or 'none'}")
 
 
 def _listed(name: str, known: Sequence[str]) -> str:

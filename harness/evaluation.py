@@ -16,16 +16,16 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
 from harness.data.memory import are_hits
+from harness.data.ranking import among_candidates, order, without_identical_ids
 from harness.data.shapes import QRELS, RUNS, Shape, read_shape
+from harness.data.types import Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
-from harness.ranking import among_candidates, order, without_identical_ids
 from harness.regression.labels import read_labels, with_labels
 from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
-from harness.types import Qrels, Run
 from harness.wording import counted
 
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ def _judgments_of(dataset: Dataset) -> Qrels:
 
 _RUNS = RUNS._replace(
     shapes=(
-        Shape(("harness.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
+        Shape(("harness.data.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
         *RUNS.shapes,
         Shape((_FILES.format("a TREC run"),), _is_path, trec.read_run),
     )
 )
 _QRELS = QRELS._replace(
     shapes=(
-        Shape(("harness.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
+        Shape(("harness.data.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
         Shape(("a harness.Dataset with judgments",), lambda value: isinstance(value, Dataset), _judgments_of),
         *QRELS.shapes,
         Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, trec.read_qrels),

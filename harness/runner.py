@@ -14,37 +14,36 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from harness import ranking
-from harness.cards import BackendCard
+from harness.data import ranking
 from harness.data.dataset import Dataset
+from harness.data.progress import Display
+from harness.data.types import Ids, Int64Array, Run
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
-from harness.execution.builds import Build, Builds
-from harness.execution.candidate_hits import save_candidates
-from harness.execution.checks import refuse_lost_documents, refuse_unmatched
-from harness.execution.combine import Combined, fuse, second_stage, total_ns
-from harness.execution.embeddings import CacheCheck
-from harness.execution.encodings import Encodings
-from harness.execution.executor import Executor, create_clients, create_executor, side_by_side
-from harness.execution.failure import Failure, failure_of
-from harness.execution.fingerprint import changed_too
-from harness.execution.jobs import TrialJob, TrialRecord, read_trial, write_job
-from harness.execution.load.runs import HeldOpen, LoadRuns
-from harness.execution.outcome import Outcome
-from harness.execution.process import Finished
-from harness.execution.rebuilds import Rebuilder, builds_of, of_build, rebuilt_runs
-from harness.execution.rerank import SecondStage
-from harness.execution.resume.conditions import measuring_conditions
-from harness.execution.resume.identity import Identities
-from harness.execution.resume.stored import LookUp, Stored, StoredTrials, in_short
-from harness.execution.vectors import Vectors
 from harness.loaders.trec import read_run
-from harness.planning.plan import Plan, Trial
-from harness.protocols import Display
-from harness.registry import load_engine
-from harness.storage.cache import Cache
-from harness.storage.columns import save_table
-from harness.types import Ids, Int64Array, Run
+from harness.plan.plan import Plan, Trial
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import load_engine
+from harness.store.cache import Cache
+from harness.store.columns import save_table
 from harness.wording import counted
+from harness.worker.builds import Build, Builds
+from harness.worker.candidate_hits import save_candidates
+from harness.worker.checks import refuse_lost_documents, refuse_unmatched
+from harness.worker.combine import fuse, second_stage, total_ns
+from harness.worker.embeddings import CacheCheck
+from harness.worker.encodings import Encodings
+from harness.worker.executor import Executor, create_clients, create_executor, side_by_side
+from harness.worker.failure import failure_of
+from harness.worker.fingerprint import changed_too
+from harness.worker.jobs import TrialJob, TrialRecord, read_trial, write_job
+from harness.worker.load.runs import HeldOpen, LoadRuns
+from harness.worker.outcome import Outcome
+from harness.worker.rebuilds import Rebuilder, builds_of, of_build, rebuilt_runs
+from harness.worker.rerank import SecondStage
+from harness.worker.resume.conditions import measuring_conditions
+from harness.worker.resume.identity import Identities
+from harness.worker.resume.stored import LookUp, Stored, StoredTrials, in_short
+from harness.worker.vectors import Vectors
 
 __all__ = ["run_plan"]
 

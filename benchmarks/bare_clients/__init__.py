@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from harness.adapters.lucene_index import IndexBuilder, is_blank
-from harness.adapters.lucene_search import OpenIndex
-from harness.adapters.lucene_settings import LuceneSettings
-from harness.analysis.lucene import LuceneAnalyzer
-from harness.protocols import Clock, Inputs, ParameterValue
-from harness.types import SparseVectors
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.types import SparseVectors
+from harness.engines.lucene.index import IndexBuilder, is_blank
+from harness.engines.lucene.search import OpenIndex
+from harness.engines.lucene.settings import LuceneSettings
+from harness.registry.parameters import ParameterValue
+from harness.text.lucene import LuceneAnalyzer
 
 
 class Asked(NamedTuple):

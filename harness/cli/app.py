@@ -25,7 +25,7 @@ import typer.main
 
 from harness._version import __version__
 from harness.errors import HarnessError
-from harness.remote.plain_url import without_secrets
+from harness.plain_url import without_secrets
 
 __all__ = ["VERBS", "ExitCode", "Verb", "load_verb", "main"]
 

@@ -19,8 +19,8 @@ from harness.cli.plain import plain_table
 from harness.errors import CacheError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from harness.storage.cache import JSON, Cache
-    from harness.storage.cache_entries import Entry
+    from harness.store.cache import JSON, Cache
+    from harness.store.cache_entries import Entry
 
 __all__ = ["app"]
 
@@ -113,7 +113,7 @@ def remove(
 
 
 def _remove(cache: Cache, chosen: Sequence[Entry]) -> None:
-    from harness.storage.cache_entries import comparison_running, remove_entry, sweep
+    from harness.store.cache_entries import comparison_running, remove_entry, sweep
 
     # asked anew for each: a comparison may begin meanwhile
     removed = [
@@ -160,13 +160,13 @@ def _age_s(text: str | None) -> float:
 
 
 def _cache() -> Cache:
-    from harness.storage.cache import Cache
+    from harness.store.cache import Cache
 
     return Cache()
 
 
 def _of_kind(cache: Cache, kind: str | None) -> list[Entry]:
-    from harness.storage.cache_entries import list_entries
+    from harness.store.cache_entries import list_entries
 
     if kind is not None and kind not in _KINDS:
         raise UnknownNameError("kind of cache entry", kind, _KINDS)

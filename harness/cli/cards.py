@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cards import BackendCard, Oracle, Parameter
 from harness.cli.completion import complete_backend
 from harness.cli.plain import fact_lines, plain_table, wrapped
 from harness.errors import BackendError, CardError, UnknownNameError
-from harness.planning.stages import Stage, fusions, rerankers
-from harness.registry import find_cards, load_engine
+from harness.plan.stages import Stage, fusions, rerankers
+from harness.registry.cards import BackendCard, Oracle, Parameter
+from harness.registry.lookup import find_cards, load_engine
 
 __all__ = ["CardFormat", "CardsOption", "FormatOption", "backends"]
 
@@ -99,7 +99,7 @@ def _scope(parameter: Parameter) -> str:
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     """What the engine itself declares that it cannot do; adapters are imported for it, client libraries are not."""
-    from harness.protocols import Capabilities  # brings numpy, which the list of backends does without
+    from harness.engines.base import Capabilities  # brings numpy, which the list of backends does without
 
     try:
         declared = getattr(load_engine(card), "capabilities", None)

@@ -24,8 +24,8 @@ from harness.cli.dataset_pages import (
 from harness.cli.plain import fact_lines, terminal_width
 from harness.data.languages import language_name, native_name, two_letter_code
 from harness.errors import HarnessError, UsageError
-from harness.registry import find_cards, find_dataset, find_families
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
+from harness.registry.lookup import find_cards, find_dataset, find_families
 from harness.wording import counted
 
 if TYPE_CHECKING:

@@ -153,8 +153,8 @@ def check(
     from harness.golden.check import run_check
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
-    from harness.planning.request import Output
-    from harness.storage.result_folder import check_target
+    from harness.plan.request import Output
+    from harness.store.result_folder import check_target
 
     for name in ("corpus", "columns", "against", "require", "metrics", "slice"):
         given[name] = given[name] or ()

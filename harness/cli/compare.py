@@ -66,8 +66,8 @@ from harness.cli.output import (
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.planning.plan import Plan
-    from harness.planning.request import Output
+    from harness.plan.plan import Plan
+    from harness.plan.request import Output
     from harness.results.comparison import Comparison
 
 __all__ = ["compare"]
@@ -128,7 +128,7 @@ def compare(
     """
     given = locals()
     from harness import api
-    from harness.planning.request import CompareRequest, Output
+    from harness.plan.request import CompareRequest, Output
 
     given |= {"sweep": sweep or (), "filter": filter or (), "columns": columns or ()}
     given["queries"] = (queries[0] if len(queries) == 1 else queries) if queries else "relevant"
@@ -151,7 +151,7 @@ def _preview(plan: Plan, format_name: str) -> None:
 
 
 def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) -> None:
-    from harness.storage.result_folder import check_target
+    from harness.store.result_folder import check_target
 
     check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if baseline is not None:

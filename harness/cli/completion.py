@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.registry import dataset_names, find_cards
+from harness.registry.lookup import dataset_names, find_cards
 
 __all__ = ["complete_backend", "complete_backends", "complete_dataset"]
 

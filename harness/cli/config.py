@@ -21,7 +21,7 @@ import typer.main
 
 from harness.cli.app import VERBS, load_verb
 from harness.errors import UsageError
-from harness.strict_toml import Table, read_document
+from harness.registry.strict_toml import Table, read_document
 
 __all__ = ["FILE_NAME", "Setting", "configured", "configured_verbs", "read_settings", "settings_of"]
 

@@ -46,7 +46,7 @@ def diff(
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
-    from harness.planning.request import Output
+    from harness.plan.request import Output
     from harness.regression.diff import run_diff
     from harness.reporting.regression import check_regression_format
 

@@ -13,14 +13,14 @@ import typer
 from harness.cli.compare_options import LabelsOption
 from harness.data.findings import Finding
 from harness.data.predictions import part_of_file
+from harness.data.ranking import without_identical_ids
+from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
 from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS, evaluate_run
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures
-from harness.ranking import without_identical_ids
 from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
-from harness.types import Qrels
 
 __all__ = ["evaluate"]
 

@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from harness.errors import ResultError, UnknownNameError, UsageError
-from harness.planning.expressions import split_outside
+from harness.plan.expressions import split_outside
 
 __all__ = ["init", "template"]
 
@@ -79,8 +79,8 @@ def _chosen(given: Choices) -> Choices:
     from harness import api
     from harness.golden.plan import plan_check
     from harness.golden.request import CheckRequest
-    from harness.planning.request import CompareRequest
-    from harness.registry import dataset_names, find_dataset
+    from harness.plan.request import CompareRequest
+    from harness.registry.lookup import dataset_names, find_dataset
 
     golden, corpus, dataset, backends, against = given
     if corpus is not None and golden is None:

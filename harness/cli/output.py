@@ -17,12 +17,12 @@ from harness.errors import ResultError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.execution.resume.stored import LookUp
-    from harness.planning.plan import Plan
+    from harness.plan.plan import Plan
     from harness.regression.schema import RegressionReport
     from harness.reporting.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
+    from harness.worker.resume.stored import LookUp
 
 __all__ = [
     "FormatOption",

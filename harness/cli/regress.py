@@ -41,7 +41,7 @@ from harness.cli.regress_options import (
 )
 
 if TYPE_CHECKING:
-    from harness.planning.request import CompareOptions
+    from harness.plan.request import CompareOptions
     from harness.regression.result import Regression
 
 __all__ = ["regress"]
@@ -84,7 +84,7 @@ def regress(
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
     given = locals()
-    from harness.planning.request import Output
+    from harness.plan.request import Output
     from harness.regression.plan_again import OPTIONS, Again
     from harness.regression.regress import run_regress
     from harness.reporting.regression import check_regression_format

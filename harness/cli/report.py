@@ -59,7 +59,7 @@ def report(
 def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
     """What a folder is about: a regression where it holds one, with the comparison that was judged beside it."""
     from harness.regression.stored import REGRESSION_NAME, read_regression
-    from harness.storage.store import read_any_report
+    from harness.results.stored import read_any_report
 
     if folder.name == REGRESSION_NAME or (folder / REGRESSION_NAME).exists():
         return read_regression(folder)

@@ -12,13 +12,13 @@ from typing import Literal
 import orjson
 
 from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
+from harness.data.filtering import Filtered
 from harness.data.judgments import refuse_unknown
 from harness.data.objects import texts_of
 from harness.data.shapes import QRELS, read_shape
 from harness.data.texts import TitleCounts
+from harness.data.types import Corpus, Qrels, Queries
 from harness.errors import UsageError
-from harness.filtering import Filtered
-from harness.types import Corpus, Qrels, Queries
 
 __all__ = ["Dataset", "DatasetFiles", "IdenticalIds"]
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.arrow import as_numpy
+from harness.data.arrow import as_numpy
 from harness.data.grouping import build_judgments, build_run
 from harness.data.ids import id_column
+from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.types import Qrels, Run
 from harness.wording import counted
 
 __all__ = [

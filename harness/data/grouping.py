@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness import ranking
-from harness.arrow import as_numpy
+from harness.data import ranking
+from harness.data.arrow import as_numpy
+from harness.data.types import Float32Array, Ids, Int32Array, Qrels, Run
 from harness.errors import DataError
-from harness.types import Float32Array, Ids, Int32Array, Qrels, Run
 
 __all__ = ["build_judgments", "build_qrels", "build_run", "to_float32"]
 

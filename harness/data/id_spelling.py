@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, numbers, strings
-from harness.types import Ids
+from harness.data.arrow import as_numpy, numbers, strings
+from harness.data.types import Ids
 
 __all__ = ["Respelling", "respelling"]
 

@@ -8,7 +8,7 @@ from reprlib import Repr
 
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings
 
 __all__ = ["described", "id_column", "is_id"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from harness.types import Float32Array, Ids, SparseVectors
+from harness.data.types import Float32Array, Ids, SparseVectors
 
 __all__ = ["Inputs"]
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, strings
+from harness.data.arrow import as_numpy, strings
 from harness.data.problems import Problems
+from harness.data.types import Ids, Int64Array, Qrels
 from harness.data.unmet_ids import unmet_documents, unmet_queries
-from harness.types import Ids, Int64Array, Qrels
 
 __all__ = [
     "BEIR_COLUMNS",

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.arrow import numbers
+from harness.data.arrow import numbers
 from harness.data.frames import DOCUMENT, GRADE, QUERY, SCORE, first_of
 from harness.data.grouping import build_judgments, build_run
 from harness.data.ids import described, id_column, is_id
+from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.types import Qrels, Run
 
 __all__ = [
     "HITS",

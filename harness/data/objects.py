@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings
 from harness.data.columns import ColumnMap, RecordBatch, Role, text_batches
 from harness.data.frames import as_table
 from harness.data.problems import Problems
 from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, joined, note_duplicates
+from harness.data.types import Ids
 from harness.errors import UsageError
-from harness.types import Ids
 
 __all__ = ["TextColumns", "texts_of"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.data.memory import run_from_dict
+from harness.data.types import Run
 from harness.errors import UsageError
-from harness.types import Run
 
 __all__ = ["PartOfFile", "are_predictions", "part_of_file", "run_from_predictions"]
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.arrow import numbers
+from harness.data.arrow import numbers, take_rows
 from harness.data.dataset import Dataset
 from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids, Queries
 from harness.errors import UsageError
-from harness.storage.columns import take_rows
-from harness.types import Corpus, Ids, Queries
 
 __all__ = ["sample_documents", "sample_queries"]
 

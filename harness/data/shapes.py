@@ -21,8 +21,8 @@ from harness.data.memory import (
     run_from_rows,
 )
 from harness.data.predictions import are_predictions, run_from_predictions
+from harness.data.types import Qrels, Run
 from harness.errors import UsageError
-from harness.types import Qrels, Run
 
 __all__ = ["QRELS", "RUNS", "Accepted", "Shape", "described_shape", "examples_of", "read_shape", "shape_of"]
 

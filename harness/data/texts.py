@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, strings, text_scalar
+from harness.data.arrow import as_numpy, strings, text_scalar
 from harness.data.columns import TextBatch
 from harness.data.problems import Problems
-from harness.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
+from harness.data.types import BAD_ID, BAD_ID_IS, Ids, Int64Array
 
 __all__ = [
     "TEXT_SCHEMA",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.data.id_spelling import respelling
-from harness.types import Ids
+from harness.data.types import Ids
 from harness.wording import counted
 
 __all__ = ["unmet_documents", "unmet_queries"]

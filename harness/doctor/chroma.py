@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from harness.adapters.address import Address
-from harness.adapters.chroma_address import URL_VARIABLE, address_of
-from harness.adapters.chroma_client import close_http_client
-from harness.adapters.chroma_connect import connect
-from harness.adapters.chroma_faults import Retrier, translated
-from harness.adapters.chroma_settings import ServerSettings
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
+from harness.engines.address import Address
+from harness.engines.chroma.address import URL_VARIABLE, address_of
+from harness.engines.chroma.client import close_http_client
+from harness.engines.chroma.connect import connect
+from harness.engines.chroma.faults import Retrier, translated
+from harness.engines.chroma.settings import ServerSettings
 from harness.errors import BackendError
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 
 __all__ = ["URL_VARIABLE", "chroma_server", "left_collections", "remove_collections"]
 

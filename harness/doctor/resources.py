@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from harness.doctor.finding import Finding, fail, ok, warn
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import list_entries
+from harness.store.cache import Cache
+from harness.store.cache_entries import list_entries
 
 __all__ = ["cache", "disk", "memory"]
 

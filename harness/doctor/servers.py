@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from harness.adapters.address import Address
-from harness.adapters.faults import FaultError, shown
-from harness.adapters.qdrant_address import URL_VARIABLE, address_of
-from harness.adapters.qdrant_connect import Connection, connect
-from harness.adapters.qdrant_faults import Retrier, translated
-from harness.adapters.qdrant_settings import ServerSettings
 from harness.doctor.compose import require_docker
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
+from harness.engines.address import Address
+from harness.engines.faults import FaultError, shown
+from harness.engines.qdrant.address import URL_VARIABLE, address_of
+from harness.engines.qdrant.connect import Connection, connect
+from harness.engines.qdrant.faults import Retrier, translated
+from harness.engines.qdrant.settings import ServerSettings
 from harness.errors import BackendError
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 
 __all__ = ["URL_VARIABLE", "docker", "left_collections", "qdrant_server", "remove_collections"]
 

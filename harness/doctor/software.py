@@ -12,7 +12,7 @@ from typing import NamedTuple
 from harness._version import __version__
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.java import jvm
-from harness.registry import find_cards, find_families
+from harness.registry.lookup import find_cards, find_families
 
 __all__ = ["PACKAGES", "Package", "cards", "java", "lucene_jar", "package", "python"]
 

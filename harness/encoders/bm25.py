@@ -3,7 +3,7 @@
 ``w(t, d) = tf · (k1 + 1) / (tf + k1 · (1 - b + b · |d| / avgdl))``, ``idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))``.
 A document's score is the sum, over the query's terms, of ``count in query · idf · w``. The vectors made here hold
 ``w`` for documents and the counts for queries; engines and oracles multiply by the IDF themselves
-(:func:`harness.reference.bm25_idf`).
+(:func:`harness.exact.bm25_idf`).
 
 N, df and avgdl are taken over the documents that have at least one term, as Lucene and Qdrant do.
 
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.analysis.terms import TermCounts
+from harness.data.jit import kernel
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Int64Array, SparseVectors
 from harness.errors import UsageError
-from harness.jit import kernel
-from harness.types import Float32Array, Int64Array, SparseVectors
 
 __all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "statistics"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
 from harness.encoders.growing import GrowingColumn
 from harness.encoders.settings import Role, Settings
 from harness.encoders.stream import finished_dense, read_made, write_made
-from harness.protocols import Inputs
-from harness.storage.columns import load_vectors
-from harness.types import Ids
+from harness.store.columns import load_vectors
 
 __all__ = ["derive"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, EngineUnavailableError
-from harness.optional import require
+from harness.registry.optional import require
 
 __all__ = ["foreign_code"]
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array
 from harness.encoders.model import Facts
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
-from harness.protocols import Inputs
 from harness.remote.calls import RemoteCalls
-from harness.types import Float32Array
 
 __all__ = ["CHARACTERS_A_TOKEN", "EndpointModel", "Spent", "calls_for"]
 

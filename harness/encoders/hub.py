@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.encoders.model_files import chosen_files, is_whole
 from harness.errors import EngineUnavailableError
-from harness.optional import require
+from harness.registry.optional import require
 
 __all__ = ["snapshot"]
 

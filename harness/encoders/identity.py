@@ -13,7 +13,7 @@ from harness.encoders.precomputed import find_files
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.errors import UsageError
-from harness.storage.cache import JSON, file_digest
+from harness.store.cache import JSON, file_digest
 
 __all__ = ["SCHEME", "encoding_key"]
 

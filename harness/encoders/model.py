@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, SparseVectors
 from harness.encoders.settings import Role, Settings
-from harness.protocols import Inputs, ParameterValue
-from harness.types import Float32Array, SparseVectors
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["Facts", "Model", "Rows", "create_model"]
 

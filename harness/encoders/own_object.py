@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array
 from harness.encoders.model import Facts, Rows
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError, UsageError
-from harness.protocols import Inputs
-from harness.reference import encode_documents
-from harness.types import Float32Array
+from harness.exact import encode_documents
 
 __all__ = ["OwnObject"]
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import as_numpy, read_parquet
+from harness.data.arrow import as_numpy, read_parquet
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.encoders.model import Facts, Rows
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError
-from harness.protocols import Inputs
-from harness.reference.postings import as_sparse
-from harness.types import Float32Array, Ids, SparseVectors
+from harness.exact.postings import as_sparse
 
 __all__ = ["Precomputed", "find_files"]
 

@@ -16,7 +16,7 @@ from harness.encoders.folders import model_folder
 from harness.encoders.settings import Role, Settings
 from harness.encoders.whole_models import CONFIG
 from harness.errors import DataError
-from harness.strict_toml import Table, read_document
+from harness.registry.strict_toml import Table, read_document
 
 __all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts"]
 

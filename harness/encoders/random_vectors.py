@@ -6,10 +6,10 @@ import hashlib
 
 import numpy as np
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array
 from harness.encoders.model import Facts
 from harness.encoders.settings import Role, Settings
-from harness.protocols import Inputs
-from harness.types import Float32Array
 
 __all__ = ["DIMENSIONS", "RandomVectors"]
 

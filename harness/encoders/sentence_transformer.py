@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.devices import require_device
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, SparseVectors
 from harness.encoders.folders import model_folder
 from harness.encoders.model import Facts, Rows
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Role, Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, refuse_other_kind
 from harness.errors import DataError, EngineUnavailableError
-from harness.optional import require
-from harness.protocols import Inputs, ParameterValue
-from harness.types import Float32Array, SparseVectors
+from harness.registry.devices import require_device
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["SentenceTransformerModel", "create"]
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from harness.errors import UsageError
-from harness.parameters import NO_PROMPT, encoder_parameters
-from harness.protocols import ParameterValue
+from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, allowed_calls
-from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 
 __all__ = [
     "DEFAULT_MODEL",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.types import Float64Array, Int64Array, SparseVectors
+from harness.data.types import Float64Array, Int64Array, SparseVectors
 
 __all__ = ["DimensionCounts", "Sparsity", "sparsity", "sparsity_of", "strongest"]
 

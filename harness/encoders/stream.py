@@ -2,7 +2,7 @@
 
 While it goes on, the folder holds columns that grow and ``progress.json``, which says how far they are whole. It is
 written after the columns are on the disk, so a killed run loses its last chunk and nothing else. Afterwards the folder
-holds finished columns (:func:`harness.storage.columns.load_vectors`) and ``made.json``.
+holds finished columns (:func:`harness.store.columns.load_vectors`) and ``made.json``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.encoders.growing import GrowingColumn
 from harness.encoders.model import Model, Rows
 from harness.encoders.settings import Role, Settings
 from harness.encoders.sparsity import strongest
 from harness.errors import DataError
-from harness.protocols import Clock, Inputs, ParameterValue, Progress
-from harness.types import Float32Array, Ids, SparseVectors
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["Done", "Made", "encode_into", "finished_dense", "read_made", "rows_begun", "write_made"]
 

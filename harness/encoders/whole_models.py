@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import EngineUnavailableError
-from harness.optional import require
+from harness.registry.optional import require
 
 __all__ = ["CONFIG", "load_whole", "refuse_more_tokens", "refuse_other_kind", "token_places"]
 

@@ -16,39 +16,39 @@ import numpy as np
 import pyarrow as pa
 
 from harness import api
-from harness.arrow import strings
+from harness.data.arrow import strings
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
+from harness.data.golden_set import GoldenSet
+from harness.data.progress import Display
 from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids, Queries, Run
 from harness.encoders.settings import model_encoder
+from harness.engines.callable.answers import Answer
+from harness.engines.callable.expressions import Against, is_name, parse_against
+from harness.engines.callable.http_endpoint import HttpRetriever
+from harness.engines.callable.python_callable import PythonRetriever
+from harness.engines.callable.retriever import Asked, Retriever, ask, read_asked
 from harness.errors import HarnessError, UsageError
-from harness.execution.executor import create_executor
-from harness.execution.failure import failure_of
-from harness.execution.jobs import AskJob, write_job
-from harness.golden.golden_set import GoldenSet
 from harness.golden.stored_vectors import ModelComparison
-from harness.planning.execution_options import ExecutionOptions
-from harness.planning.plan import Plan, Trial, execution_of
-from harness.planning.request import CompareRequest
-from harness.planning.stages import fusions, rerankers
-from harness.protocols import Display
-from harness.registry import find_cards, load_engine
-from harness.remote.plain_url import HIDDEN
+from harness.plain_url import HIDDEN
+from harness.plan.execution_options import ExecutionOptions
+from harness.plan.plan import Plan, Trial, execution_of
+from harness.plan.request import CompareRequest
+from harness.plan.stages import fusions, rerankers
+from harness.registry.lookup import find_cards, load_engine
 from harness.results.assess import Judge
 from harness.results.backend import backend_results
 from harness.results.schema import ErrorInfo
 from harness.results.subject import Subject, subject_of
-from harness.retrievers.answers import Answer
-from harness.retrievers.expressions import Against, is_name, parse_against
-from harness.retrievers.http_endpoint import HttpRetriever
-from harness.retrievers.python_callable import PythonRetriever
-from harness.retrievers.retriever import Asked, Retriever, ask, read_asked
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import COMPARISON, WORK
-from harness.storage.columns import save_table
-from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Ids, Queries, Run
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.columns import save_table
+from harness.store.scratch import scratch_folder
 from harness.wording import counted
+from harness.worker.executor import create_executor
+from harness.worker.failure import failure_of
+from harness.worker.jobs import AskJob, write_job
 
 __all__ = ["AgainstPlan", "Function", "Searched", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 

@@ -11,21 +11,21 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from harness import api
-from harness.arrow import strings
+from harness.data.arrow import strings
 from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.golden_set import GoldenSet
+from harness.data.progress import Display
 from harness.data.texts import content_digest
-from harness.environment import harness_state, machine, package_versions
+from harness.data.types import Corpus, Ids, Queries
 from harness.golden.against import ask_retriever, search_indexes
 from harness.golden.checked import Checked
 from harness.golden.examine import Examined, Examiner, missing_ids, problem_of
-from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Expected
 from harness.golden.plan import CheckPlan, plan_check
 from harness.golden.request import CheckOptions, CheckRequest
 from harness.loaders import LoadedCorpus, load_documents
 from harness.loaders.checks import dataset_findings
-from harness.planning.request import Output
-from harness.protocols import Display
+from harness.plan.request import Output
 from harness.reporting.progress import SilentDisplay
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
@@ -35,9 +35,9 @@ from harness.results.check_subject import check_subject
 from harness.results.collection import identical_ids_info
 from harness.results.schema import HarnessInfo, MachineInfo
 from harness.results.subject import subject_of
-from harness.storage.cache import Cache
-from harness.storage.result_folder import check_target
-from harness.types import Corpus, Ids, Queries
+from harness.store.cache import Cache
+from harness.store.environment import harness_state, machine, package_versions
+from harness.store.result_folder import check_target
 from harness.wording import counted
 
 __all__ = ["check", "run_check", "with_corpora"]
@@ -111,7 +111,7 @@ def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPl
     """Return the plan with the analyzers of each corpus's language.
 
     Indexes that are there already follow the language that all corpora share; without a corpus, that of the dataset
-    that the golden set came with. Raises as :func:`harness.planning.plan.in_language`.
+    that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
     """
     plans = {
         name: api.in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.data.types import Corpus, Run
 from harness.errors import UsageError
 from harness.reporting.check_cases import check_suites
 from harness.reporting.check_render import render_check
@@ -14,8 +15,7 @@ from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.junit import Outcome
 from harness.results.check_redaction import without_questions
 from harness.results.check_schema import CheckReport, CheckSubject
-from harness.storage.store import read_check_report, read_stored_run, write_check
-from harness.types import Corpus, Run
+from harness.results.stored import read_check_report, read_stored_run, write_check
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from harness.data.findings import Finding
-from harness.golden.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Corpus, Qrels, Run
+from harness.engines.callable.answers import Answer
 from harness.golden.match import Expected, Match, MatchRule, Missing
 from harness.golden.near_ids import Meant, meant_by
 from harness.golden.preflight import Looked, answers_of, preflight
 from harness.metrics import Measure, score
-from harness.ranking import TieRule
 from harness.results.check_schema import PreflightProblem
 from harness.results.subject import Subject
-from harness.retrievers.answers import Answer
-from harness.types import Corpus, Qrels, Run
 
 __all__ = ["Examined", "Examiner", "missing_ids", "problem_of"]
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Ids, Qrels, Run
 from harness.errors import UsageError
-from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
-from harness.ranking import TieRule
-from harness.types import Ids, Qrels, Run
 
 __all__ = ["Expected", "FirstHit", "Match", "MatchRule", "Missing", "ideal_run", "plain_judgments"]
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from harness.data.golden_set import GoldenSet
 from harness.data.id_spelling import respelling
-from harness.golden.golden_set import GoldenSet
+from harness.data.types import Ids
 from harness.golden.match import Expected, Match, MatchRule
-from harness.types import Ids
 
 __all__ = ["Meant", "meant_by"]
 

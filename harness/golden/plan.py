@@ -9,9 +9,10 @@ from pathlib import Path
 from harness import api
 from harness.data.columns import DOCUMENT_ROLES, columns_text, parse_columns
 from harness.data.dataset import Dataset
-from harness.errors import UsageError
+from harness.data.golden_set import GoldenSet
+from harness.data.ranking import TieRule
+from harness.errors import UsageError, nearest
 from harness.golden.against import AgainstPlan, Function, plan_against
-from harness.golden.golden_set import GoldenSet
 from harness.golden.match import Match
 from harness.golden.request import DEFAULT_BACKENDS, CheckRequest, default_metrics
 from harness.golden.requirements import (
@@ -26,13 +27,11 @@ from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
-from harness.planning.execution_options import warm_up_seconds
-from harness.planning.numbers import require_whole_numbers
-from harness.planning.plan import Plan, identical_ids_rule
-from harness.planning.request import CompareRequest
-from harness.ranking import TieRule
+from harness.plan.execution_options import warm_up_seconds
+from harness.plan.numbers import require_whole_numbers
+from harness.plan.plan import Plan, identical_ids_rule
+from harness.plan.request import CompareRequest
 from harness.results.check_subject import Rules
-from harness.strict_toml import nearest
 
 __all__ = ["CheckPlan", "plan_check"]
 

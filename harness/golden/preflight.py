@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.arrow import take_rows
 from harness.data.findings import Finding
-from harness.golden.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Corpus, Run
+from harness.engines.callable.answers import Answer
 from harness.golden.id_kinds import kinds_of
 from harness.golden.match import Match
-from harness.ranking import TieRule
-from harness.retrievers.answers import Answer
-from harness.storage.columns import take_rows
-from harness.types import Corpus, Run
 from harness.wording import counted
 
 __all__ = ["Looked", "answers_of", "preflight"]

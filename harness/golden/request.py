@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from harness.data.ranking import TieRule
 from harness.golden.match import MatchRule
-from harness.planning.execution_options import Isolation
-from harness.planning.numbers import unwrap_numbers
-from harness.ranking import TieRule
+from harness.plan.execution_options import Isolation
+from harness.plan.numbers import unwrap_numbers
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset
-    from harness.golden.golden_set import GoldenSet
+    from harness.data.golden_set import GoldenSet
 
 __all__ = ["DEFAULT_BACKENDS", "CheckOptions", "CheckRequest", "default_metrics"]
 

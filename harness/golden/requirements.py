@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
+from harness.data.types import Float64Array
 from harness.errors import UnknownNameError, UsageError
 from harness.metrics import Measure, is_mean, parse_measure
 from harness.metrics.registry import kind_of
-from harness.types import Float64Array
 
 __all__ = [
     "LATENCIES",

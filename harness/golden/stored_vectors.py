@@ -14,27 +14,28 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings, take_rows
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
+from harness.data.progress import Display
 from harness.data.texts import content_digest
+from harness.data.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.engines.base import StoredDocuments
 from harness.errors import HarnessError
-from harness.execution.embeddings import CacheCheck, Embeddings
-from harness.execution.executor import create_executor
-from harness.execution.jobs import ExistingRecord
-from harness.execution.vectors import Vectors
-from harness.planning.execution_options import ExecutionOptions
-from harness.planning.plan import Trial
-from harness.protocols import Display, StoredDocuments
-from harness.reference.encoding import widen
-from harness.runner import Outcome
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import COMPARISON, WORK
-from harness.storage.columns import save_table, take_rows
-from harness.storage.scratch import scratch_folder
-from harness.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors
+from harness.exact.encoding import widen
+from harness.plan.execution_options import ExecutionOptions
+from harness.plan.plan import Trial
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.columns import save_table
+from harness.store.scratch import scratch_folder
 from harness.wording import counted
+from harness.worker.embeddings import CacheCheck, Embeddings
+from harness.worker.executor import create_executor
+from harness.worker.jobs import ExistingRecord
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Vectors
 
 __all__ = ["Compared", "ModelComparison"]
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import EngineUnavailableError, MissingExtraError, UsageError
-from harness.optional import require
-from harness.storage.digests import steady_digest
+from harness.registry.optional import require
+from harness.store.digests import steady_digest
 
 __all__ = ["DEFAULT_HEAP", "WITHOUT_TORCH", "Jvm", "find_jar", "find_java", "jar_digest", "start"]
 

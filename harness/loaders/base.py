@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, NoReturn, Protocol, TypeAlias, runtime_c
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.errors import HarnessError
-from harness.protocols import Progress
-from harness.storage.cache import JSON
+from harness.store.cache import JSON
 
 __all__ = [
     "OFFLINE",

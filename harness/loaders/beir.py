@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, TextSource
 from harness.loaders.parts import (
@@ -22,7 +23,6 @@ from harness.loaders.parts import (
 )
 from harness.loaders.records import format_of
 from harness.loaders.source import Source, open_source
-from harness.protocols import Progress
 
 __all__ = ["LAYOUT", "BeirLoader", "corpus_member"]
 

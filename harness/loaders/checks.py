@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.arrow import take_rows
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
+from harness.data.types import Ids, Int64Array
 from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, index_of
-from harness.storage.cache import Cache
-from harness.storage.columns import take_rows
-from harness.types import Ids, Int64Array
+from harness.store.cache import Cache
 from harness.wording import counted
 
 __all__ = ["DATASET_CHECKS", "dataset_findings"]

@@ -14,16 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from harness.arrow import numbers, strings
+from harness.data.arrow import numbers, strings, take_rows
 from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
+from harness.data.filtering import apply_filter
+from harness.data.golden_set import GoldenSet
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.data.texts import JoinRule, content_digest
+from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.data.unmet_ids import unmet_documents, unmet_queries
-from harness.errors import DataError, UsageError
-from harness.filtering import apply_filter
-from harness.golden.golden_set import GoldenSet
+from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.loaders.golden import load_golden, read_golden
 from harness.loaders.metadata import prepare_metadata
@@ -32,13 +34,9 @@ from harness.loaders.prepared import Texts, prepare_texts
 from harness.loaders.records import ENDINGS
 from harness.loaders.registry import loader_for, loader_of
 from harness.loaders.source import open_source
-from harness.protocols import Progress
-from harness.registry import find_dataset, unknown_dataset
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily
-from harness.storage.cache import Cache
-from harness.storage.columns import take_rows
-from harness.strict_toml import nearest
-from harness.types import Corpus, Ids, Qrels, Queries
+from harness.registry.lookup import find_dataset, unknown_dataset
+from harness.store.cache import Cache
 from harness.wording import counted
 
 __all__ = [

@@ -7,18 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.data.dataset import Dataset
+from harness.data.progress import Progress
 from harness.loaders.base import Divided, Downloader, LocalFiles, Removal
 from harness.loaders.dataset import Located, load_dataset, locate_dataset
-from harness.protocols import Progress
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import (
-    Entry,
-    comparison_running,
-    leave_entry,
-    list_entries,
-    remove_entry,
-    users_of,
-)
+from harness.store.cache import Cache
+from harness.store.cache_entries import Entry, comparison_running, leave_entry, list_entries, remove_entry, users_of
 
 __all__ = ["Fetched", "Stored", "fetch_dataset", "remove_dataset", "stored_files", "subsets_of"]
 

@@ -11,13 +11,13 @@ from typing import BinaryIO
 
 from harness.data.columns import DOCUMENT_ROLES, ColumnMap, RecordBatch, Role
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
 from harness.loaders.parts import Files, documents_in, questions_in, text_source
 from harness.loaders.records import ENDINGS, format_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_trectext, read_trectext
-from harness.protocols import Progress
 
 __all__ = ["GoldenLoader", "TableLoader", "TextFolderLoader", "TrecLoader"]
 

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from harness.data.columns import RecordBatch, shown
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.problems import Problems
-from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.types import BAD_ID, BAD_ID_IS
+from harness.errors import nearest
 from harness.loaders.records import DELIMITERS, format_of, read_records, unit_of
 from harness.loaders.source import Source
-from harness.strict_toml import nearest
-from harness.types import BAD_ID, BAD_ID_IS
 
 __all__ = ["golden_of_records", "is_golden", "load_golden", "read_golden"]
 

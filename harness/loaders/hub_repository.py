@@ -22,14 +22,14 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from harness.data.progress import Progress
 from harness.errors import DataError, UsageError
 from harness.loaders.base import OFFLINE, is_offline
 from harness.loaders.records import format_of
 from harness.loaders.source import Source
-from harness.optional import require
-from harness.protocols import Progress
-from harness.storage.cache import JSON, Cache, file_digest
-from harness.storage.digests import steady_digest
+from harness.registry.optional import require
+from harness.store.cache import JSON, Cache, file_digest
+from harness.store.digests import steady_digest
 
 __all__ = [
     "Config",

@@ -20,7 +20,8 @@ from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordB
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
-from harness.errors import DataError, UsageError
+from harness.data.progress import Progress
+from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
 from harness.loaders.hub_layouts import LAYOUTS, FileLayout, HubParts, Part
 from harness.loaders.hub_repository import (
@@ -35,8 +36,6 @@ from harness.loaders.parts import Files, choose_split, judged_elsewhere, text_so
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, format_of, read_records, unit_of
 from harness.loaders.source import read_lines
-from harness.protocols import Progress
-from harness.strict_toml import nearest
 from harness.wording import counted
 
 __all__ = ["HubLoader"]

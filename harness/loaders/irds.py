@@ -17,12 +17,12 @@ from typing import Any
 from harness.data.columns import TextBatch
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource, size_of
 from harness.loaders.irds_files import Part, files_of, reading, stored_paths, verify
-from harness.optional import require
-from harness.protocols import Progress
-from harness.storage.cache import JSON
+from harness.registry.optional import require
+from harness.store.cache import JSON
 
 __all__ = ["IrdsLoader"]
 

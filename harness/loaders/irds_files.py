@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import OFFLINE, is_offline
-from harness.protocols import Progress
-from harness.storage.digests import steady_digest
+from harness.store.digests import steady_digest
 
 __all__ = ["Part", "RemoteFile", "Shown", "files_of", "reading", "stored_paths", "verify"]
 

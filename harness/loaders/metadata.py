@@ -15,14 +15,14 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders.base import TextSource
-from harness.protocols import Progress
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import note_user
-from harness.storage.columns import load_table
+from harness.store.cache import Cache
+from harness.store.cache_entries import note_user
+from harness.store.columns import load_table
 
 __all__ = ["prepare_metadata", "text_of"]
 

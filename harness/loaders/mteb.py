@@ -26,7 +26,8 @@ from harness.data.columns import TextBatch, shown
 from harness.data.judgments import Judgments
 from harness.data.languages import two_letter_code
 from harness.data.problems import Problems
-from harness.errors import DataError, UnknownNameError, UsageError, nearness
+from harness.data.progress import Progress
+from harness.errors import DataError, UnknownNameError, UsageError, nearest, nearness
 from harness.loaders.base import (
     OFFLINE,
     DatasetSpec,
@@ -38,10 +39,8 @@ from harness.loaders.base import (
     is_offline,
 )
 from harness.loaders.mteb_files import UNDIVIDED, Reading, belongings, hub_folders, remove_belongings
-from harness.optional import require
-from harness.protocols import Progress
-from harness.storage.cache import JSON, Cache
-from harness.strict_toml import nearest
+from harness.registry.optional import require
+from harness.store.cache import JSON, Cache
 
 __all__ = ["MtebLoader"]
 

@@ -16,18 +16,17 @@ from harness.data.columns import (
     TextBatch,
     text_batches,
 )
+from harness.data.golden_set import GoldenSet
 from harness.data.judgments import Judgments
 from harness.data.problems import Problems
-from harness.errors import DataError, UsageError
-from harness.golden.golden_set import GoldenSet
+from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, TextSource
 from harness.loaders.golden import is_golden, read_golden
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import ENDINGS, first_fields, format_of, read_records, unit_of
 from harness.loaders.source import Source
 from harness.loaders.trec_markup import is_topics, read_topics
-from harness.storage.cache import JSON
-from harness.strict_toml import nearest
+from harness.store.cache import JSON
 
 __all__ = [
     "Files",

@@ -11,15 +11,15 @@ import orjson
 import pyarrow as pa
 
 from harness.data.problems import Problems
+from harness.data.progress import Progress
 from harness.data.texts import TEXT_SCHEMA, ContentDigest, JoinRule, TitleCounter, TitleCounts, joined, note_duplicates
+from harness.data.types import Ids, Int64Array
 from harness.errors import DataError
 from harness.loaders.base import TextSource
-from harness.protocols import Progress
-from harness.storage.cache import JSON, Cache
-from harness.storage.cache_entries import PREPARED, WORK, note_user
-from harness.storage.columns import load_table
-from harness.storage.scratch import scratch_folder
-from harness.types import Ids, Int64Array
+from harness.store.cache import JSON, Cache
+from harness.store.cache_entries import PREPARED, WORK, note_user
+from harness.store.columns import load_table
+from harness.store.scratch import scratch_folder
 
 __all__ = ["Texts", "prepare_texts"]
 
@@ -30,8 +30,8 @@ _TABLE, _FACTS = "texts.arrow", "facts.json"
 class Texts(NamedTuple):
     """Prepared documents or queries.
 
-    ``digest`` and ``path`` as in :class:`harness.types.Corpus`; ``notes`` say what was accepted although it is odd;
-    ``titles`` counts the titles among the records.
+    ``digest`` and ``path`` as in :class:`harness.data.types.Corpus`; ``notes`` say what was accepted although it is
+    odd; ``titles`` counts the titles among the records.
     """
 
     ids: Ids

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from harness.data.problems import Problems
-from harness.errors import DataError
-from harness.storage.cache import file_digest
-from harness.strict_toml import nearest
+from harness.errors import DataError, nearest
+from harness.store.cache import file_digest
 from harness.wording import counted
 
 __all__ = ["Block", "Line", "Source", "is_blank", "note_blank", "open_source", "read_blocks", "read_lines"]

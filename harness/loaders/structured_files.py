@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from harness.arrow import read_parquet
+from harness.data.arrow import read_parquet
 from harness.data.predictions import are_predictions, part_of_file, run_from_predictions
 from harness.data.problems import Problems
 from harness.data.shapes import QRELS, RUNS, Accepted, described_shape, examples_of, shape_of
+from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.types import Qrels, Run
 
 __all__ = ["is_structured", "qrels_of_json", "read_structured_run", "states_order", "whole_content"]
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import strings
-from harness.storage.cache import Cache
-from harness.storage.columns import load_column
-from harness.types import Corpus, Int32Array, Int64Array
+from harness.data.arrow import strings
+from harness.data.types import Corpus, Int32Array, Int64Array
+from harness.store.cache import Cache
+from harness.store.columns import load_column
 
 __all__ = ["RepeatedTexts", "TextIndex", "hashes_of", "index_of"]
 

@@ -16,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from harness import ranking
-from harness.arrow import as_numpy, strings
+from harness.data import ranking
+from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import build_qrels, build_run, to_float32
 from harness.data.judgments import group_judgments
 from harness.data.predictions import part_of_file
 from harness.data.problems import Problems
+from harness.data.types import Qrels, Run
 from harness.errors import DataError
 from harness.loaders.qrels import read_judgments
 from harness.loaders.records import format_of, unit_of
 from harness.loaders.source import Source
 from harness.loaders.structured_files import is_structured, read_structured_run, whole_content
-from harness.types import Qrels, Run
 from harness.wording import counted
 
 __all__ = ["TaggedRun", "read_qrels", "read_run", "read_tagged_run"]

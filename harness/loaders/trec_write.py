@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import numbers, text_scalar, write_parquet
+from harness.data.arrow import numbers, text_scalar, write_parquet
+from harness.data.types import Qrels, Run
 from harness.errors import DataError
-from harness.types import Qrels, Run
 
 __all__ = ["write_qrels", "write_run", "write_run_columns"]
 

@@ -1,5 +1,6 @@
 """Measures of a run against judgments, with ties settled by one stated rule."""
 
+from harness.data.ranking import TieRule
 from harness.metrics.functions import metric
 from harness.metrics.judged import NO_CUTOFF, Arguments, JudgedHits
 from harness.metrics.kind import HIGHEST_LEVEL, Kind, Parameter
@@ -7,7 +8,6 @@ from harness.metrics.measure import Measure
 from harness.metrics.parse import official_measures, parse_measure, parse_measures
 from harness.metrics.scores import QueryCounts, QuerySet, Scores, Summary, is_mean, undecided_by_ties
 from harness.metrics.scoring import require_closed_form, score
-from harness.ranking import TieRule
 
 __all__ = [
     "HIGHEST_LEVEL",

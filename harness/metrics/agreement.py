@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.jit import kernel
+from harness.data.types import Float64Array, Int32Array, Int64Array, Run
 from harness.errors import RankingError, UsageError
-from harness.jit import kernel
-from harness.types import Float64Array, Int32Array, Int64Array, Run
 
 __all__ = ["RBO_P", "kendall_tau", "kendall_tau_of_scores", "overlap", "rbo", "same_axes"]
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.errors import UsageError
 from harness.metrics.conventions import (
     CONVENTIONS,
@@ -36,8 +38,6 @@ from harness.metrics.measure import Measure
 from harness.metrics.parse import parse_measure
 from harness.metrics.scores import QuerySet, is_mean
 from harness.metrics.scoring import score
-from harness.ranking import TieRule
-from harness.types import Float64Array, Ids, Qrels, Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
 

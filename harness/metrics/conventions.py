@@ -13,10 +13,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from harness.data.ranking import TieBreak
 from harness.metrics.measure import Measure
 from harness.metrics.registry import kind_of
 from harness.metrics.table import KINDS
-from harness.ranking import TieBreak
 
 __all__ = [
     "ASPECTS",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.jit import kernel
+from harness.data.jit import kernel
+from harness.data.types import Int32Array, Int64Array
 from harness.metrics.judged import JudgedHits
-from harness.types import Int32Array, Int64Array
 
 __all__ = ["extreme_placements"]
 

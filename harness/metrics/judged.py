@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.jit import inline_kernel
-from harness.types import Float64Array, Int32Array, Int64Array
+from harness.data.jit import inline_kernel
+from harness.data.types import Float64Array, Int32Array, Int64Array
 
 __all__ = ["NO_CUTOFF", "Arguments", "JudgedHits", "Out", "relevant_total"]
 

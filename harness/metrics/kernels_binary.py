@@ -6,7 +6,7 @@ references of all arrays of ``JudgedHits`` at each call, which takes twenty time
 
 from __future__ import annotations
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = [

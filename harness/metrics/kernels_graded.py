@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
 __all__ = ["EXPONENTIAL", "dcg", "expected_reciprocal_rank", "gain", "ndcg"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = ["eleven_point_average", "interpolated_precision"]

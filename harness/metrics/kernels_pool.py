@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.jit import kernel
+from harness.data.jit import kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = ["binary_preference", "inferred_average_precision", "judged_rate"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 One pass over the hits marks the judged ones and notices duplicates. Ties are then settled among the hits with the same
 score only. A run that would make this dear (huge tie groups, or unsorted with many judged hits) is put in order once by
-:func:`harness.ranking.order`.
+:func:`harness.data.ranking.order`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from harness import ranking
+from harness.data import ranking
 from harness.data.id_spelling import respelling
+from harness.data.jit import inline_kernel, kernel
+from harness.data.ranking import IdBytes, TieRule, is_larger_id
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 from harness.errors import DataError
-from harness.jit import inline_kernel, kernel
 from harness.metrics.judged import JudgedHits
-from harness.ranking import IdBytes, TieRule, is_larger_id
-from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
 __all__ = ["place_hits"]
 

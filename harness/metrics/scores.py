@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Ids
 from harness.metrics.measure import Measure
 from harness.metrics.registry import kind_of
-from harness.ranking import TieRule
-from harness.types import Float64Array, Ids
 
 if TYPE_CHECKING:
     import pandas as pd

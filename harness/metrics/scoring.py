@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.errors import MetricError, UsageError
 from harness.metrics.functions import QueryFaultError
 from harness.metrics.interval import extreme_placements
@@ -17,8 +19,6 @@ from harness.metrics.measure import Measure
 from harness.metrics.placement import place_hits
 from harness.metrics.registry import kind_of, kinds
 from harness.metrics.scores import QueryCounts, QuerySet, Scores
-from harness.ranking import TieRule
-from harness.types import Float64Array, Ids, Qrels, Run
 
 __all__ = ["require_closed_form", "score"]
 

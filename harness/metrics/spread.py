@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from harness.data.types import Run
 from harness.errors import UsageError
 from harness.metrics.agreement import overlap
-from harness.types import Run
 
 __all__ = ["Spread", "pairwise_overlap", "spread"]
 

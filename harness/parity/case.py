@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 from harness.parity.oracles import Oracle
-from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 
 __all__ = ["Case", "Hypothesis", "Rescored", "plain"]
 

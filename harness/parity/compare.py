@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.types import Float64Array, Int32Array, Run
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
 from harness.parity.case import Case, Hypothesis
@@ -16,7 +17,6 @@ from harness.parity.hypotheses import HYPOTHESES
 from harness.parity.judging import Judgements, judge
 from harness.parity.oracles import Oracle
 from harness.parity.result import Level, Parity, QueryParity
-from harness.types import Float64Array, Int32Array, Run
 
 __all__ = ["UNKNOWN", "compare_run", "explain"]
 

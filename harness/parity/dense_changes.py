@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.data.types import Float32Array, Int32Array, Similarity
+from harness.exact.dense import vector_lengths
 from harness.parity.dense_oracle import DenseOracle, DenseRecipe
-from harness.reference.dense import vector_lengths
-from harness.types import Float32Array, Int32Array, Similarity
 
 __all__ = ["dot_product", "float16_documents", "float16_vectors", "missing_vectors"]
 

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from harness import ranking
-from harness.filtering import BoolArray
-from harness.reference import DenseIndex
-from harness.reference.dense import FilteredDenseIndex, vector_lengths
-from harness.types import Float32Array, Float64Array, Ids, Int32Array, Run, Similarity
+from harness.data import ranking
+from harness.data.filtering import BoolArray
+from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Run, Similarity
+from harness.exact import DenseIndex
+from harness.exact.dense import FilteredDenseIndex, vector_lengths
 
 __all__ = ["DenseOracle", "DenseRecipe"]
 

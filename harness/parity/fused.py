@@ -9,9 +9,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from harness.data.types import Float32Array, Int32Array, Int64Array, Run
 from harness.parity.case import Case, Rescored
 from harness.parity.oracles import Oracle
-from harness.types import Float32Array, Int32Array, Int64Array, Run
 
 __all__ = ["Fuse", "FusedOracle", "Part", "hits_of_components"]
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.types import Float64Array, Int32Array, Int64Array, Run
 from harness.parity.case import Case, Hypothesis, Rescored, plain
 from harness.parity.dense_changes import dot_product, float16_documents, float16_vectors, missing_vectors
 from harness.parity.dense_oracle import DenseOracle
@@ -34,7 +35,6 @@ from harness.parity.recipe_changes import (
     textbook_arithmetic,
     uint8_weights,
 )
-from harness.types import Float64Array, Int32Array, Int64Array, Run
 
 __all__ = ["HYPOTHESES"]
 

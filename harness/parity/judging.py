@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 from harness.parity.result import Int8Array, Level
-from harness.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 
 __all__ = ["Judgements", "judge"]
 

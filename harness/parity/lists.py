@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Run
 from harness.parity.case import Case, Hypothesis, Rescored, plain
 from harness.parity.compare import UNKNOWN, compare_run
 from harness.parity.fused import Fuse, FusedOracle, Part
 from harness.parity.oracles import Oracle
 from harness.parity.result import Parity
-from harness.types import Run
 
 __all__ = ["FLOAT32_FUSION", "WITHIN_LISTS", "EngineLists", "FusedParity", "compare_fused"]
 

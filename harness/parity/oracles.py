@@ -8,12 +8,12 @@ from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.ranking import TieBreak
+from harness.data.types import Float32Array, Float64Array, Int32Array, Run, SparseVectors
+from harness.exact import LuceneIndex, SparseIndex
 from harness.parity.recipe import Recipe
 from harness.parity.shards import spread_documents, spread_queries
-from harness.ranking import TieBreak
-from harness.reference import LuceneIndex, SparseIndex
-from harness.types import Float32Array, Float64Array, Int32Array, Run, SparseVectors
 
 __all__ = ["Oracle", "SparseOracle"]
 

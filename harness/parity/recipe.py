@@ -8,14 +8,14 @@ from typing import Literal, Self
 
 import numpy as np
 
-from harness.analysis.terms import TermCounts
+from harness.data.filtering import BoolArray
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Run, SparseVectors
 from harness.encoders import bm25
 from harness.errors import UsageError
-from harness.filtering import BoolArray
-from harness.protocols import ParameterValue
-from harness.reference import bm25_idf, document_frequencies
-from harness.reference.quantised import to_impacts, with_idf
-from harness.types import Float32Array, Ids, Int32Array, Run, SparseVectors
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.quantised import to_impacts, with_idf
+from harness.registry.parameters import ParameterValue
 
 __all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
 

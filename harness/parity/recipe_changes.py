@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
+from harness.data.types import Int32Array, Int64Array, SparseVectors
 from harness.encoders import bm25
+from harness.exact import bm25_idf
+from harness.exact.lucene import byte_lengths as encode_lengths
+from harness.exact.lucene import decoded_lengths
+from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity.recipe import Recipe, empty_rows
 from harness.parity.shards import idf_by_shard
-from harness.reference import bm25_idf
-from harness.reference.lucene import byte_lengths as encode_lengths
-from harness.reference.lucene import decoded_lengths
-from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
-from harness.types import Int32Array, Int64Array, SparseVectors
 
 __all__ = [
     "byte_lengths",

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from harness.types import Float64Array
+from harness.data.types import Float64Array
 
 __all__ = ["Level", "Parity", "QueryParity"]
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.exact import bm25_idf, document_frequencies
 from harness.parity.recipe import Recipe
-from harness.reference import bm25_idf, document_frequencies
-from harness.types import Float32Array, Int32Array, Int64Array, SparseVectors
 
 __all__ = ["Spread", "idf_by_shard", "spread_documents", "spread_queries"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from harness.strict_toml import Document, Table, card_name, read_document
+from harness.registry.strict_toml import Document, Table, card_name, read_document
 
 __all__ = ["DatasetCard", "DatasetFamily", "Published", "read_dataset_card", "read_dataset_family"]
 

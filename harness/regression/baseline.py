@@ -16,13 +16,13 @@ import numpy as np
 import orjson
 from pydantic import ConfigDict, Field
 
+from harness.data.ranking import RankingDigest
+from harness.data.types import Ids, Run
 from harness.errors import ResultError, UsageError
-from harness.ranking import RankingDigest
 from harness.regression.side import OVERLAP, Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
-from harness.storage.stored_json import StoredJson, read_stored_json, validated
-from harness.types import Ids, Run
+from harness.store.stored_json import StoredJson, read_stored_json, validated
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison

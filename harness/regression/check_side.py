@@ -12,7 +12,7 @@ from harness.regression.rescoring import to_qrels
 from harness.regression.side import Side, text_digest
 from harness.results import schema
 from harness.results.check_schema import CheckReport, CheckSubject, QuestionResult
-from harness.storage.store import read_stored_run
+from harness.results.stored import read_stored_run
 
 __all__ = ["check_side"]
 

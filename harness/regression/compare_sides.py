@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.data.types import Qrels
 from harness.errors import ResultError, UsageError
 from harness.regression.common_queries import Common, common_queries
 from harness.regression.costs import cost_changes
@@ -25,7 +26,6 @@ from harness.regression.schema import (
 from harness.regression.setting_changes import changed_settings
 from harness.regression.side import OVERLAP, Side
 from harness.regression.verdicts import Rules, judge_pairs, metric_warnings, noise_warnings
-from harness.types import Qrels
 
 __all__ = ["CompareRules", "Compared", "compare_sides", "compared_again"]
 

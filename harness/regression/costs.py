@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float64Array, Int64Array
 from harness.regression.pairing import Pair
 from harness.regression.schema import CostChange
 from harness.regression.setting_changes import machine_changes
 from harness.regression.side import Side
 from harness.results.schema import BackendResult
-from harness.types import Float64Array, Int64Array
 
 __all__ = ["TOLERANCE", "cost_changes"]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness import api
-from harness.planning.request import Output
+from harness.plan.request import Output
 from harness.regression.command import python_call
 from harness.regression.compare_sides import compare_sides
 from harness.regression.judging import Judging
@@ -15,7 +15,7 @@ from harness.regression.read import read_side
 from harness.regression.result import Regression, documents_of_side
 from harness.regression.stored import REGRESSION_NAME, without_texts
 from harness.reporting.html_texts import LEFT_OUT
-from harness.storage.result_folder import check_target
+from harness.store.result_folder import check_target
 
 __all__ = ["diff", "run_diff"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from harness.data.types import Qrels
 from harness.regression.pairing import Pair
 from harness.regression.rescoring import Grades, grades_of
 from harness.regression.schema import Decision, Dossier, QueryChange, QueryValue, RankedDocument, ToLabel
 from harness.regression.side import OVERLAP, Side
 from harness.regression.supposed import Supposed, Swing
-from harness.types import Qrels
 
 __all__ = ["make_dossier"]
 

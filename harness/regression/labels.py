@@ -11,9 +11,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.data.problems import Problems
+from harness.data.types import Ids, Qrels
 from harness.errors import DataError, UsageError
 from harness.regression.rescoring import grades_of, to_qrels
-from harness.types import Ids, Qrels
 
 if TYPE_CHECKING:
     from harness.regression.schema import RegressionReport

@@ -9,9 +9,9 @@ from typing import Any
 
 from harness import api
 from harness.errors import UsageError
-from harness.planning.plan import Plan
-from harness.planning.request import CompareOptions, CompareRequest, Output
-from harness.registry import parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.plan.plan import Plan
+from harness.plan.request import CompareOptions, CompareRequest, Output
 from harness.regression.command import option_arguments, python_call
 from harness.regression.judging import Judging
 from harness.regression.set_option import changed_backends

@@ -10,8 +10,8 @@ from harness.regression.check_side import check_side
 from harness.regression.side import Side, stored_side
 from harness.regression.stored import REGRESSION_NAME
 from harness.results.check_schema import CheckReport
-from harness.storage.result_folder import REPORT_NAME
-from harness.storage.store import read_any_report
+from harness.results.stored import read_any_report
+from harness.store.result_folder import REPORT_NAME
 
 __all__ = ["read_side"]
 

@@ -9,10 +9,11 @@ from typing import Unpack
 import numpy as np
 
 from harness import api
-from harness.arrow import strings
-from harness.planning.plan import Plan
-from harness.planning.request import CompareOptions, Output
-from harness.protocols import Display
+from harness.data.arrow import strings, take_rows
+from harness.data.progress import Display
+from harness.data.types import Corpus
+from harness.plan.plan import Plan
+from harness.plan.request import CompareOptions, Output
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.judging import Judging
 from harness.regression.labels import LABEL_FILE, check_no_grades, label_lines
@@ -22,9 +23,7 @@ from harness.regression.read import read_side
 from harness.regression.result import Regression
 from harness.regression.side import Side, side_of_comparison
 from harness.regression.stored import without_texts
-from harness.storage.columns import take_rows
-from harness.storage.result_folder import check_target
-from harness.types import Corpus
+from harness.store.result_folder import check_target
 
 __all__ = ["regress", "run_regress"]
 

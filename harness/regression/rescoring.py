@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
 from harness.data.judgments import Judgments, group_judgments
 from harness.data.problems import Problems
+from harness.data.ranking import TieRule
+from harness.data.types import Ids, Qrels, Run
 from harness.metrics import Measure, QuerySet, score
-from harness.ranking import TieRule
 from harness.regression.side import OVERLAP, Side
 from harness.results.check_subject import column_of
-from harness.types import Ids, Qrels, Run
 
 __all__ = ["Grades", "can_score", "grades_of", "relabelled", "scorable", "score_again", "to_qrels"]
 

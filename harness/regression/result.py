@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import api
+from harness.data.types import Corpus
 from harness.errors import HarnessError
 from harness.regression.compare_sides import Compared, compared_again
 from harness.regression.labels import LABEL_FILE, check_no_grades
@@ -23,7 +24,6 @@ from harness.regression.stored import (
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.regression import render_regression
 from harness.results.comparison import Comparison
-from harness.types import Corpus
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import UnknownNameError, UsageError
-from harness.planning.backend_spec import BackendSpec, spell
-from harness.planning.expressions import in_parentheses, split_outside
+from harness.plan.backend_spec import BackendSpec, spell
+from harness.plan.expressions import in_parentheses, split_outside
 
 __all__ = ["changed_backends"]
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness import ranking
-from harness.arrow import as_numpy, text_scalar
+from harness.data import ranking
+from harness.data.arrow import as_numpy, text_scalar
+from harness.data.ranking import RankingDigest, TieRule
+from harness.data.types import Int64Array, Qrels, Run
 from harness.errors import ResultError, UnknownNameError
 from harness.metrics import Measure, parse_measure
-from harness.ranking import RankingDigest, TieRule
 from harness.results.schema import BackendResult, Report
-from harness.storage.store import (
+from harness.results.stored import (
     read_agreement,
     read_latencies,
     read_per_query,
@@ -25,7 +26,6 @@ from harness.storage.store import (
     read_stored_queries,
     read_stored_run,
 )
-from harness.types import Int64Array, Qrels, Run
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.errors import ResultError
 from harness.regression.schema import SCHEMA_VERSION, RegressionReport
-from harness.storage.result_folder import result_folder
-from harness.storage.stored_json import read_stored_json, validated
+from harness.store.result_folder import result_folder
+from harness.store.stored_json import read_stored_json, validated
 
 __all__ = [
     "REGRESSION_NAME",
@@ -29,7 +29,7 @@ def regression_bytes(report: RegressionReport, *, keep_text: bool = True) -> byt
 def write_regression(folder: Path, files: Mapping[str, bytes], *, overwrite: bool, numbered: bool) -> Path:
     """Write a report without a result of its own, whole or not at all; where it lies in the end.
 
-    Raises as :func:`harness.storage.result_folder.result_folder`.
+    Raises as :func:`harness.store.result_folder.result_folder`.
     """
     with result_folder(folder, overwrite=overwrite, numbered=numbered, marker=REGRESSION_NAME) as building:
         for name, content in files.items():

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.ranking import RankingDigest
+from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
 from harness.metrics import is_mean, parse_measures
-from harness.ranking import RankingDigest
 from harness.regression.pairing import Pair
 from harness.regression.schema import MetricJudgement
 from harness.regression.side import OVERLAP, Side
 from harness.results.schema import BackendResult, SpreadValue
 from harness.statistics import Change, Judgement, NoiseFloor, TestName, judge_family
 from harness.statistics.noise import combined
-from harness.types import Float64Array
 
 __all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
 

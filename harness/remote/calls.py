@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from harness.errors import EngineUnavailableError, UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.remote.credentials import hide, read_key, shown
-from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 from harness.wording import counted
 
 __all__ = ["Limits", "RemoteCalls", "allowed_calls", "calls_in_words", "calls_refused"]

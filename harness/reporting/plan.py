@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
+from harness.data.filtering import in_words
 from harness.errors import UnknownNameError
-from harness.execution.resume.stored import LookUp
-from harness.filtering import in_words
-from harness.planning.execution_options import WARM_UP_SECONDS, ExecutionOptions
-from harness.planning.load_options import LoadOptions
-from harness.planning.plan import Plan, Trial
+from harness.plan.execution_options import WARM_UP_SECONDS, ExecutionOptions
+from harness.plan.load_options import LoadOptions
+from harness.plan.plan import Plan, Trial
+from harness.worker.resume.stored import LookUp
 
 __all__ = ["render_plan"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
-from harness.storage.cache import JSON
+from harness.store.cache import JSON
 
 __all__ = ["Classifier"]
 

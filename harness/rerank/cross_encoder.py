@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
 from harness.encoders.whole_models import refuse_more_tokens
 from harness.errors import EngineUnavailableError
-from harness.optional import require
-from harness.protocols import Progress
+from harness.registry.optional import require
 from harness.rerank.local_model import LocalModel
-from harness.types import Float32Array
 
 __all__ = ["CrossEncoder"]
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
 from harness.errors import UsageError
-from harness.protocols import ParameterValue, Progress
+from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.registry.parameters import ParameterValue
 from harness.remote.calls import Limits, RemoteCalls, allowed_calls, calls_refused
-from harness.remote.plain_url import PLAIN_FORM, is_plain_url
 from harness.rerank.reranker import Facts
-from harness.storage.cache import JSON
-from harness.types import Float32Array
+from harness.store.cache import JSON
 from harness.wording import counted
 
 __all__ = ["GRADES", "Judge", "read_grade"]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.protocols import Progress
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
 from harness.rerank.reranker import Facts
-from harness.storage.cache import JSON
-from harness.types import Float32Array
+from harness.store.cache import JSON
 
 __all__ = ["Keywords", "keyword_count"]
 

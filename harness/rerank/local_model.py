@@ -7,18 +7,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.devices import require_device
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
 from harness.encoders.folders import model_folder
 from harness.encoders.identity import encoding_key
 from harness.encoders.settings import Settings
 from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
 from harness.errors import EngineUnavailableError, UsageError
-from harness.optional import require
-from harness.parameters import encoder_parameters
-from harness.protocols import ParameterValue, Progress
+from harness.registry.devices import require_device
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.rerank.reranker import Facts
-from harness.storage.cache import JSON
-from harness.types import Float32Array
+from harness.store.cache import JSON
 
 __all__ = ["LocalModel", "Transformer"]
 

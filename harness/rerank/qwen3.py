@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from harness.encoders.whole_models import token_places
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
-from harness.storage.cache import JSON
+from harness.store.cache import JSON
 
 __all__ = ["Qwen3"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
 from harness.errors import UsageError
-from harness.protocols import ParameterValue, Progress
-from harness.storage.cache import JSON
-from harness.types import Float32Array
+from harness.registry.parameters import ParameterValue
+from harness.store.cache import JSON
 
 __all__ = ["Facts", "Reranker", "create_reranker", "require_sense"]
 

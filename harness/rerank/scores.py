@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import as_numpy, byte_strings, numbers
-from harness.storage.cache import JSON, Cache
-from harness.storage.columns import load_table, save_table
+from harness.data.arrow import as_numpy, byte_strings, numbers
+from harness.store.cache import JSON, Cache
+from harness.store.columns import load_table, save_table
 
 __all__ = ["KIND", "Answer", "ScoreCache", "digest"]
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.protocols import Clock, ParameterValue, Progress
+from harness.data.arrow import take_rows
+from harness.data.progress import Clock, Progress
+from harness.data.types import Float32Array, Int32Array, Int64Array
+from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
 from harness.rerank.scores import ScoreCache, digest
-from harness.storage.columns import take_rows
-from harness.types import Float32Array, Int32Array, Int64Array
 
 __all__ = ["Candidates", "Reranked", "score_candidates"]
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from harness.arrow import numbers, numbers_or_null, strings
+from harness.data.arrow import numbers, numbers_or_null, strings
+from harness.data.types import Qrels, Run
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
-from harness.planning.plan import Plan
-from harness.results.oracle import Held
-from harness.runner import Outcome
-from harness.types import Qrels, Run
+from harness.parity.hold import Held
+from harness.plan.plan import Plan
+from harness.worker.outcome import Outcome
 
 __all__ = ["Assessed", "Judge", "Rebuilt", "assess", "parity_table", "per_query_table"]
 

@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.dataset import Dataset
-from harness.execution.failure import Failure
-from harness.execution.jobs import TrialRecord
-from harness.execution.process import Finished
-from harness.execution.vectors import Terms, Vectors
+from harness.data.types import Run
+from harness.engines.base import EngineInfo, SearchResult
 from harness.metrics import Scores, is_mean
-from harness.planning.backend_spec import BackendSpec, spell
-from harness.planning.plan import Plan
-from harness.protocols import EngineInfo, SearchResult
-from harness.registry import load_engine
+from harness.plan.backend_spec import BackendSpec, spell
+from harness.plan.plan import Plan
+from harness.registry.lookup import load_engine
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.differences import metric_losses
@@ -26,11 +23,14 @@ from harness.results.load import closed_loops, cold_stats, load_notes, open_loop
 from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
+from harness.results.stored import holds_white_space
 from harness.statistics import mean_interval
-from harness.storage.store import holds_white_space
-from harness.timing import Latency, latency
-from harness.types import Run
+from harness.statistics.timing import Latency, latency
 from harness.wording import counted
+from harness.worker.failure import Failure
+from harness.worker.jobs import TrialRecord
+from harness.worker.process import Finished
+from harness.worker.vectors import Terms, Vectors
 
 __all__ = ["backend_results", "has_terms"]
 

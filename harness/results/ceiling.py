@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.data.types import Float32Array, Qrels, Run
 from harness.metrics import Measure, QuerySet, score
-from harness.types import Float32Array, Qrels, Run
 
 __all__ = ["best_order", "ceiling"]
 

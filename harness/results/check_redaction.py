@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from harness.remote.plain_url import without_secrets
+from harness.plain_url import without_secrets
 from harness.results.check_schema import CheckReport, PreflightProblem
 from harness.results.schema import ErrorInfo
 

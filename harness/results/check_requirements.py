@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.golden.golden_set import GoldenSet
+from harness.data.golden_set import GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array
 from harness.golden.match import ideal_run, plain_judgments
 from harness.golden.requirements import LATENCIES, PARITY, Requirement, Sample, judge
 from harness.metrics import Measure, Scores, score
-from harness.ranking import TieRule
 from harness.results.check_schema import RequirementResult
 from harness.results.check_subject import Rules, column_of, exact_mean, of_slice, times_of
 from harness.results.subject import Subject
 from harness.statistics import Interval, bootstrap_interval, mean_interval
-from harness.types import Float64Array
 
 __all__ = ["Ideal", "requirement_results"]
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.golden.golden_set import GoldenQuestion, GoldenSet
+from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Int64Array
 from harness.golden.match import Expected
 from harness.golden.requirements import Requirement
 from harness.metrics import Measure, Scores
-from harness.ranking import TieRule
 from harness.results import check_schema as schema
 from harness.results.schema_costs import LatencyStats
 from harness.results.subject import Subject
 from harness.statistics import Interval, mean_interval
-from harness.timing import latency
-from harness.types import Float64Array, Int64Array
+from harness.statistics.timing import latency
 
 __all__ = ["Rules", "check_subject", "column_of", "exact_mean", "metric", "of_slice", "times_of"]
 

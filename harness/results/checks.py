@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from harness.data.findings import Finding
 from harness.data.id_spelling import respelling
+from harness.data.ranking import without_identical_ids
+from harness.data.types import Float64Array, Ids, Qrels, Run, SparseVectors
 from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
 from harness.metrics.table import KINDS
-from harness.ranking import without_identical_ids
 from harness.statistics.power import detectable_difference, queries_needed
-from harness.types import Float64Array, Ids, Qrels, Run, SparseVectors
 from harness.wording import counted
 
 __all__ = [

@@ -7,9 +7,9 @@ import hashlib
 import numpy as np
 
 from harness.data.dataset import Dataset, IdenticalIds
-from harness.planning.plan import Plan
+from harness.data.types import Ids, Qrels
+from harness.plan.plan import Plan
 from harness.results import schema
-from harness.types import Ids, Qrels
 
 __all__ = ["dataset_info", "identical_ids_info"]
 

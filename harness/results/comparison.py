@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings
+from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
 from harness.reporting.render import render
@@ -23,7 +24,7 @@ from harness.results.schema import (
     SearchStats,
     SpreadValue,
 )
-from harness.storage.store import (
+from harness.results.stored import (
     ResultTables,
     read_agreement,
     read_latencies,
@@ -34,7 +35,6 @@ from harness.storage.store import (
     read_stored_run,
     write_result,
 )
-from harness.types import Corpus, Ids, Qrels, Queries, Run
 
 if TYPE_CHECKING:
     import pandas as pd

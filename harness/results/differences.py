@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from harness.data.types import Int32Array
 from harness.metrics import Scores, is_mean, undecided_by_ties
-from harness.planning.plan import Plan
+from harness.plan.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.checks import PairedValues
 from harness.statistics import PairedTest, bootstrap_interval, compare_pairs
 from harness.statistics.family import holm_of_asked
-from harness.types import Int32Array
 
 __all__ = ["metric_losses", "notable_differences", "paired_differences", "reference_label", "reference_notes"]
 

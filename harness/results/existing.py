@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.execution.jobs import ExistingRecord, TrialRecord
 from harness.results import schema
+from harness.worker.jobs import ExistingRecord, TrialRecord
 
 __all__ = ["existing_notes", "existing_stats"]
 

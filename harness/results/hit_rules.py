@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.planning.plan import Plan
-from harness.ranking import candidate_rows, cut, without_identical_ids
-from harness.types import Int64Array, Run
+from harness.data.ranking import candidate_rows, cut, without_identical_ids
+from harness.data.types import Int64Array, Run
+from harness.plan.plan import Plan
 from harness.wording import counted
 
 __all__ = ["HitRules"]

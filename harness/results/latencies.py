@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import numbers, strings
+from harness.data.arrow import numbers, strings
 from harness.data.dataset import Dataset
-from harness.planning.plan import Plan
+from harness.plan.plan import Plan
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
 

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from harness.execution.jobs import TrialRecord
-from harness.execution.load.files import LoadRecord
-from harness.planning.load_options import LoadOptions
+from harness.data.types import Int64Array
+from harness.plan.load_options import LoadOptions
 from harness.results import schema
-from harness.timing import latency
-from harness.types import Int64Array
-from harness.under_load import OpenLoop, open_loop, throughput
+from harness.statistics.timing import latency
+from harness.statistics.under_load import OpenLoop, open_loop, throughput
 from harness.wording import counted
+from harness.worker.jobs import TrialRecord
+from harness.worker.load.files import LoadRecord
 
 __all__ = ["closed_loops", "cold_stats", "load_notes", "open_loops", "queries_with_terms"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from harness.execution.jobs import TrialRecord
-from harness.execution.vectors import Vectors
 from harness.results import schema
+from harness.worker.jobs import TrialRecord
+from harness.worker.vectors import Vectors
 
 __all__ = ["phase_times"]
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness import ranking
-from harness.execution.jobs import TrialRecord
-from harness.execution.rebuild_files import BuildCost
-from harness.execution.rebuilds import build_cost, builds_of
+from harness.data import ranking
+from harness.data.types import Run
 from harness.metrics import Scores
 from harness.metrics.spread import Spread, pairwise_overlap, spread
-from harness.planning.plan import Plan
+from harness.plan.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
-from harness.runner import Outcome
-from harness.types import Run
+from harness.worker.jobs import TrialRecord
+from harness.worker.outcome import Outcome
+from harness.worker.rebuild_files import BuildCost
+from harness.worker.rebuilds import build_cost, builds_of
 
 __all__ = ["rebuild_notes", "spread_stats"]
 

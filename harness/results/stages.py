@@ -6,14 +6,14 @@ from dataclasses import asdict
 
 import numpy as np
 
-from harness import ranking
+from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.planning.plan import Plan
+from harness.plan.plan import Plan
 from harness.remote.calls import calls_in_words
 from harness.results import schema
 from harness.results.ceiling import ceiling
-from harness.runner import Outcome
-from harness.timing import latency
+from harness.statistics.timing import latency
+from harness.worker.outcome import Outcome
 
 __all__ = ["stage_notes", "stage_stats"]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Int64Array, Run
 from harness.metrics import Scores
 from harness.parity import Level
 from harness.results.assess import Assessed
 from harness.results.backend import has_terms
 from harness.results.schema import BackendResult, EngineDescription, ErrorInfo, ParityStats
 from harness.results.schema_costs import Json
-from harness.types import Int64Array, Run
 
 __all__ = ["Subject", "subject_of"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.errors import UsageError
 from harness.statistics.intervals import Interval
 from harness.statistics.location import locate
 from harness.statistics.noise import NoiseFloor
 from harness.statistics.values import check_share, paired_differences
-from harness.types import Float64Array
 
 __all__ = ["Equivalence", "equivalence", "equivalence_of"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.statistics.location import locate
 from harness.statistics.noise import NoiseFloor
 from harness.statistics.values import check_share, check_size, paired_differences
-from harness.types import Float64Array
 
 __all__ = ["Gate", "gate", "gate_of"]
 

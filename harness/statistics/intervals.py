@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.statistics.values import check_share, finite, mean_and_spread
-from harness.types import Float64Array
 
 __all__ = ["CONFIDENCE", "Interval", "bootstrap_interval", "mean_interval"]
 

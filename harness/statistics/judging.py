@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.statistics.equivalence import Equivalence, equivalence_of
 from harness.statistics.family import holm_of_asked
 from harness.statistics.gating import Gate, gate_of
@@ -27,7 +28,6 @@ from harness.statistics.noise import NoiseFloor
 from harness.statistics.paired import PairedTest, TestName, compare_pairs
 from harness.statistics.power import detectable_difference, queries_for_equivalence, queries_needed
 from harness.statistics.values import check_share, check_size, paired_differences
-from harness.types import Float64Array
 
 __all__ = ["Change", "Judgement", "Verdict", "judge", "judge_family"]
 

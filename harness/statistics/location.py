@@ -9,11 +9,11 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from harness.data.types import Float64Array
 from harness.statistics.intervals import Interval
 from harness.statistics.noise import NoiseFloor, combined
 from harness.statistics.skewness import hall, hall_inverse, skewness_of_mean
 from harness.statistics.values import ROUNDING, mean_and_spread
-from harness.types import Float64Array
 
 __all__ = ["Error", "Location", "error_of", "locate"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.errors import UsageError
 from harness.statistics.values import finite
-from harness.types import Float64Array
 
 __all__ = ["NoiseFloor", "noise_floor"]
 

@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.errors import UnknownNameError
 from harness.statistics.intervals import CONFIDENCE, Interval, bootstrap_interval
 from harness.statistics.values import ROUNDING, mean_and_spread, paired_differences
-from harness.types import Float64Array
 
 __all__ = ["PAIRED_TESTS", "PairedTest", "TestName", "compare_pairs", "two_sided_p"]
 

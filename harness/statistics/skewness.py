@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from harness.types import Float64Array
+from harness.data.types import Float64Array
 
 __all__ = ["hall", "hall_inverse", "skewness_of_mean"]
 

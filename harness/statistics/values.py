@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.types import Float64Array
 from harness.errors import DataError, UsageError
-from harness.types import Float64Array
 
 __all__ = [
     "ROUNDING",

@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.arrow import numbers, strings
-from harness.protocols import Capabilities, Engine, IndexReport, Inputs, ParameterValue, SearchResult
+from harness.data.arrow import numbers, strings
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, Similarity, SparseVectors
+from harness.engines.base import Capabilities, Engine, IndexReport, SearchResult
+from harness.registry.parameters import ParameterValue
 from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import Bm25, Expected, bm25_idf, bm25_scores, encode_words, fused_scores, sparse_scores
@@ -25,7 +28,6 @@ from harness.testing.verdicts import (
     assert_well_formed,
     recall,
 )
-from harness.types import Ids, Similarity, SparseVectors
 
 __all__ = ["Base", "Built", "Collection", "has_terms", "only_where", "select"]
 

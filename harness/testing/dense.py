@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float32Array, Float64Array, Similarity
 from harness.testing.oracle import Expected
-from harness.types import Float32Array, Float64Array, Similarity
 
 __all__ = ["DenseSample", "dense_scores", "embed_words", "random_unit_vectors"]
 

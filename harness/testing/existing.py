@@ -11,13 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from harness.analysis import count_terms, create_analyzer
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import Attached, Capabilities, Content, Engine, ExistingIndex
 from harness.errors import BackendError, RejectedInputError
-from harness.protocols import Attached, Capabilities, Content, Engine, ExistingIndex, Inputs, ParameterValue
+from harness.registry.parameters import ParameterValue
 from harness.testing.base import Base, only_where
 from harness.testing.drive import RecordingProgress
 from harness.testing.samples import random_texts, word
-from harness.types import Ids, SparseVectors
+from harness.text import count_terms, create_analyzer
 
 __all__ = ["ExistingContract"]
 

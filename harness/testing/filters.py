@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.arrow import strings
+from harness.data.arrow import strings
+from harness.data.filtering import BoolArray
+from harness.engines.base import Capabilities, Engine, Filtering
 from harness.errors import RejectedInputError
-from harness.filtering import BoolArray
-from harness.protocols import Capabilities, Engine, Filtering
 from harness.testing.base import Base, Collection, only_where
 from harness.testing.samples import random_texts, word
 from harness.testing.verdicts import assert_scores

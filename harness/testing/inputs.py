@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.engines.base import Capabilities
 from harness.errors import RejectedInputError
-from harness.protocols import Capabilities, Inputs
 from harness.testing.base import Base, has_terms, only_where
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
 from harness.testing.samples import UNICODE_WORDS, word
-from harness.types import Float32Array, Ids, SparseVectors
 
 __all__ = ["InputContract"]
 

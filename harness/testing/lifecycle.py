@@ -10,13 +10,14 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import Capabilities, Engine, EngineInfo, IndexReport, InputKind, Storage
 from harness.errors import BackendError
-from harness.protocols import Capabilities, Engine, EngineInfo, IndexReport, InputKind, Inputs, Storage
 from harness.testing.base import Base, has_terms, only_where
 from harness.testing.drive import STEP_NS, RecordingProgress, StepClock
 from harness.testing.samples import ODD_IDS, random_texts, word
 from harness.testing.verdicts import assert_same
-from harness.types import Ids
 
 __all__ = ["REQUIRED", "LifecycleContract"]
 

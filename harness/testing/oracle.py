@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.types import SparseVectors
+from harness.data.types import SparseVectors
 
 __all__ = [
     "Bm25",

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.data.types import Ids
+from harness.engines.base import SearchResult
 from harness.errors import RejectedInputError
-from harness.protocols import SearchResult
 from harness.testing.base import Base, has_terms, only_where, select
 from harness.testing.drive import StepClock
 from harness.testing.samples import random_texts, word
-from harness.types import Ids
 
 __all__ = ["ResultContract"]
 

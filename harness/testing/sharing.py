@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import Engine, SearchResult
 from harness.errors import HarnessError
-from harness.protocols import Engine, Inputs, ParameterValue, SearchResult
+from harness.registry.parameters import ParameterValue
 from harness.testing.base import Base, only_where, select
 from harness.testing.drive import StepClock
 from harness.testing.samples import random_texts, word
-from harness.types import Ids
 
 __all__ = ["SharingContract"]
 

@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids
+from harness.engines.base import Capabilities, Engine, Fusing, SearchResult
 from harness.errors import RejectedInputError
-from harness.protocols import Capabilities, Engine, Fusing, Inputs, SearchResult
 from harness.testing.base import Base, Collection, only_where
 from harness.testing.dense import DenseSample, dense_scores, random_unit_vectors
 from harness.testing.drive import RecordingProgress, StepClock
 from harness.testing.oracle import SparseSample, fused_scores, sparse_scores, to_vectors
 from harness.testing.samples import plain_ids
 from harness.testing.verdicts import assert_scores, recall
-from harness.types import Float32Array, Ids
 
 __all__ = ["DenseContract"]
 

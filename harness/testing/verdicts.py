@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.protocols import SearchResult
+from harness.data.types import Float64Array, Int32Array
+from harness.engines.base import SearchResult
 from harness.testing.drive import STEP_NS
 from harness.testing.oracle import Expected
-from harness.types import Float64Array, Int32Array
 
 __all__ = ["assert_exact", "assert_same", "assert_same_scores", "assert_scores", "assert_well_formed", "recall"]
 

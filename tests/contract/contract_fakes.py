@@ -10,27 +10,20 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.adapters.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
-from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
-from harness.adapters.stored_metadata import matching_documents, save_metadata
+from harness.data.filtering import BoolArray
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Float32Array, Ids, Similarity, SparseVectors
+from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
+from harness.engines.manifest import MANIFEST, check_manifest, write_manifest
+from harness.engines.stored_metadata import matching_documents, save_metadata
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
-from harness.filtering import BoolArray
-from harness.protocols import (
-    Capabilities,
-    Clock,
-    EngineInfo,
-    IndexReport,
-    Inputs,
-    ParameterValue,
-    Progress,
-    SearchResult,
-    Storage,
-)
-from harness.storage.columns import load_column, load_sparse, load_table, save_sparse, save_table
+from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.testing import Bm25, Expected
 from harness.testing.dense import DenseSample, dense_scores
 from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
-from harness.types import Float32Array, Ids, Similarity, SparseVectors
 
 
 class FakeEngine:

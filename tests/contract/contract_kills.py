@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from contract_fakes import FakeEngine
 
-from harness.protocols import Inputs
-from harness.types import SparseVectors
+from harness.data.inputs import Inputs
+from harness.data.types import SparseVectors
 
 KILLS: dict[type[FakeEngine], tuple[str, ...]] = {}
 

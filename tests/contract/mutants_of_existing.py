@@ -9,10 +9,12 @@ import numpy as np
 from contract_fakes import FakeSparse
 from contract_kills import breaks, sparse_of
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids
+from harness.engines.base import Attached, Content, EngineInfo, SearchResult
 from harness.errors import EngineUnavailableError, HarnessError
-from harness.protocols import Attached, Clock, Content, EngineInfo, Inputs, Progress, SearchResult
-from harness.storage.columns import load_ids, load_sparse, save_ids
-from harness.types import Ids
+from harness.store.columns import load_ids, load_sparse, save_ids
 
 
 class FakeExisting(FakeSparse):

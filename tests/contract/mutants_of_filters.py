@@ -10,8 +10,10 @@ import numpy as np
 from contract_fakes import FakeDense, FakeSparse, FakeText
 from contract_kills import breaks
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.engines.base import SearchResult
 from harness.errors import RejectedInputError
-from harness.protocols import Clock, Inputs, SearchResult
 from harness.testing import Expected
 
 

@@ -12,19 +12,13 @@ import numpy as np
 from contract_fakes import FakeEngine, FakeSparse, FakeText
 from contract_kills import breaks
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import BackendError, HarnessError
-from harness.protocols import (
-    Clock,
-    EngineInfo,
-    IndexReport,
-    Inputs,
-    ParameterValue,
-    Progress,
-    SearchResult,
-    Storage,
-)
+from harness.registry.parameters import ParameterValue
 from harness.testing import Expected
-from harness.types import Ids, SparseVectors
 
 
 @breaks("test_has_the_methods_of_the_protocol")

@@ -11,10 +11,11 @@ from typing import IO
 from contract_fakes import FakeSparse, FakeText
 from contract_kills import breaks
 
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import EngineInfo
 from harness.errors import EngineUnavailableError
-from harness.protocols import EngineInfo, Inputs
 from harness.testing import Expected
-from harness.types import Ids
 
 
 @breaks("test_shares_its_index_where_declared")

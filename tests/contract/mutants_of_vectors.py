@@ -10,10 +10,13 @@ import numpy as np
 from contract_fakes import FakeDense, FakeGraph
 from contract_kills import breaks
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Float32Array
+from harness.engines.base import IndexReport
 from harness.errors import RejectedInputError
-from harness.protocols import Clock, IndexReport, Inputs, ParameterValue, Progress
+from harness.registry.parameters import ParameterValue
 from harness.testing import Expected
-from harness.types import Float32Array
 
 GRAPH = "test_a_graph_is_searched"
 FINDS = "test_finds_the_right_documents"

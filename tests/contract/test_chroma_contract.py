@@ -13,10 +13,11 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
 from chroma_indexes import COLLECTION, served, write_collection, write_folder
 
-from harness.adapters.chroma import ChromaEngine
-from harness.adapters.chroma_address import URL_VARIABLE
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.engines.chroma.address import URL_VARIABLE
+from harness.engines.chroma.engine import ChromaEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.base import Base
 from harness.testing.vectors import DenseContract

@@ -9,7 +9,7 @@ import pytest
 from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
 from mutants_of_existing import FakeExisting
 
-from harness.protocols import ParameterValue
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 pytestmark = pytest.mark.contract

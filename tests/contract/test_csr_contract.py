@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from harness.adapters.csr import CsrEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.reference import SparseIndex
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.engines.csr import CsrEngine
+from harness.exact import SparseIndex
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract
 from harness.testing.samples import random_texts, word
 

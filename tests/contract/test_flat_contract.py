@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from harness.adapters.flat import FlatEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.reference import DenseIndex
+from harness.data.inputs import Inputs
+from harness.engines.flat import FlatEngine
+from harness.exact import DenseIndex
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from harness.adapters.lucene import LuceneEngine
-from harness.cards import read_backend_card
-from harness.protocols import ParameterValue
+from harness.engines.lucene.bm25 import LuceneEngine
+from harness.registry.cards import read_backend_card
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")

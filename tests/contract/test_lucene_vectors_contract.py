@@ -10,12 +10,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from harness.adapters.lucene_impact import LuceneImpactEngine
-from harness.adapters.lucene_vectors import LuceneFlatEngine, LuceneHnswEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.reference import bm25_idf, document_frequencies
-from harness.reference.quantised import to_impacts, with_idf
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.engines.lucene.impact import LuceneImpactEngine
+from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.quantised import to_impacts, with_idf
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.oracle import SparseSample, encode_words, sparse_scores
 

@@ -16,9 +16,10 @@ pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed
 from qdrant_indexes import write_collection
 from qdrant_stub import serve
 
-from harness.adapters.qdrant_address import URL_VARIABLE
-from harness.adapters.qdrant_client_store import COLLECTION_FILE
-from harness.protocols import Inputs, ParameterValue
+from harness.data.inputs import Inputs
+from harness.engines.qdrant.address import URL_VARIABLE
+from harness.engines.qdrant.client_store import COLLECTION_FILE
+from harness.registry.parameters import ParameterValue
 
 pytestmark = pytest.mark.contract
 
@@ -51,9 +52,9 @@ class TestServer(QdrantContract):
     @pytest.fixture(autouse=True)
     def removed(self, tmp_path: Path) -> Iterator[None]:
         yield
-        from harness.adapters.qdrant_address import address_of
-        from harness.adapters.qdrant_connect import connect
-        from harness.adapters.qdrant_settings import ServerSettings
+        from harness.engines.qdrant.address import address_of
+        from harness.engines.qdrant.connect import connect
+        from harness.engines.qdrant.settings import ServerSettings
 
         settings = ServerSettings.of(self.parameters)
         client = connect(address_of(settings), settings).client

@@ -9,10 +9,11 @@ from typing import ClassVar
 import pytest
 from qdrant_indexes import write_shard
 
-from harness.adapters.qdrant import QdrantEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.reference.qdrant_model import qdrant_idf
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.engines.qdrant.sparse import QdrantEngine
+from harness.exact.qdrant_model import qdrant_idf
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
 from harness.testing.oracle import encode_words, sparse_scores
 

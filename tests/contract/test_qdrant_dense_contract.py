@@ -10,9 +10,10 @@ from typing import ClassVar
 import pytest
 from qdrant_indexes import write_collection, write_shard
 
-from harness.adapters.qdrant_dense import QdrantDenseEngine
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.engines.qdrant.dense import QdrantDenseEngine
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
 
 pytest.importorskip("qdrant_edge")

@@ -13,15 +13,17 @@ import pytest
 from qdrant_indexes import write_collection, write_shard
 from test_qdrant_dense_contract import GRAPH
 
-from harness.adapters.qdrant_hybrid import QdrantHybridEngine
-from harness.protocols import Capabilities, Engine, Inputs, ParameterValue, SearchResult
-from harness.reference.qdrant_model import qdrant_idf
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.data.types import Float64Array
+from harness.engines.base import Capabilities, Engine, SearchResult
+from harness.engines.qdrant.hybrid import QdrantHybridEngine
+from harness.exact.qdrant_model import qdrant_idf
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract, Expected
 from harness.testing.base import Collection
 from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.oracle import encode_words, sparse_scores
-from harness.types import Float64Array
 
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract

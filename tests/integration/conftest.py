@@ -8,7 +8,7 @@ import pytest
 from warm_process import WARM
 from warm_workers import start_worker
 
-from harness.execution import process
+from harness.worker import process
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.adapters.qdrant import QdrantEngine
-from harness.analysis.counting import count_terms
-from harness.analysis.registry import create_analyzer
-from harness.analysis.terms import TermCounts
+from harness.data.inputs import Inputs
+from harness.data.terms import TermCounts
+from harness.data.types import Ids, Run
 from harness.encoders.bm25 import document_weights
+from harness.engines.base import IndexReport
+from harness.engines.qdrant.sparse import QdrantEngine
+from harness.exact.qdrant_shards import shards_of
 from harness.parity import Parity, SparseOracle, compare_run, make_recipe
-from harness.protocols import IndexReport, Inputs, ParameterValue
-from harness.reference.qdrant_shards import shards_of
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.types import Ids, Run
+from harness.text.counting import count_terms
+from harness.text.registry import create_analyzer
 
 CARD = find_cards("backends")["qdrant"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis import analyzer_names
-from harness.analysis.lucene import language_code
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import start
+from harness.text import analyzer_names
+from harness.text.lucene import language_code
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

@@ -11,16 +11,18 @@ from miniatures import Content, miniature
 from scipy.sparse import vstack
 
 import harness
-from harness.adapters.csr import CsrEngine
-from harness.analysis import count_terms, create_analyzer
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.ranking import order
+from harness.data.types import Run, SparseVectors
 from harness.encoders import bm25
+from harness.engines.base import SearchResult
+from harness.engines.csr import CsrEngine
 from harness.evaluation import as_qrels
-from harness.protocols import Clock, Inputs, SearchResult
-from harness.ranking import order
-from harness.reference import SparseIndex
+from harness.exact import SparseIndex
 from harness.results.comparison import Comparison
-from harness.types import Run, SparseVectors
+from harness.text import count_terms, create_analyzer
 
 CSR = "csr:analyzer=snowball-english"
 
@@ -205,7 +207,7 @@ def test_few_hits_are_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     whole = compare(dataset(candidates_of(miniature())), CSR)
     assert max(asked) == 6 * 30
     asked.clear()
-    monkeypatch.setattr("harness.execution.trial._CHUNK_HITS", 70)
+    monkeypatch.setattr("harness.worker.trial._CHUNK_HITS", 70)
     parts = compare(dataset(candidates_of(miniature())), CSR)
     assert max(asked) == 2 * 30
     assert hits_of(parts.runs[CSR]) == hits_of(whole.runs[CSR])

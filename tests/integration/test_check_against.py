@@ -229,8 +229,8 @@ def tiny(tmp_path_factory):
     from sentence_transformers import SentenceTransformer
     from tiny_models import tiny_dense, tiny_splade
 
-    from harness.protocols import Inputs
-    from harness.types import Ids, SparseVectors
+    from harness.data.inputs import Inputs
+    from harness.data.types import Ids, SparseVectors
 
     folder = tmp_path_factory.mktemp("tiny")
     model = SentenceTransformer(str(tiny_dense(folder / "model")), device="cpu")

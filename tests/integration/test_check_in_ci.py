@@ -21,7 +21,7 @@ from harness.cli.check import check
 from harness.cli.report import report as print_report
 from harness.errors import ResultError, UsageError
 from harness.golden.checked import Checked
-from harness.remote.plain_url import without_secrets
+from harness.plain_url import without_secrets
 from harness.reporting.check_cases import check_suites
 from harness.reporting.check_markdown import check_markdown
 from harness.reporting.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands

@@ -12,14 +12,16 @@ import pytest
 
 pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
-from harness.adapters.chroma import ChromaEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import SearchResult
+from harness.engines.chroma.engine import ChromaEngine
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError, UnknownNameError
-from harness.protocols import Inputs, ParameterValue, SearchResult
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.dense import embed_words, random_unit_vectors
 from harness.testing.samples import random_texts
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults
@@ -186,7 +188,7 @@ def test_settings_lying_about_are_not_taken(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / ".env").write_text("CHROMA_API_IMPL=chromadb.api.fastapi.FastAPI\nANONYMIZED_TELEMETRY=true\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CHROMA_API_IMPL", "chromadb.api.fastapi.FastAPI")
-    from harness.adapters.chroma_client import persistent_client
+    from harness.engines.chroma.client import persistent_client
 
     with persistent_client(tmp_path / "index", "default_database") as client:
         assert client.get_settings().anonymized_telemetry is False

@@ -18,7 +18,10 @@ from chroma_proxy import ChromaProxy, error
 from fault_cases import BRIEF, Case, failing, said, setting
 from faulty_http import Act, cut_off, dead, dead_after_work, raw, serve, slow
 
-from harness.adapters.chroma import ChromaEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import IndexReport, SearchResult
+from harness.engines.chroma.engine import ChromaEngine
 from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
@@ -26,11 +29,10 @@ from harness.errors import (
     LostDocumentsError,
     RejectedInputError,
 )
-from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.dense import random_unit_vectors
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

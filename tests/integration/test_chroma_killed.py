@@ -19,14 +19,15 @@ from chroma_proxy import ChromaProxy
 from chroma_server import ChromaServer, serving
 from faulty_http import Act, Reply, serve
 
-from harness.adapters.chroma import ChromaEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
 from harness.doctor.chroma import left_collections, remove_collections
+from harness.engines.chroma.engine import ChromaEngine
 from harness.errors import EngineUnavailableError
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.dense import random_unit_vectors
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

@@ -15,7 +15,7 @@ from hub_stub import COMMIT, HubStub, serving, use
 from harness.encoders.identity import encoding_key
 from harness.encoders.settings import Settings
 from harness.errors import DataError, EngineUnavailableError
-from harness.parameters import encoder_parameters
+from harness.registry.parameters import encoder_parameters
 
 pytestmark = pytest.mark.integration
 

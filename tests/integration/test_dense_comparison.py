@@ -11,7 +11,7 @@ import pytest
 from warm_harness import harness_command
 
 import harness
-from harness.reference import DenseIndex
+from harness.exact import DenseIndex
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DOCUMENTS, QUERIES, RELEVANT = 60, 8, 4
@@ -51,7 +51,7 @@ def cards(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     (folder / "backends").mkdir()
     card = (repository / "backends" / "flat.toml").read_text()
     card = card.replace('name = "flat"', 'name = "blind"').replace(
-        "harness.adapters.flat:FlatEngine", "dense_engines:HalfBlind"
+        "harness.engines.flat:FlatEngine", "dense_engines:HalfBlind"
     )
     own = card.split("[existing]")
     (folder / "backends" / "blind.toml").write_text(

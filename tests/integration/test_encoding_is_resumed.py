@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.execution.jobs import EncodeJob, EncodePart, write_job
-from harness.parameters import encoder_parameters
-from harness.storage.columns import save_table
+from harness.registry.parameters import encoder_parameters
+from harness.store.columns import save_table
+from harness.worker.jobs import EncodeJob, EncodePart, write_job
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +40,7 @@ def job(folder: Path, encoder: Literal["dense", "splade"]) -> list[str]:
     parameters = {**given, "model": f"python:slow_model:{kind}", "batch_size": BATCH}
     part = EncodePart("documents", str(folder / "texts.arrow"), str(folder / "target"))
     write_job(folder, EncodeJob(encoder, parameters, (part,)))
-    return [sys.executable, "-m", "harness.execution.worker", str(folder)]
+    return [sys.executable, "-m", "harness.worker.main", str(folder)]
 
 
 def work(words: list[str], calls: Path, *, kill_after_s: float | None = None) -> int | None:

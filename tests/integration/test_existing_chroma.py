@@ -17,13 +17,15 @@ from chroma_indexes import COLLECTION, served, write_collection, write_folder
 from chroma_proxy import ChromaProxy
 from faulty_http import serve
 
-from harness.adapters.chroma import ChromaEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import Attached, Content
+from harness.engines.chroma.engine import ChromaEngine
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
-from harness.protocols import Attached, Content, Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
 from harness.testing.dense import random_unit_vectors
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

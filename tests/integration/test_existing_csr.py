@@ -14,16 +14,19 @@ from small_world import DOCUMENTS, QUERIES, write_collection
 from warm_harness import harness_command
 
 import harness
-from harness.adapters.csr import CsrEngine
-from harness.analysis import count_terms, create_analyzer
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
+from harness.engines.base import Content, SearchResult
+from harness.engines.csr import CsrEngine
 from harness.errors import BackendError
-from harness.protocols import Clock, Content, Inputs, ParameterValue, SearchResult
-from harness.reference import SparseIndex
-from harness.registry import find_cards
+from harness.exact import SparseIndex
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
-from harness.types import Ids, SparseVectors
+from harness.text import count_terms, create_analyzer
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -217,7 +220,7 @@ def test_a_change_is_told_however_the_search_ends(
 ) -> None:
     card = (repository / "backends" / "csr.toml").read_text().replace('name = "csr"', 'name = "rude"')
     (tmp_path / "backends").mkdir()
-    changed = card.replace("harness.adapters.csr:CsrEngine", f"engines_on_existing:{engine}")
+    changed = card.replace("harness.engines.csr:CsrEngine", f"engines_on_existing:{engine}")
     (tmp_path / "backends" / "rude.toml").write_text(changed)
     expression = save(tmp_path / "i", vectors(), list(DOCUMENTS)).replace("csr:", "rude:")
     comparison = harness.compare([expression], collection, k=3, isolation=isolation, cards=tmp_path)

@@ -10,10 +10,10 @@ import pytest
 from small_world import DOCUMENTS, QUERIES, write_collection
 
 import harness
-from harness.protocols import Inputs
-from harness.reference import SparseIndex
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
+from harness.exact import SparseIndex
 from harness.results.schema import BackendResult
-from harness.types import Ids, SparseVectors
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COLUMNS = 40

@@ -19,17 +19,19 @@ pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed"
 from lucene_indexes import add, anserini_index, delete, writer
 
 import harness
-from harness.adapters.lucene import LuceneEngine
-from harness.analysis import count_terms
-from harness.analysis.lucene import LuceneAnalyzer
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import Attached, Content, SearchResult
+from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.loaders import load_dataset
-from harness.protocols import Attached, Content, Inputs, ParameterValue, SearchResult
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
-from harness.types import Ids
+from harness.text import count_terms
+from harness.text.lucene import LuceneAnalyzer
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["lucene"].defaults

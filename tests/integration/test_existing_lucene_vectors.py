@@ -17,15 +17,16 @@ pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed"
 from lucene_indexes import add_vectors, delete, run_anserini, writer
 
 import harness
-from harness.adapters.lucene_impact import LuceneImpactEngine, read_vocabulary
-from harness.adapters.lucene_rows import RowsEngine
-from harness.adapters.lucene_vectors import LuceneFlatEngine, LuceneHnswEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.engines.base import Attached, Content
+from harness.engines.lucene.impact import LuceneImpactEngine, read_vocabulary
+from harness.engines.lucene.rows import RowsEngine
+from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.errors import BackendError, RejectedInputError
-from harness.protocols import Attached, Content, Inputs
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
 from harness.testing.dense import random_unit_vectors
-from harness.types import Float32Array, Ids, SparseVectors
 
 pytestmark = pytest.mark.integration
 ENGINES: dict[str, type[RowsEngine[Any]]] = {

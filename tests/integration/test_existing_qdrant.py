@@ -20,14 +20,16 @@ from qdrant_indexes import write_collection, write_shard
 from qdrant_stub import Stub, serve
 
 import harness
-from harness.adapters.qdrant import QdrantEngine
-from harness.analysis import TermCounts, count_terms, create_analyzer
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
+from harness.engines.base import Attached, Content
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
-from harness.protocols import Attached, Content, Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.types import Ids, SparseVectors
+from harness.text import TermCounts, count_terms, create_analyzer
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["qdrant"].defaults

@@ -20,16 +20,18 @@ from qdrant_indexes import write_collection, write_shard
 from qdrant_stub import Stub, serve
 
 import harness
-from harness.adapters.qdrant_dense import QdrantDenseEngine
-from harness.adapters.qdrant_engine import PointsEngine
-from harness.adapters.qdrant_hybrid import QdrantHybridEngine
-from harness.analysis import count_terms, create_analyzer
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids
 from harness.encoders import bm25
+from harness.engines.base import Attached, Content
+from harness.engines.qdrant.dense import QdrantDenseEngine
+from harness.engines.qdrant.engine import PointsEngine
+from harness.engines.qdrant.hybrid import QdrantHybridEngine
 from harness.errors import BackendError, RejectedInputError
-from harness.protocols import Attached, Content, Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.types import Float32Array, Ids
+from harness.text import count_terms, create_analyzer
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = {name: find_cards("backends")[name].defaults for name in ("qdrant-dense", "qdrant-hybrid")}

@@ -12,9 +12,11 @@ from small_world import write_cards, write_collection
 
 import harness
 from harness import api
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.types import Ids
+from harness.engines.base import EngineInfo
 from harness.errors import CacheError
-from harness.protocols import Clock, EngineInfo, Inputs
-from harness.types import Ids
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

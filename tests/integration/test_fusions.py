@@ -12,9 +12,10 @@ from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
-from harness import fusion, ranking
+from harness.data import ranking
+from harness.data.types import Run
+from harness.rerank import fusion
 from harness.results.comparison import Comparison
-from harness.types import Run
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

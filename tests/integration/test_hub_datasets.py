@@ -28,7 +28,7 @@ from harness.loaders.fetching import fetch_dataset, remove_dataset, stored_files
 from harness.loaders.hub_layouts import LAYOUTS
 from harness.loaders.hugging_face import HubLoader
 from harness.loaders.registry import loaders
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 pytestmark = pytest.mark.integration
 

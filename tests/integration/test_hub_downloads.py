@@ -17,7 +17,7 @@ from harness.loaders import load_dataset
 from harness.loaders.base import DatasetSpec
 from harness.loaders.hub_repository import HubRepository
 from harness.loaders.hugging_face import HubLoader
-from harness.storage.cache import file_digest
+from harness.store.cache import file_digest
 
 pytestmark = pytest.mark.integration
 
@@ -148,9 +148,9 @@ def test_checksums_are_those_of_the_bytes_and_each_is_computed_once(hub, tmp_pat
     content, blob = file.read_bytes(), file.resolve()
     read = []
     monkeypatch.setattr(
-        "harness.storage.digests.file_digest", lambda path, name: read.append(path) or file_digest(path, name)
+        "harness.store.digests.file_digest", lambda path, name: read.append(path) or file_digest(path, name)
     )
-    monkeypatch.setattr("harness.storage.digests._SETTLED_NS", 0)
+    monkeypatch.setattr("harness.store.digests._SETTLED_NS", 0)
     source = HubRepository("BeIR/mini", "main").source()
     assert source.digest(FIRST) == source.digest(FIRST) == hashlib.sha256(content).hexdigest() == blob.name
     assert read == [blob]

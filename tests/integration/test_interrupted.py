@@ -22,7 +22,7 @@ import pytest
 from processes import with_variable
 from small_world import write_cards, write_collection
 
-from harness.reference import compile_kernels
+from harness.exact import compile_kernels
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 LOAD = """
 import sys, threading
 from pathlib import Path
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 from harness.loaders import load_corpus
 
 peak, done = 0, threading.Event()

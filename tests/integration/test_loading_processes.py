@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 LOAD = """
 import logging, sys
 from pathlib import Path
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 from harness.loaders import load_dataset
 
 logging.basicConfig(level=logging.WARNING)

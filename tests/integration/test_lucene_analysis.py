@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis import lucene
 from harness.errors import EngineUnavailableError, UnknownNameError
 from harness.java import jvm
 from harness.java.bridge import JavaBridge
+from harness.text import lucene
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

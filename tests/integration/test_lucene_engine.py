@@ -13,18 +13,20 @@ import pytest
 from small_world import write_collection
 
 import harness
-from harness.adapters.lucene import LuceneEngine
-from harness.adapters.lucene_runtime import open_directory
-from harness.cards import read_backend_card
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, Run
+from harness.engines.base import IndexReport, SearchResult
+from harness.engines.lucene.bm25 import LuceneEngine
+from harness.engines.lucene.runtime import open_directory
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, start
 from harness.loaders import load_dataset
 from harness.metrics import TieRule, parse_measures, score
-from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
+from harness.registry.cards import read_backend_card
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.types import Ids, Run
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]

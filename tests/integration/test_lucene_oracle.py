@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harness.adapters.lucene import LuceneEngine
-from harness.analysis import TermCounts, count_terms, create_analyzer
-from harness.cards import read_backend_card
+from harness.data.inputs import Inputs
+from harness.data.types import Corpus, Ids
+from harness.engines.lucene.bm25 import LuceneEngine
+from harness.exact.lucene import LuceneIndex
 from harness.loaders import load_dataset
-from harness.protocols import Inputs
-from harness.reference.lucene import LuceneIndex
+from harness.registry.cards import read_backend_card
 from harness.testing import RecordingProgress
-from harness.types import Corpus, Ids
+from harness.text import TermCounts, count_terms, create_analyzer
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

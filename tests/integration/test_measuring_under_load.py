@@ -14,7 +14,7 @@ from warm_harness import harness_command
 
 import harness
 from harness.errors import UsageError
-from harness.planning.request import CompareOptions
+from harness.plan.request import CompareOptions
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
 

@@ -20,6 +20,8 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from tiny_models import tiny_dense, tiny_splade
 
 import harness
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.encoders.folders import model_folder
 from harness.encoders.identity import encoding_key
 from harness.encoders.model import create_model
@@ -27,11 +29,9 @@ from harness.encoders.model_files import chosen_files, is_whole
 from harness.encoders.settings import Settings
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
-from harness.parameters import encoder_parameters
-from harness.protocols import Inputs, ParameterValue
+from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.reporting.tables import header
 from harness.results import schema
-from harness.types import Float32Array, Ids, SparseVectors
 
 pytestmark = pytest.mark.integration
 

@@ -12,11 +12,11 @@ from scipy.sparse import csr_array
 from small_world import write_collection
 
 import harness
-from harness.protocols import Inputs
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
+from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.dense import random_unit_vectors
-from harness.types import Ids, SparseVectors
 
 pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
@@ -120,9 +120,9 @@ def test_a_shard_describes_its_segments_in_the_words_of_a_servers_telemetry(tmp_
     """By the types of Qdrant's own client; so one reader serves both."""
     from qdrant_client import models
 
-    from harness.adapters.qdrant_edge import SHARD, read_segments
-    from harness.adapters.qdrant_hybrid import QdrantHybridEngine
-    from harness.adapters.qdrant_segments import Segments
+    from harness.engines.qdrant.edge import SHARD, read_segments
+    from harness.engines.qdrant.hybrid import QdrantHybridEngine
+    from harness.engines.qdrant.segments import Segments
 
     given = {"indexing_threshold_kb": 1, "quantization": "scalar", "sparse_datatype": "float16"}
     parameters = {**find_cards("backends")["qdrant-hybrid"].defaults, **given}

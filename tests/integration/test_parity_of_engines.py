@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis import TermCounts, count_terms, create_analyzer
 from harness.data.dataset import Dataset
+from harness.data.inputs import Inputs
+from harness.data.types import Int32Array, Run, SparseVectors
 from harness.encoders.bm25 import document_weights
 from harness.loaders import load_dataset
 from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.parity.recipe import empty_rows
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards, load_engine
+from harness.registry.lookup import find_cards, load_engine
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.types import Int32Array, Run, SparseVectors
+from harness.text import TermCounts, count_terms, create_analyzer
 
 pytestmark = pytest.mark.integration
 K = 1000

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, save_npz
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.loaders.trec_write import write_qrels, write_run
-from harness.planning.request import CompareOptions
+from harness.plan.request import CompareOptions
 from harness.reporting.scores import ScoreFormat
 from harness.results.comparison import Comparison
 

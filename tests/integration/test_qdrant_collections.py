@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.adapters.qdrant import QdrantEngine
-from harness.adapters.qdrant_client_store import COLLECTION_FILE
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.qdrant.client_store import COLLECTION_FILE
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineFailureError, EngineUnavailableError
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.drive import STEP_NS
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 

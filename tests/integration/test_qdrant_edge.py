@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.manifest import MANIFEST
-from harness.adapters.qdrant import QdrantEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.manifest import MANIFEST
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineFailureError, EngineUnavailableError, LostDocumentsError, RejectedInputError
-from harness.protocols import Inputs, ParameterValue
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 client = pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytestmark = pytest.mark.integration
@@ -75,7 +76,7 @@ def test_a_shard_that_is_open_elsewhere_says_so(tmp_path: Path) -> None:
 def test_a_panic_of_the_engine_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turbo8 is for dense vectors: Edge takes it for sparse ones, and panics when it optimises."""
     monkeypatch.setattr(
-        "harness.adapters.qdrant_edge_config._datatypes", lambda _: {"float32": client.VectorStorageDatatype.Turbo8}
+        "harness.engines.qdrant.edge_config._datatypes", lambda _: {"float32": client.VectorStorageDatatype.Turbo8}
     )
     with pytest.raises(EngineFailureError, match="optimising the segments"):
         built(tmp_path, indexing_threshold_kb=1)
@@ -100,12 +101,12 @@ def test_without_a_log_there_is_none(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
-from harness.adapters.qdrant import QdrantEngine
-from harness.protocols import Inputs
-from harness.registry import find_cards
+from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.base import Inputs
+from harness.registry.lookup import find_cards
 from harness.testing import StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
+from harness.data.types import Ids
 
 class Killer:
     def start(self, phase, total): pass
@@ -131,13 +132,13 @@ def test_a_build_that_was_killed_is_not_continued(tmp_path: Path, repository: Pa
 CRAMPED = """
 import resource, signal, sys
 from pathlib import Path
-from harness.adapters.qdrant import QdrantEngine
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineUnavailableError
-from harness.protocols import Inputs
-from harness.registry import find_cards
+from harness.engines.base import Inputs
+from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
+from harness.data.types import Ids
 
 engine = QdrantEngine(find_cards("backends")["qdrant"].defaults)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

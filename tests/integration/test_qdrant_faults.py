@@ -17,7 +17,10 @@ from fault_cases import BRIEF, Case, failing, setting
 from faulty_http import cut_off, dead, dead_after_work, raw, slow
 from qdrant_stub import Stub, error, serve
 
-from harness.adapters.qdrant import QdrantEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import IndexReport, SearchResult
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,
@@ -25,11 +28,10 @@ from harness.errors import (
     LostDocumentsError,
     RejectedInputError,
 )
-from harness.protocols import IndexReport, Inputs, ParameterValue, SearchResult
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults

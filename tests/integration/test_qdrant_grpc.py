@@ -18,13 +18,15 @@ from faulty_http import Act, dead, slow
 from qdrant_grpc_stub import serve_grpc
 from qdrant_stub import Stub, error, serve
 
-from harness.adapters.qdrant import QdrantEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import EngineInfo, IndexReport, SearchResult
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, HarnessError
-from harness.protocols import EngineInfo, IndexReport, Inputs, ParameterValue, SearchResult
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults

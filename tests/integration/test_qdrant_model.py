@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.adapters.qdrant import QdrantEngine
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.engines.base import SearchResult
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import UnknownNameError
-from harness.protocols import Inputs, ParameterValue, SearchResult
-from harness.reference.qdrant_model import qdrant_idf, qdrant_normalised, qdrant_weights
-from harness.registry import find_cards
+from harness.exact.qdrant_model import qdrant_idf, qdrant_normalised, qdrant_weights
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.types import Float32Array, Ids, SparseVectors
 
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.integration

@@ -11,9 +11,9 @@ import pytest
 from qdrant_trial import Counted, count, try_qdrant
 
 from harness.data.dataset import Dataset
+from harness.data.types import Ids
 from harness.loaders import load_dataset
-from harness.protocols import ParameterValue
-from harness.types import Ids
+from harness.registry.parameters import ParameterValue
 
 pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytestmark = pytest.mark.integration

@@ -11,8 +11,8 @@ from small_world import DOCUMENTS, write_collection
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 
 import harness
-from harness.adapters.qdrant_address import URL_VARIABLE
 from harness.doctor.servers import left_collections
+from harness.engines.qdrant.address import URL_VARIABLE
 
 pytestmark = [
     pytest.mark.integration,

@@ -12,9 +12,9 @@ pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed
 
 from qdrant_stub import serve
 
+from harness.exact.qdrant_shards import shards_of
 from harness.loaders import load_dataset
 from harness.parity import SparseOracle, compare_run, make_recipe
-from harness.reference.qdrant_shards import shards_of
 
 pytestmark = pytest.mark.integration
 

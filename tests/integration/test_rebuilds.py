@@ -14,7 +14,7 @@ from small_world import DOCUMENTS, write_cards, write_collection
 import harness
 from harness.api import plan_for, preview
 from harness.errors import UsageError
-from harness.planning.request import CompareRequest
+from harness.plan.request import CompareRequest
 from harness.reporting.plan import render_plan
 from harness.reporting.progress import SilentDisplay
 from harness.results.comparison import Comparison

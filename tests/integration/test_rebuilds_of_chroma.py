@@ -13,11 +13,11 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 from chroma_indexes import COLLECTION, served, write_folder
 
 import harness
-from harness.protocols import Inputs
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
 from harness.results.schema import SpreadStats
 from harness.testing.dense import random_unit_vectors
 from harness.testing.samples import random_texts
-from harness.types import Ids
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 COUNT = 1_500

@@ -16,15 +16,15 @@ from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
-from harness import environment
 from harness.api import plan_for, preview
-from harness.execution.resume.conditions import differences
-from harness.execution.resume.stored import LookUp
-from harness.planning.request import CompareRequest
+from harness.plan.request import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
-from harness.storage.cache import JSON, Cache, file_digest
-from harness.storage.cache_entries import Entry, list_entries
+from harness.store import environment
+from harness.store.cache import JSON, Cache, file_digest
+from harness.store.cache_entries import Entry, list_entries
+from harness.worker.resume.conditions import differences
+from harness.worker.resume.stored import LookUp
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

@@ -9,9 +9,9 @@ from small_world import write_cards, write_collection
 
 import harness
 from harness.api import plan_for
-from harness.execution.builds import Builds
-from harness.planning.request import CompareRequest
-from harness.registry import load_engine
+from harness.plan.request import CompareRequest
+from harness.registry.lookup import load_engine
+from harness.worker.builds import Builds
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

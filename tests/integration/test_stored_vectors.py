@@ -12,9 +12,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import harness
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
 from harness.golden.checked import Checked
-from harness.protocols import Inputs
-from harness.types import Ids, SparseVectors
 
 pytestmark = pytest.mark.integration
 
@@ -164,7 +164,7 @@ def test_a_collection_on_a_server_of_qdrant_with_the_texts_of_a_corpus(
 
 
 def test_a_saved_index_with_the_texts_of_a_corpus(made: np.ndarray, tmp_path: Path) -> None:
-    from harness.reference import DenseIndex
+    from harness.exact import DenseIndex
 
     DenseIndex.build(made).save(tmp_path / "flat")
     (tmp_path / "flat" / "ids.txt").write_text("".join(f"{one}\n" for one in TEXTS))

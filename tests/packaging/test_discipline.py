@@ -19,13 +19,13 @@ PRINTERS = {"cli", "reporting"}
 BOUNDARIES = {
     "loaders/registry.py": "a loader of another package that cannot be imported or made: the others go on",
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
-    "execution/carry_out.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
+    "worker/run_job.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
-    "adapters/chroma_connect.py": "hands what happened in a thread with a deadline over to the one that waits",
-    "adapters/chroma_embedded.py": "a panic of the engine is a BaseException that cannot be imported",
-    "retrievers/python_callable.py": "a user's own code: whatever it raises fails one question, with its traceback",
-    "adapters/qdrant_edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
+    "engines/chroma/connect.py": "hands what happened in a thread with a deadline over to the one that waits",
+    "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
+    "engines/callable/python_callable.py": "a user's own code: whatever it raises fails one question, with its traceback",
+    "engines/qdrant/edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

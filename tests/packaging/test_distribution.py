@@ -16,7 +16,7 @@ pytestmark = pytest.mark.packaging
 
 CARDS = """
 import json, pathlib, harness
-from harness.registry import find_cards, find_families
+from harness.registry.lookup import find_cards, find_families
 datasets = {**find_cards("datasets"), **find_families()}
 print(json.dumps({
     "package": str(pathlib.Path(harness.__file__).parent),

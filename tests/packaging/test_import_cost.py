@@ -58,8 +58,7 @@ def test_help_loads_neither_numbers_nor_clients(arguments: list[str], repository
         "harness.cli",
         "harness.cli.app",
         "harness.errors",
-        "harness.remote",
-        "harness.remote.plain_url",  # messages are shown without secrets
+        "harness.plain_url",  # messages are shown without secrets
         "harness.wording",  # and shortened
     }
 
@@ -101,7 +100,7 @@ def test_intervals_and_the_usual_test_load_no_distributions(repository: Path) ->
 
 def test_compiled_kernels_load_without_what_compiles(repository: Path) -> None:
     """What Numba makes known before it compiles takes half a second, in every process that has kernels."""
-    program = "from harness.reference import compile_kernels; compile_kernels()"
+    program = "from harness.exact import compile_kernels; compile_kernels()"
     modules_loaded_by(program, repository)  # compiles where that was not done yet
     loaded = modules_loaded_by(program, repository)
     assert "numba.core.runtime.nrt" in loaded

@@ -79,7 +79,7 @@ def watched(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Watch
 
 
 def workers(notes: list[str]) -> int:
-    return sum(note.startswith("began") and "harness.execution.worker" in note for note in notes)
+    return sum(note.startswith("began") and "harness.worker.main" in note for note in notes)
 
 
 def looked_for(package: str, notes: list[str]) -> list[str]:

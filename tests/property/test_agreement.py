@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.data.types import Ids, Run
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import kendall_tau, kendall_tau_of_scores, overlap, rbo
-from harness.types import Ids, Run
 
 DOCUMENTS = 12
 RANKING = st.lists(st.integers(0, DOCUMENTS - 1), unique=True, max_size=DOCUMENTS)

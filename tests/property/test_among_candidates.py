@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.arrow import strings
-from harness.ranking import all_candidates, among_candidates, order
-from harness.types import Ids, Run
+from harness.data.arrow import strings
+from harness.data.ranking import all_candidates, among_candidates, order
+from harness.data.types import Ids, Run
 
 IDS = st.sampled_from(["a", "b", "c\u0301", "c", "10", "01", "<x y>", "é", "e\u0301"])
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.arrow import as_numpy, byte_strings, numbers, numbers_or_null, read_parquet, strings, text_scalar
+from harness.data.arrow import as_numpy, byte_strings, numbers, numbers_or_null, read_parquet, strings, text_scalar
 
 TEXTS = st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.text("ab", max_size=3))
 KINDS = [np.bool_, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64]
@@ -43,7 +43,7 @@ def test_a_lone_surrogate_is_refused():
 
 
 def test_more_text_than_one_array_holds_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("harness.arrow._MOST_BYTES", 6)  # instead of 2 GiB
+    monkeypatch.setattr("harness.data.arrow._MOST_BYTES", 6)  # instead of 2 GiB
     assert strings(["abé", "de"]).to_pylist() == ["abé", "de"]
     with pytest.raises(pa.ArrowCapacityError, match="7 bytes"):
         strings(["abé", "def"])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cards import BackendCard, Oracle, Parameter
 from harness.errors import UsageError
-from harness.planning.backend_spec import parse_backend_specs, spell
+from harness.plan.backend_spec import parse_backend_specs, spell
+from harness.registry.cards import BackendCard, Oracle, Parameter
 
 PARAMETERS = {
     "size": Parameter("size", "int", 5, "", "engine", minimum=0),

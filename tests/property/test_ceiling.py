@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.data.memory import qrels_from_dict, run_from_dict
-from harness.fusion import min_max
+from harness.data.ranking import cut
+from harness.data.types import Run
 from harness.metrics import QuerySet, parse_measures, score
 from harness.parity import compare_run
 from harness.parity.fused import FusedOracle, Part, hits_of_components
-from harness.ranking import cut
+from harness.rerank.fusion import min_max
 from harness.results.ceiling import ceiling
-from harness.types import Run
 
 DOCUMENTS = [f"d{number}" for number in range(5)]
 CANDIDATES = st.lists(st.sampled_from([*DOCUMENTS, "never judged"]), min_size=1, max_size=4, unique=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis import count_terms, create_analyzer
+from harness.text import count_terms, create_analyzer
 
 TEXTS = st.lists(st.text(alphabet="abcß é\U0001f600", max_size=30), max_size=12)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.reference import DenseIndex
-from harness.reference.dense import Blocks, search
-from harness.types import Float32Array, Float64Array, Similarity, UInt32Array
+from harness.data.types import Float32Array, Float64Array, Similarity, UInt32Array
+from harness.exact import DenseIndex
+from harness.exact.dense import Blocks, search
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "l2")
 

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.adapters.csr import CsrEngine
-from harness.adapters.qdrant import QdrantEngine
-from harness.protocols import Engine, IndexReport, Inputs, ParameterValue, SearchResult
-from harness.reference import bm25_idf, document_frequencies
-from harness.reference.qdrant_model import qdrant_idf
-from harness.registry import find_cards
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, Ids
+from harness.engines.base import Engine, IndexReport, SearchResult
+from harness.engines.csr import CsrEngine
+from harness.engines.qdrant.sparse import QdrantEngine
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.qdrant_model import qdrant_idf
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors
-from harness.types import Float32Array, Ids
 
 DIMENSIONS = 7
 PADDING = [{DIMENSIONS - 1: 1.0}] * 300  # below a kilobyte Qdrant's optimiser leaves a segment alone

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.terms import TermCounts
+from harness.data.filtering import BoolArray
+from harness.data.ranking import candidate_places, candidate_rows, cut, hits_at
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Ids, SparseVectors, UInt32Array
 from harness.errors import UsageError
-from harness.filtering import BoolArray
+from harness.exact import DenseIndex, LuceneIndex, SparseIndex
+from harness.exact.topk import TopK
 from harness.parity import DenseOracle, DenseRecipe, Oracle, SparseOracle
 from harness.parity.recipe import make_recipe
-from harness.ranking import candidate_places, candidate_rows, cut, hits_at
-from harness.reference import DenseIndex, LuceneIndex, SparseIndex
-from harness.reference.topk import TopK
-from harness.types import Float32Array, Ids, SparseVectors, UInt32Array
 
 DIMENSIONS = 6
 EVERYTHING = 10_000

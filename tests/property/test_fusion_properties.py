@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import ranking
+from harness.data import ranking
 from harness.data.memory import run_from_dict
-from harness.fusion import dbsf, min_max, rrf
-from harness.types import Run
+from harness.data.types import Run
+from harness.rerank.fusion import dbsf, min_max, rrf
 
 Hits = Mapping[str, float]
 QUERIES = ["q1", "q2", "q3"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataError
 from harness.loaders import load_dataset
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(

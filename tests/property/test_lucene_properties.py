@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.terms import TermCounts
-from harness.reference import LuceneIndex
-from harness.reference.guess import Sample
-from harness.types import Ids, SparseVectors
+from harness.data.terms import TermCounts
+from harness.data.types import Ids, SparseVectors
+from harness.exact import LuceneIndex
+from harness.exact.guess import Sample
 
 TERMS = 5
 F = np.float32

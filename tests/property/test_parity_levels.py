@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from harness.data.types import Float32Array, Ids, Int32Array, Run
 from harness.errors import RankingError, UsageError
 from harness.parity import Level, Parity, compare_run
-from harness.types import Float32Array, Ids, Int32Array, Run
 
 
 class TableOracle:

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from plain_search import as_lists, contributions, exact_score, plain_search
 
+from harness.data.types import SparseVectors
 from harness.errors import DataError
-from harness.reference import SparseIndex, bm25_idf, maps
-from harness.reference.guess import Sample
-from harness.types import SparseVectors
+from harness.exact import SparseIndex, bm25_idf, maps
+from harness.exact.guess import Sample
 
 DIMENSIONS = 6
 TINIEST, LARGEST = np.float32(1e-45), np.finfo(np.float32).max

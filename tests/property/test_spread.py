@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.data.ranking import same_rankings
+from harness.data.types import Ids, Run
 from harness.errors import UsageError
 from harness.metrics.spread import Spread, pairwise_overlap, spread
-from harness.ranking import same_rankings
-from harness.types import Ids, Run
 
 DOCUMENTS = 6
 FIGURES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=8)

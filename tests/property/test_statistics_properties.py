@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness.data.types import Float64Array
 from harness.statistics import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge
-from harness.types import Float64Array
 
 STEPS = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])
 SIZES = st.sampled_from([0.0, 0.005, 0.02, 0.1, 0.3])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from harness.data.types import SparseVectors
 from harness.encoders.sparsity import strongest
-from harness.types import SparseVectors
 
 WIDTH = 9
 WEIGHTS = [0, 0, 0, -2, -1, 0.5, 1, 2, 3]

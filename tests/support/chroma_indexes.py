@@ -10,8 +10,8 @@ from typing import Any
 import chromadb
 from chromadb.config import Settings
 
-from harness.adapters.chroma_client import close_http_client
-from harness.protocols import Inputs
+from harness.data.inputs import Inputs
+from harness.engines.chroma.client import close_http_client
 
 COLLECTION = "theirs"
 

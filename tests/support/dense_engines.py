@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.adapters.flat import FlatEngine
-from harness.protocols import Capabilities, Clock, IndexReport, Inputs, Progress, SearchResult
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.engines.base import Capabilities, IndexReport, SearchResult
+from harness.engines.flat import FlatEngine
 
 
 class HalfBlind(FlatEngine):

@@ -16,19 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
-from harness.protocols import (
-    Capabilities,
-    Clock,
-    EngineInfo,
-    IndexReport,
-    Inputs,
-    ParameterValue,
-    Progress,
-    SearchResult,
-    Storage,
-)
-from harness.types import Ids, SparseVectors
+from harness.registry.parameters import ParameterValue
 
 
 class BruteForce:

@@ -6,8 +6,10 @@ import os
 import signal
 from pathlib import Path
 
-from harness.adapters.csr import CsrEngine
-from harness.protocols import Clock, Inputs, SearchResult
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.engines.base import SearchResult
+from harness.engines.csr import CsrEngine
 
 
 class WritesAndRaises(CsrEngine):

@@ -15,20 +15,13 @@ from typing import IO, ClassVar
 import numpy as np
 from engines_for_tests import BruteForce
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids
+from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
-from harness.protocols import (
-    Capabilities,
-    Clock,
-    EngineInfo,
-    IndexReport,
-    Inputs,
-    ParameterValue,
-    Progress,
-    SearchResult,
-    Storage,
-)
-from harness.storage.columns import load_sparse, save_sparse
-from harness.types import Ids
+from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_sparse, save_sparse
 
 
 class Shared(BruteForce):

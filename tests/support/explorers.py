@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.reporting.html.explorer import Agreement, Explorer
 from harness.reporting.html.page import Cell, Column, Facts, Notes, Page, Picture, Section, Table, Verdict
 from harness.reporting.html.svg import picture, text
-from harness.types import Corpus, Ids, Qrels, Queries, Run
 
 
 def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:

@@ -10,7 +10,7 @@ from typing import Any
 from faulty_http import Act
 
 from harness.errors import HarnessError
-from harness.protocols import ParameterValue
+from harness.registry.parameters import ParameterValue
 
 BRIEF: dict[str, ParameterValue] = {"timeout_s": 1, "retry_s": 0.0}
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.adapters.lucene_runtime import open_directory
-from harness.analysis.lucene import LuceneAnalyzer
+from harness.data.inputs import Inputs
+from harness.engines.lucene.runtime import open_directory
+from harness.exact.quantised import to_impacts
 from harness.java.jvm import find_jar, find_java
-from harness.protocols import Inputs
-from harness.reference.quantised import to_impacts
+from harness.text.lucene import LuceneAnalyzer
 
 Document = Mapping[str, str]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.reference import TopK
-from harness.types import Float32Array, SparseVectors, UInt32Array
+from harness.data.types import Float32Array, SparseVectors, UInt32Array
+from harness.exact import TopK
 
 
 class PlainHit(NamedTuple):

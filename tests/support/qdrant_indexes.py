@@ -9,8 +9,8 @@ from typing import Any
 
 import qdrant_edge
 
-from harness.protocols import Inputs
-from harness.types import SparseVectors
+from harness.data.inputs import Inputs
+from harness.data.types import SparseVectors
 
 BY_UUID = [str(uuid.UUID(int=(row * 7919) % 10007)) for row in range(10007)]
 

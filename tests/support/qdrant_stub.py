@@ -20,7 +20,7 @@ import qdrant_edge
 from faulty_http import Act, FaultyServer, Reply, raw
 from faulty_http import serve as serve_faulty
 
-from harness.reference.qdrant_shards import shards_of
+from harness.exact.qdrant_shards import shards_of
 
 VERSION = "1.19.1"
 _ROUTES: tuple[tuple[str, str, str], ...] = (

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from harness.data.columns import TextBatch
+from harness.data.progress import Progress
 from harness.errors import DataError
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, LocalFiles, Removal, TextSource
-from harness.protocols import Progress
 
 CARD = """
 name = "zoo"

@@ -24,11 +24,12 @@ WARM = sys.platform == "linux"
 """Elsewhere everything is started as it is for users: a system may lack what this needs, or not bear the copying."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 _LATER = (
-    "email.parser", "filelock", "harness.adapters.chroma", "harness.adapters.chroma_embedded",
-    "harness.adapters.csr", "harness.adapters.lucene", "harness.adapters.lucene_vectors", "harness.adapters.qdrant",
-    "harness.adapters.qdrant_edge", "harness.adapters.qdrant_hybrid", "harness.analysis.snowball",
-    "harness.analysis.whitespace", "harness.api", "harness.cli.config", "harness.execution.trial",
-    "harness.execution.worker", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
+    "email.parser", "filelock", "harness.engines.chroma.engine", "harness.engines.chroma.embedded",
+    "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
+    "harness.engines.qdrant.sparse",
+    "harness.engines.qdrant.edge", "harness.engines.qdrant.hybrid", "harness.text.snowball",
+    "harness.text.whitespace", "harness.api", "harness.cli.config", "harness.worker.trial",
+    "harness.worker.main", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
     "harness.regression.plan_again", "harness.reporting.html", "harness.reporting.plan",
     "harness.reporting.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
@@ -54,7 +55,7 @@ _INSTALLED = [place for place in sys.path[1:] if place not in _places(os.environ
 def import_everything() -> None:
     """What commands and workers import, kernels included; copies share the memory of it."""
     from harness.cli.app import VERBS, load_verb
-    from harness.reference import compile_dense_kernels, compile_kernels
+    from harness.exact import compile_dense_kernels, compile_kernels
 
     for verb in VERBS:
         load_verb(verb)
@@ -75,12 +76,12 @@ def _hold_one_run_against_itself() -> None:
     import numpy as np
 
     from harness import evaluate
+    from harness.data.ranking import check
+    from harness.data.types import Ids, Run
     from harness.metrics.agreement import overlap, rbo
     from harness.parity.judging import judge
-    from harness.ranking import check
     from harness.reporting.html.page import Page
     from harness.reporting.html.render import render_page
-    from harness.types import Ids, Run
 
     evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})
     once = np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.float32)

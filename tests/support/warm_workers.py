@@ -21,15 +21,15 @@ from typing import BinaryIO, NoReturn
 
 from warm_process import Request, import_everything, path_with_package
 
-from harness.execution import process
-from harness.execution.descendants import JOB_VARIABLE
+from harness.worker import process
+from harness.worker.descendants import JOB_VARIABLE
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STARTING = threading.Lock()
 
 
 class _Worker:
-    """What `harness.execution.process` uses of a `Popen`."""
+    """What `harness.worker.process` uses of a `Popen`."""
 
     def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
@@ -64,7 +64,7 @@ class _Starter:
 
 
 def start_worker(job: Path, log: BinaryIO) -> _Worker:
-    """In place of `harness.execution.process.start_worker`, for tests that run the harness in their own process."""
+    """In place of `harness.worker.process.start_worker`, for tests that run the harness in their own process."""
     with _STARTING:
         starter = _own_starter()
     return starter.start(job, log)
@@ -119,7 +119,7 @@ def _be_worker(request: Request) -> NoReturn:
     os.setsid()
     request.take_over()
     faulthandler.enable()
-    from harness.execution import worker
+    from harness.worker import main as worker
 
     sys.argv[1:] = request.arguments
     code = worker.main()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from harness.data.types import Float32Array
 from harness.testing.dense import embed_words
-from harness.types import Float32Array
 
 
 class Words:

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
-from harness.adapters.disk import allocated_bytes
-from harness.adapters.hits import HitCollector
-from harness.adapters.manifest import MANIFEST, check_manifest, write_manifest
-from harness.adapters.used_columns import UsedColumns
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
+from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.engines.disk import allocated_bytes
+from harness.engines.hits import HitCollector
+from harness.engines.manifest import MANIFEST, check_manifest, write_manifest
+from harness.engines.used_columns import UsedColumns
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
-from harness.protocols import Inputs
 from harness.testing.oracle import to_vectors
-from harness.types import Ids, SparseVectors
 
 IDS = Ids.of(["a", "b"])
 PARAMETERS = {"k1": 0.9, "idf": True}

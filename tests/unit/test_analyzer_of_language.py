@@ -7,12 +7,12 @@ import re
 import pytest
 
 import harness
-from harness.analysis import analyzer_names, known_language, preferred_analyzers
-from harness.analysis.lucene import language_code, languages
 from harness.data.languages import language_name
 from harness.errors import EngineUnavailableError, UsageError
-from harness.planning.plan import Plan, in_language, make_plan
-from harness.planning.request import CompareRequest
+from harness.plan.plan import Plan, in_language, make_plan
+from harness.plan.request import CompareRequest
+from harness.text import analyzer_names, known_language, preferred_analyzers
+from harness.text.lucene import language_code, languages
 
 
 def plan(backends: str, language: str | None, *, lucene: bool = True) -> Plan:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis import Analyzer, analyzer_names, create_analyzer
-from harness.analysis.snowball import SnowballAnalyzer, languages
-from harness.analysis.tokens import Tokenizer
 from harness.errors import UnknownNameError
+from harness.text import Analyzer, analyzer_names, create_analyzer
+from harness.text.snowball import SnowballAnalyzer, languages
+from harness.text.tokens import Tokenizer
 
 
 def terms(name: str, text: str) -> list[str]:
@@ -103,7 +103,7 @@ def test_languages_without_a_list_say_so() -> None:
 
 
 def test_a_full_cache_is_emptied_without_changing_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.analysis.snowball._CACHED_TOKENS", 2)
+    monkeypatch.setattr("harness.text.snowball._CACHED_TOKENS", 2)
     analyzer = create_analyzer("snowball-english")
     first = analyzer.analyze(["running cats sleeping dogs"])
     assert analyzer.analyze(["running cats sleeping dogs"]) == first == [["run", "cat", "sleep", "dog"]]
@@ -114,7 +114,7 @@ def test_whitespace_changes_nothing_but_splits() -> None:
 
 
 def test_lucene_names_lead_to_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.analysis.lucene.LuceneAnalyzer", lambda language, **java: (language, java))
+    monkeypatch.setattr("harness.text.lucene.LuceneAnalyzer", lambda language, **java: (language, java))
     assert create_analyzer("lucene-thai") == ("thai", {"heap": None, "jar": None})
     assert create_analyzer("lucene-thai", heap="1g", jar="a.jar") == ("thai", {"heap": "1g", "jar": "a.jar"})
     with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):

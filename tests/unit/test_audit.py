@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.memory import run_from_dict
+from harness.data.ranking import TieBreak, order_as
 from harness.errors import DataError, UsageError
 from harness.evaluation import as_qrels
 from harness.metrics import parse_measure
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
-from harness.ranking import TieBreak, order_as
 from harness.reporting.conventions import conventions_page
 from harness.results.ceiling import best_order
 

@@ -15,7 +15,7 @@ from harness.data.problems import Problems
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders.qrels import read_judgment_lines
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 GOOD = {
     "corpus.jsonl": b'{"_id":"d1","title":"t","text":"a"}\n{"_id":"d2","text":"b"}\n',

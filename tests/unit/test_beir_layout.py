@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import load_corpus, load_dataset
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 CORPUS = [
     {"_id": "d1", "title": "One", "text": "first text"},

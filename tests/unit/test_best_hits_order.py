@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import ranking
+from harness.data import ranking
 
 HIT = st.tuples(st.integers(0, 3), st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1.0, 1.0 + 1e-9, 7.0]))
 

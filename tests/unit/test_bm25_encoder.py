@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from harness.analysis import count_terms, create_analyzer
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
+from harness.data.types import Float64Array
 from harness.encoders.bm25 import document_weights, statistics
 from harness.errors import UsageError
-from harness.reference import SparseIndex, bm25_idf
-from harness.types import Float64Array
+from harness.exact import SparseIndex, bm25_idf
+from harness.text import count_terms, create_analyzer
 
 
 def count(documents: list[str], queries: list[str]) -> TermCounts:

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from harness.loaders import load_dataset, load_golden_of
-from harness.registry import find_cards, find_families
-from harness.storage.cache import file_digest
+from harness.registry.lookup import find_cards, find_families
+from harness.store.cache import file_digest
 
 
 def test_every_bundled_card_states_facts_and_digests_of_all_its_files(repository):

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis import analyzer_names, preferred_analyzers
 from harness.errors import EngineUnavailableError
 from harness.metrics import parse_measures
-from harness.planning.plan import in_language, make_plan
-from harness.planning.request import CompareRequest
-from harness.registry import dataset_names, find_dataset, find_families
+from harness.plan.plan import in_language, make_plan
+from harness.plan.request import CompareRequest
 from harness.registry.dataset_cards import DatasetCard, Published
+from harness.registry.lookup import dataset_names, find_dataset, find_families
+from harness.text import analyzer_names, preferred_analyzers
 
 Row = dict[str, str]
 Table = Callable[[str], list[Row]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CacheError
-from harness.storage.cache import Cache, entry_lock
+from harness.store.cache import Cache, entry_lock
 
 KEY = {"file": "abc", "k1": 0.9, "nested": [1, None, True]}
 
@@ -205,7 +205,7 @@ def test_default_root(monkeypatch, tmp_path):
 CONTENDER = """
 import sys, time
 from pathlib import Path
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 def build(folder):
     with open(sys.argv[2], "a") as log:
@@ -239,7 +239,7 @@ def test_an_entry_that_could_not_be_built_was_not_taken_away(tmp_path: Path) -> 
 def test_whoever_waits_for_another_process_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("harness.storage.cache._SILENT_WAIT_S", 0.01)
+    monkeypatch.setattr("harness.store.cache._SILENT_WAIT_S", 0.01)
     entry, entered = tmp_path / "entry", threading.Event()
 
     def enter() -> None:

@@ -18,9 +18,9 @@ from warm_harness import harness_command
 
 from harness.cli.cache import app
 from harness.errors import CacheError
-from harness.storage.cache import Cache, entry_lock, entry_name
-from harness.storage.cache_entries import comparison_running, list_entries, remove_entry, sweep
-from harness.storage.scratch import in_use, scratch_folder
+from harness.store.cache import Cache, entry_lock, entry_name
+from harness.store.cache_entries import comparison_running, list_entries, remove_entry, sweep
+from harness.store.scratch import in_use, scratch_folder
 
 TEXTS, TRIAL = {"scheme": 1, "sha256": "ab" * 32, "member": "corpus.jsonl"}, {"k": 10, "nested": {"k1": 0.9}}
 
@@ -101,7 +101,7 @@ def test_an_entry_that_cannot_be_replaced_stays(cache: Cache) -> None:
 _KILLED = """
 import os, sys
 from pathlib import Path
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 renames = int(sys.argv[2])
 whole = Path.rename
@@ -279,7 +279,7 @@ def test_a_comparison_that_begins_while_entries_are_removed_keeps_the_rest(
 ) -> None:
     cache.get_or_build("texts", {**TEXTS, "member": "queries.jsonl"}, fill)
     running = iter([False, True, True])
-    monkeypatch.setattr("harness.storage.cache_entries.comparison_running", lambda cache: next(running))
+    monkeypatch.setattr("harness.store.cache_entries.comparison_running", lambda cache: next(running))
     monkeypatch.setenv("HARNESS_CACHE", str(cache.root))
     done = CliRunner().invoke(app, ["remove", "--kind", "texts", "--yes"])
     assert isinstance(done.exception, CacheError)

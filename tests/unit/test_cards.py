@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cards import Parameter, read_backend_card
 from harness.errors import CardError
-from harness.parameters import encoder_parameters
+from harness.registry.cards import Parameter, read_backend_card
+from harness.registry.parameters import encoder_parameters
 
 BACKEND = """
 name = "toy"

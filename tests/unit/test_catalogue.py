@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.catalogue import app
 from harness.cli.completion import complete_dataset
-from harness.errors import DataError, UnknownNameError, UsageError
+from harness.errors import DataError, UnknownNameError, UsageError, nearest
 from harness.loaders import load_dataset
 from harness.loaders.beir import BeirLoader
-from harness.registry import find_dataset, find_families
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import list_entries, note_user, users_of
-from harness.strict_toml import Document, nearest, read_document
+from harness.registry.lookup import find_dataset, find_families
+from harness.registry.strict_toml import Document, read_document
+from harness.store.cache import Cache
+from harness.store.cache_entries import list_entries, note_user, users_of
 
 DATASET = """
 name = "tiny"
@@ -317,7 +317,7 @@ def test_the_file_of_a_dataset_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         read.append(path.stem)
         return read_document(path, what)
 
-    for module in ("harness.registry", "harness.registry.dataset_cards"):
+    for module in ("harness.registry.lookup", "harness.registry.dataset_cards"):
         monkeypatch.setattr(f"{module}.read_document", reading)
     assert find_dataset("zoo/de") is not None
     assert read.count("zoo") == 1

@@ -9,8 +9,8 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 import httpx
 from chromadb.errors import InternalError, NotFoundError, RateLimitError
 
-from harness.adapters.chroma_faults import Retrier, fault_of
-from harness.adapters.faults import Cause
+from harness.engines.chroma.faults import Retrier, fault_of
+from harness.engines.faults import Cause
 
 
 def answer(status: int, **headers: str) -> httpx.Response:

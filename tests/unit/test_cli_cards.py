@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.csr import CsrEngine
 from harness.cli.cards import CardFormat, backends
 from harness.cli.completion import complete_backend, complete_backends
+from harness.engines.csr import CsrEngine
 from harness.errors import UnknownNameError
 
 BACKEND = """

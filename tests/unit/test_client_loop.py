@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from engines_for_tests import BruteForce
 
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import SearchResult
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
-from harness.execution.jobs import TrialJob
-from harness.execution.load.client import _warm_up
-from harness.execution.load.loop import Call, CallLog, Schedule, Tickets, closed_loop, once, open_loop
-from harness.protocols import Clock, Inputs, SearchResult
-from harness.types import Ids, SparseVectors
-from harness.under_load import arrivals_ns
-from harness.under_load import open_loop as statistics
+from harness.statistics.under_load import arrivals_ns
+from harness.statistics.under_load import open_loop as statistics
+from harness.worker.jobs import TrialJob
+from harness.worker.load.client import _warm_up
+from harness.worker.load.loop import Call, CallLog, Schedule, Tickets, closed_loop, once, open_loop
 
 MS = 1_000_000
 S = 1000 * MS

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 from test_rerank_stage import Lengths, run
 
-from harness.execution.verify import draw_sample
+from harness.data.arrow import take_rows
 from harness.rerank.stage import Candidates
-from harness.storage.columns import load_table, save_table, take_rows
+from harness.store.columns import load_table, save_table
+from harness.worker.verify import draw_sample
 
 COLUMN = pa.chunked_array([["a", "b"], [], ["c"], ["d", None, "f"], []])
 VALUES = ["a", "b", "c", "d", None, "f"]
@@ -56,7 +57,7 @@ def test_a_sample_of_cached_vectors_reads_the_texts_of_the_sample_alone(
     huge: pa.ChunkedArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = pa.table({"id": pa.chunked_array([[f"d{row}"] for row in range(len(huge))]), "text": huge})
-    monkeypatch.setattr("harness.execution.verify.load_table", lambda _: table)
+    monkeypatch.setattr("harness.worker.verify.load_table", lambda _: table)
     sample = draw_sample(tmp_path, "documents", 0.001, 7, tmp_path)
     drawn = load_table(sample.texts)
     assert drawn.column("id").to_pylist() == [f"d{row}" for row in sample.rows.tolist()]

@@ -11,7 +11,7 @@ from small_world import write_collection
 import harness
 
 KERNELS = """
-from harness.jit import kernel
+from harness.data.jit import kernel
 from {module} import Pair
 
 @kernel

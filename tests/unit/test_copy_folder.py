@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EngineUnavailableError
-from harness.storage.disk import allocated_bytes, copy_folder
+from harness.store.disk import allocated_bytes, copy_folder
 from harness.testing import RecordingProgress
 
 MIB = 1 << 20

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis import count_terms, create_analyzer, load_counts, save_counts
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
 from harness.errors import CacheError
+from harness.text import count_terms, create_analyzer, load_counts, save_counts
 
 DOCUMENTS = ["b a a", "", "c b é", "Z z", "   "]
 QUERIES = ["a b a nothing nothing", "", "nothing", "z é"]

@@ -11,7 +11,7 @@ from harness.encoders.identity import encoding_key
 from harness.encoders.prompts import declared_prompts
 from harness.encoders.settings import Settings
 from harness.errors import UsageError
-from harness.parameters import encoder_parameters
+from harness.registry.parameters import encoder_parameters
 
 
 def settings(folder: Path, **given: str) -> Settings:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.reference import DenseIndex, TopK
-from harness.reference.dense import Blocks, search
-from harness.types import Float32Array
+from harness.data.types import Float32Array
+from harness.exact import DenseIndex, TopK
+from harness.exact.dense import Blocks, search
 
 GENERATOR = np.random.default_rng(12)
 # Whole numbers, whose products are exact, and so are their ties.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from harness.adapters.dense_compare import same_vectors
-from harness.types import Float32Array
+from harness.data.types import Float32Array
+from harness.engines.dense_compare import same_vectors
 
 
 def one_after_the_other(squares: Float32Array) -> Float32Array:

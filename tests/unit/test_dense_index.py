@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from harness.data.types import Ids, Similarity
 from harness.errors import CacheError, DataError, UsageError
-from harness.reference import DenseIndex, SparseIndex
-from harness.reference.dense import index as dense_index
-from harness.reference.dense import on_device
-from harness.reference.dense.blas import single_threaded_blas
-from harness.types import Ids, Similarity
+from harness.exact import DenseIndex, SparseIndex
+from harness.exact.dense import index as dense_index
+from harness.exact.dense import on_device
+from harness.exact.dense.blas import single_threaded_blas
 
 GENERATOR = np.random.default_rng(9)
 DOCUMENTS = GENERATOR.standard_normal((300, 20)).astype(np.float32)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.types import Float32Array, Ids, Run, Similarity
 from harness.parity import UNKNOWN, DenseOracle, DenseRecipe, Parity, compare_run
-from harness.types import Float32Array, Ids, Run, Similarity
 
 DOCUMENTS, QUERIES, K, DIMENSIONS = 400, 20, 30, 48
 TOLERANCE = 1e-6

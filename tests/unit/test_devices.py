@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.devices import MISSING_DEVICE_FIX, missing_device, require_device
 from harness.errors import EngineUnavailableError, UsageError
-from harness.reference.dense import on_device
+from harness.exact.dense import on_device
+from harness.registry.devices import MISSING_DEVICE_FIX, missing_device, require_device
 
 NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
@@ -61,7 +61,7 @@ def test_the_reason_and_the_build_are_told(
     def found(*_: Any, **__: Any) -> Torch:
         return torch
 
-    monkeypatch.setattr("harness.devices.require", found)
+    monkeypatch.setattr("harness.registry.devices.require", found)
     with pytest.raises(EngineUnavailableError) as refused:
         require_device("cuda:7", feature="encoder dense")
     assert (refused.value.what, refused.value.fix) == (f"encoder dense: {said}", MISSING_DEVICE_FIX)

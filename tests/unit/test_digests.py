@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.storage import digests
-from harness.storage.cache import Cache, file_digest
-from harness.storage.cache_entries import list_entries
-from harness.storage.digests import steady_digest
+from harness.store import digests
+from harness.store.cache import Cache, file_digest
+from harness.store.cache_entries import list_entries
+from harness.store.digests import steady_digest
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, SparseVectors
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into, read_made
-from harness.parameters import encoder_parameters
-from harness.protocols import Inputs
+from harness.registry.parameters import encoder_parameters
 from harness.reporting.progress import SilentDisplay
-from harness.storage.columns import load_vectors
-from harness.types import Ids, SparseVectors
+from harness.store.columns import load_vectors
 
 TEXTS, CHUNK = 40, 8
 INPUTS = Inputs(Ids.of(f"d{number}" for number in range(TEXTS)), pa.chunked_array([[""] * TEXTS]))

@@ -12,22 +12,22 @@ import pyarrow as pa
 import pytest
 from small_world import write_collection
 
-from harness.analysis import analyzer_identity
 from harness.data.dataset import Dataset
+from harness.data.progress import Progress
 from harness.errors import DataError, EngineTimeoutError
-from harness.execution import encodings
-from harness.execution.encodings import Encodings
-from harness.execution.executor import side_by_side
-from harness.execution.jobs import AnalyseJob, read_job, write_analysed
-from harness.execution.process import Finished
 from harness.loaders import load_dataset
-from harness.planning.plan import Trial, make_plan
-from harness.planning.request import CompareRequest
-from harness.protocols import Progress
+from harness.plan.plan import Trial, make_plan
+from harness.plan.request import CompareRequest
 from harness.reporting.progress import SilentDisplay
-from harness.storage.cache import Cache
-from harness.storage.columns import save_table
+from harness.store.cache import Cache
+from harness.store.columns import save_table
 from harness.testing.drive import STEP_NS, StepClock
+from harness.text import analyzer_identity
+from harness.worker import encodings
+from harness.worker.encodings import Encodings
+from harness.worker.executor import side_by_side
+from harness.worker.jobs import AnalyseJob, read_job, write_analysed
+from harness.worker.process import Finished
 
 
 class WhiteSpace:

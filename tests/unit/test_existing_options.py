@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cards import read_backend_card
 from harness.errors import CardError, EngineFailureError, UsageError
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareRequest
-from harness.registry import find_cards, parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareRequest
+from harness.registry.cards import read_backend_card
+from harness.registry.lookup import find_cards
 
 CARD = """\
 name = "toy"

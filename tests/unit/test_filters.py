@@ -10,16 +10,16 @@ import pytest
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
+from harness.data.filtering import apply_filter, in_words, matching_rows, parse_filter
 from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
-from harness.execution.checks import refuse_impossible, refuse_unmatched
-from harness.execution.resume.stored import LookUp
-from harness.filtering import apply_filter, in_words, matching_rows, parse_filter
 from harness.loaders import filter_dataset, load_dataset
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareRequest
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareRequest
 from harness.reporting.plan import render_plan
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
+from harness.worker.checks import refuse_impossible, refuse_unmatched
+from harness.worker.resume.stored import LookUp
 
 RECORDS = [
     {"_id": "a", "title": "", "text": "x", "metadata": {"section": "news", "year": 1971, "tags": ["u"]}},

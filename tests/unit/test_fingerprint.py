@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EngineFailureError, EngineUnavailableError, IndexChangedError
-from harness.execution.fingerprint import changed_too, fingerprint, unchanged
 from harness.testing import RecordingProgress
+from harness.worker.fingerprint import changed_too, fingerprint, unchanged
 
 
 @pytest.fixture

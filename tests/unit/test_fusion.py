@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.data.memory import run_from_dict
+from harness.data.types import Run
 from harness.errors import RankingError, UsageError
-from harness.fusion import comb_sum, dbsf, min_max, rrf
-from harness.types import Run
+from harness.rerank.fusion import comb_sum, dbsf, min_max, rrf
 
 
 def hits(run: Run, query: str = "q") -> dict[str, float]:

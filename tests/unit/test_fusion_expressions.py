@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cards import BackendCard, Oracle, Parameter
 from harness.errors import UnknownNameError, UsageError
-from harness.planning.backend_spec import BackendSpec, parse_backend_specs, with_components
-from harness.planning.expressions import in_parentheses, split_outside, without_parentheses
+from harness.plan.backend_spec import BackendSpec, parse_backend_specs, with_components
+from harness.plan.expressions import in_parentheses, split_outside, without_parentheses
+from harness.registry.cards import BackendCard, Oracle, Parameter
 
 PARAMETERS = {
     "k1": Parameter("k1", "float", 0.9, "", "encoder"),

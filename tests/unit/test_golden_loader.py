@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from harness.data.golden_set import Expectation
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.golden.golden_set import Expectation
 from harness.loaders.dataset import load_corpus, load_golden_of
 from harness.loaders.golden import golden_of_records, load_golden
 

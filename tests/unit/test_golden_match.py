@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.data.types import Ids, Run
 from harness.errors import UsageError
 from harness.golden.match import Expected, Match, ideal_run, plain_judgments
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_measures, score
-from harness.types import Ids, Run
 
 
 def golden(**expected):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer
 
+from harness.data.types import Ids
 from harness.reporting.html.explorer import changes
 from harness.reporting.html.pack import pack, string_columns
 from harness.reporting.html.payload import TEXT_LENGTH, payload_of
 from harness.reporting.html.pools import DEPTH, MISSED, NO_PLACE, UNJUDGED, pools_of, top_of
-from harness.types import Ids
 
 
 def unpack(packed: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

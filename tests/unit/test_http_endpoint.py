@@ -17,14 +17,14 @@ from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
 from harness.encoders.http_endpoint import EndpointModel
 from harness.encoders.settings import Settings
 from harness.errors import EngineUnavailableError, HarnessError, UsageError
-from harness.parameters import encoder_parameters
-from harness.protocols import Inputs, ParameterValue
+from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.remote.calls import Limits, RemoteCalls
 from harness.results import schema
-from harness.types import Ids
 
 
 class Time:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.data.types import Ids
 from harness.errors import UsageError
+from harness.exact.quantised import to_impacts, with_idf
 from harness.parity import make_recipe
-from harness.reference.quantised import to_impacts, with_idf
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 
 def test_weights_are_rounded_and_what_becomes_nothing_is_left_out() -> None:

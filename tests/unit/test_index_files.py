@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution.load.page_cache import drop, resident_share
+from harness.worker.load.page_cache import drop, resident_share
 
 LASTING = Path("/var/tmp")  # noqa: S108 - the folder within is one's own
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from harness.jit import (
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Float64Array, Int64Array
+from harness.exact.instructions import (
     four_product_sums,
     four_square_sums,
-    kernel,
     lowest_bit,
     product_sum,
     reaching,
     square_sum,
 )
-from harness.types import Float32Array, Float64Array, Int64Array
 
 GENERATOR = np.random.default_rng(6)
 # Whole numbers: their sums are exact, and so the same in every order.

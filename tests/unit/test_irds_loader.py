@@ -19,8 +19,8 @@ from harness.loaders.base import DatasetSpec, Downloader, LocalFiles
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.irds import IrdsLoader, _documents, _handlers
 from harness.loaders.irds_files import files_of
-from harness.storage import digests
-from harness.storage.cache import Cache, file_digest
+from harness.store import digests
+from harness.store.cache import Cache, file_digest
 
 pytest.importorskip("ir_datasets")
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import jit
+from harness.data import jit
 
 MODULE = "kernels_of_this_test"
-SOURCE = "from harness.jit import kernel\n\n\n@kernel\ndef twice(value: float) -> float:\n    return value + value\n"
+SOURCE = (
+    "from harness.data.jit import kernel\n\n\n@kernel\ndef twice(value: float) -> float:\n    return value + value\n"
+)
 
 
 def hits(monkeypatch: pytest.MonkeyPatch) -> int:

@@ -10,7 +10,7 @@ import pytest
 from chat_stub import KEY, ChatServer, Fault, chat_server
 
 from harness.errors import EngineUnavailableError
-from harness.planning.stages import rerankers
+from harness.plan.stages import rerankers
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.judge import Judge, read_grade
 

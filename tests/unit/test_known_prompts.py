@@ -14,7 +14,7 @@ from harness.encoders.identity import encoding_key
 from harness.encoders.prompts import Prompt, applied_prompt, known_prompts
 from harness.encoders.settings import Role, Settings
 from harness.errors import DataError
-from harness.parameters import encoder_parameters
+from harness.registry.parameters import encoder_parameters
 
 E5 = "intfloat/multilingual-e5-small"
 

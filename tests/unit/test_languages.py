@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis import in_words
 from harness.cli.dataset_pages import code_with_name
 from harness.data.languages import language_name, two_letter_code
 from harness.loaders import hugging_face
+from harness.text import in_words
 
 
 @pytest.mark.parametrize(

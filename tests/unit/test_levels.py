@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.jit import ROW_PART, add_rows, bounds_reaching, kernel
-from harness.reference.levels import CODES, choose_levels
-from harness.reference.postings import Postings, as_sparse, transpose
-from harness.types import Float32Array, Float64Array, UInt64Array
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Float64Array, UInt64Array
+from harness.exact.jit_bounds import ROW_PART, add_rows, bounds_reaching
+from harness.exact.levels import CODES, choose_levels
+from harness.exact.postings import Postings, as_sparse, transpose
 
 
 def levels_of(values: list[float]) -> Float32Array:

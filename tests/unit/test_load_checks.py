@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from harness.data.dataset import Dataset
 from harness.data.findings import Finding
 from harness.data.id_spelling import respelling
+from harness.data.types import Ids
 from harness.errors import DataError
 from harness.loaders import load_dataset
 from harness.loaders.checks import DATASET_CHECKS, dataset_findings
-from harness.types import Ids
 
 WORDS = [f"word{number}" for number in range(200)]
 

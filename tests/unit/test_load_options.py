@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.execution.resume.stored import LookUp
-from harness.planning.load_options import LoadOptions, parse_levels, parse_rates
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareOptions, CompareRequest
+from harness.plan.load_options import LoadOptions, parse_levels, parse_rates
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareOptions, CompareRequest
 from harness.reporting.plan import render_plan
+from harness.worker.resume.stored import LookUp
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 

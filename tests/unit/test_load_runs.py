@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
-from harness.execution.jobs import TrialJob
-from harness.execution.load.runs import LoadRuns
-from harness.execution.process import Finished
-from harness.planning.load_options import LoadOptions
-from harness.protocols import Progress
+from harness.plan.load_options import LoadOptions
 from harness.testing import RecordingProgress
+from harness.worker.jobs import TrialJob
+from harness.worker.load.runs import LoadRuns
+from harness.worker.process import Finished
 
 
 class NoClients:
@@ -28,7 +28,7 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         (target / "half").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.execution.load.runs.copy_folder", full)
+    monkeypatch.setattr("harness.worker.load.runs.copy_folder", full)
     (tmp_path / "index").mkdir()
     job = TrialJob(
         engine="",

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
+from harness.data.types import Ids, SparseVectors
 from harness.errors import DataError, UsageError
-from harness.reference import LuceneIndex
-from harness.reference.lucene import byte_lengths, decoded_lengths
-from harness.types import Ids, SparseVectors
+from harness.exact import LuceneIndex
+from harness.exact.lucene import byte_lengths, decoded_lengths
 
 
 def counts_of(documents: list[list[int]], queries: list[list[int]]) -> TermCounts:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.adapters.lucene_settings import Axiomatic, LuceneSettings, Rm3
-from harness.cards import read_backend_card
+from harness.engines.lucene.settings import Axiomatic, LuceneSettings, Rm3
 from harness.errors import UnknownNameError, UsageError
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareRequest
-from harness.registry import parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareRequest
+from harness.registry.cards import read_backend_card
 
 _CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
 

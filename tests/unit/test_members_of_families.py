@@ -11,7 +11,7 @@ from toy_library import ToyLoader
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import check_dataset, load_dataset
 from harness.loaders.beir import BeirLoader
-from harness.storage.cache import Cache
+from harness.store.cache import Cache
 
 
 @pytest.fixture

@@ -15,16 +15,16 @@ from scipy.sparse import csr_array, save_npz
 from small_world import DOCUMENTS, QUERIES, write_cards, write_collection
 
 import harness
+from harness.data.inputs import Inputs
+from harness.data.types import Ids, _rows_in
 from harness.encoders.precomputed import Precomputed
 from harness.encoders.settings import Settings
 from harness.errors import UsageError
-from harness.parameters import encoder_parameters
-from harness.planning.request import CompareOptions
-from harness.protocols import Inputs
+from harness.plan.request import CompareOptions
+from harness.registry.parameters import encoder_parameters
 from harness.results import schema
-from harness.storage.cache import Cache
-from harness.storage.cache_entries import list_entries, remove_entry
-from harness.types import Ids, _rows_in
+from harness.store.cache import Cache
+from harness.store.cache_entries import list_entries, remove_entry
 
 OWN_MODEL = """
 import os
@@ -285,7 +285,7 @@ def test_ids_of_precomputed_vectors_are_not_hashed_again_for_every_few_texts(
         columns_hashed.append(len(values))
         return _rows_in(values, wanted)
 
-    monkeypatch.setattr("harness.types._rows_in", rows_in)
+    monkeypatch.setattr("harness.data.types._rows_in", rows_in)
     given = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
     model = Precomputed(Settings.of("dense", {**given, "model": f"precomputed:{tmp_path}"}))
     rows = [model.encode(Inputs(Ids.of(ids[start : start + 10])), "documents") for start in range(90, -1, -10)]

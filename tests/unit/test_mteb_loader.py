@@ -10,13 +10,13 @@ from miniatures import Content, beir_folder, miniature, mteb_tables, mteb_task, 
 
 import harness
 from harness.api import plan_for, preview
+from harness.data.types import Run
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
-from harness.planning.request import CompareRequest
-from harness.types import Run
+from harness.plan.request import CompareRequest
 
 pytest.importorskip("mteb")
 

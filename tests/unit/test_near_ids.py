@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.data.types import Ids
 from harness.golden.examine import missing_ids
 from harness.golden.match import Expected, Match
 from harness.golden.near_ids import Meant, meant_by
 from harness.loaders.golden import golden_of_records
-from harness.types import Ids
 
 
 def meant(expected: list[str], corpus: list[str]) -> Meant:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.errors import EngineFailureError, MissingExtraError
-from harness.optional import require
+from harness.registry.optional import require
 
 
 def test_an_installed_module_is_returned():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution.resume import identity
 from harness.loaders.registry import loaders
+from harness.worker.resume import identity
 
 LOADER = """
 class Loader:

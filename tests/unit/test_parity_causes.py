@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analysis import count_terms, create_analyzer
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
+from harness.data.types import Ids, Run, SparseVectors
 from harness.encoders.bm25 import document_weights
 from harness.errors import UsageError
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.lucene import byte_lengths, decoded_lengths
+from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
 from harness.parity import HYPOTHESES, UNKNOWN, Parity, SparseOracle, compare_run, make_recipe
 from harness.parity.recipe import Recipe, empty_rows
-from harness.reference import bm25_idf, document_frequencies
-from harness.reference.lucene import byte_lengths, decoded_lengths
-from harness.reference.qdrant_model import qdrant_idf, qdrant_weights
-from harness.types import Ids, Run, SparseVectors
+from harness.text import count_terms, create_analyzer
 
 DOCUMENTS, QUERIES, K = 300, 25, 40
 MISSING = np.array([3, 50, 51, 120, 299], dtype=np.int32)

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.types import Ids, Run
 from harness.parity import UNKNOWN, DenseOracle, DenseRecipe, Parity, Recipe, SparseOracle
+from harness.parity.hybrid import fuse_like_qdrant
 from harness.parity.lists import FLOAT32_FUSION, WITHIN_LISTS, EngineLists, compare_fused
-from harness.results.hybrid import fuse_like_qdrant
 from harness.testing.oracle import to_vectors
-from harness.types import Ids, Run
 
 DOCUMENTS, QUERIES, DEPTH, K = 60, 8, 20, 15
 TOLERANCE = 2e-6

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.analysis import count_terms, create_analyzer
+from harness.data.types import Ids, Int32Array, Run
+from harness.exact.qdrant_model import qdrant_idf
+from harness.exact.qdrant_shards import shards_of
 from harness.parity import SparseOracle, compare_run, make_recipe
 from harness.parity.recipe import Recipe, empty_rows
-from harness.reference.qdrant_model import qdrant_idf
-from harness.reference.qdrant_shards import shards_of
 from harness.testing.oracle import bm25_idf
 from harness.testing.samples import random_texts
-from harness.types import Ids, Int32Array, Run
+from harness.text import count_terms, create_analyzer
 
 DOCUMENTS, QUERIES, K, SHARDS = 200, 20, 30, 3
 

@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
+from harness.data.ranking import TieRule
+from harness.data.types import Corpus, Ids
+from harness.engines.callable.answers import Answer
 from harness.golden.against import run_of
 from harness.golden.examine import Examiner, missing_ids
-from harness.golden.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.golden.match import Expected, Match
 from harness.golden.preflight import Looked, answers_of, preflight
 from harness.metrics import parse_measures
-from harness.ranking import TieRule
 from harness.results.schema import ErrorInfo
 from harness.results.subject import Subject
-from harness.retrievers.answers import Answer
-from harness.types import Corpus, Ids
 
 CHUNKS = Match.of("document", "#")
 

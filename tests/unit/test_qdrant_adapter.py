@@ -10,16 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from harness.adapters.manifest import MANIFEST
-from harness.adapters.qdrant import QdrantEngine
-from harness.adapters.qdrant_points import TERMS, Vectors
+from harness.data.inputs import Inputs
+from harness.data.types import Ids
+from harness.engines.base import EngineInfo, Storage
+from harness.engines.manifest import MANIFEST
+from harness.engines.qdrant.points import TERMS, Vectors
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInputError, UnknownNameError
-from harness.protocols import EngineInfo, Inputs, ParameterValue, Storage
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.drive import STEP_NS
 from harness.testing.oracle import to_vectors
-from harness.types import Ids
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 

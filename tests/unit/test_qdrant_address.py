@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harness.adapters import chroma_address as chroma
-from harness.adapters.address import Address
-from harness.adapters.chroma_settings import ServerSettings as ChromaServer
-from harness.adapters.qdrant_address import address_of
-from harness.adapters.qdrant_settings import QdrantSettings, ServerSettings
+from harness.engines.address import Address
+from harness.engines.chroma import address as chroma
+from harness.engines.chroma.settings import ServerSettings as ChromaServer
+from harness.engines.qdrant.address import address_of
+from harness.engines.qdrant.settings import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
-from harness.parameters import encoder_parameters
-from harness.planning.stages import rerankers
-from harness.protocols import ParameterValue
-from harness.registry import find_cards, parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.plan.stages import rerankers
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import ParameterValue, encoder_parameters
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 HIDDEN = "Tr0ub4dor&3"

@@ -15,13 +15,13 @@ from grpc import RpcError, StatusCode
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from harness.adapters.faults import Cause, FaultError, shown
-from harness.adapters.qdrant_address import address_of
-from harness.adapters.qdrant_connect import check_versions
-from harness.adapters.qdrant_faults import Retrier, fault_of, translated
-from harness.adapters.qdrant_settings import ServerSettings
+from harness.engines.faults import Cause, FaultError, shown
+from harness.engines.qdrant.address import address_of
+from harness.engines.qdrant.connect import check_versions
+from harness.engines.qdrant.faults import Retrier, fault_of, translated
+from harness.engines.qdrant.settings import ServerSettings
 from harness.errors import EngineFailureError, EngineUnavailableError
-from harness.registry import find_cards
+from harness.registry.lookup import find_cards
 
 
 class Time:
@@ -185,10 +185,10 @@ def test_versions_that_do_not(server: str) -> None:
 
 
 def test_a_queue_of_updates_is_no_idle_server() -> None:
-    from harness.adapters.qdrant_client_store import ClientStore
-    from harness.adapters.qdrant_settings import QdrantSettings
-    from harness.protocols import EngineInfo
-    from harness.registry import find_cards
+    from harness.engines.base import EngineInfo
+    from harness.engines.qdrant.client_store import ClientStore
+    from harness.engines.qdrant.settings import QdrantSettings
+    from harness.registry.lookup import find_cards
 
     told = [
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=3, deferred_points=None)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.reference.qdrant_shards import _siphash, shards_of
+from harness.exact.qdrant_shards import _siphash, shards_of
 
 # Printed by a Rust program that makes the ring with std::hash::SipHasher: 100 places (u32, u32) a shard, and points of
 # `#[derive(Hash)] enum ExtendedPointId { NumId(u64), Uuid(u128) }`. The first 80 ids, and how 100,000 are divided.

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from harness.execution.jobs import TrialRecord
-from harness.execution.load.files import LoadRecord
-from harness.protocols import EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.base import EngineInfo, IndexReport, SearchResult, Storage
 from harness.results.load import closed_loops, open_loops, queries_with_terms
-from harness.under_load import Samples
+from harness.statistics.under_load import Samples
+from harness.worker.jobs import TrialRecord
+from harness.worker.load.files import LoadRecord
 
 TERMS = np.array([True, False, True])
 MS = 1_000_000

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from harness.errors import UsageError
-from harness.planning.expressions import in_list, split_outside, split_stages, unquoted
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareRequest
-from harness.planning.sweep import expand, swept
-from harness.registry import parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.plan.expressions import in_list, split_outside, split_stages, unquoted
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareRequest
+from harness.plan.sweep import expand, swept
 from harness.regression.set_option import changed_backends
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking import id_bytes, is_larger_id
-from harness.types import Ids
+from harness.data.ranking import id_bytes, is_larger_id
+from harness.data.types import Ids
 
 
 @given(st.lists(st.text(max_size=4), min_size=2, max_size=12, unique=True), st.integers(0, 3), st.booleans())

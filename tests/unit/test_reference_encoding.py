@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_array
 
-import harness.reference
+import harness.exact
+from harness.data.types import Corpus, Ids, Queries
 from harness.errors import DataError, UsageError
-from harness.reference import SparseIndex, encode_documents, encode_queries, evaluate
-from harness.reference.encoding import widen
-from harness.types import Corpus, Ids, Queries
+from harness.exact import SparseIndex, encode_documents, encode_queries
+from harness.exact.encoding import widen
+from harness.model_evaluation import evaluate
 
 
 class Model:
@@ -129,10 +130,10 @@ def test_idf_and_threads_are_passed_on():
 
 
 def test_public_names_are_sorted_and_there():
-    names = harness.reference.__all__
+    names = harness.exact.__all__
     assert names == sorted(names)
-    assert set(names) <= set(dir(harness.reference))
-    assert all(getattr(harness.reference, name) for name in names)
-    assert harness.reference.SparseIndex is SparseIndex
+    assert set(names) <= set(dir(harness.exact))
+    assert all(getattr(harness.exact, name) for name in names)
+    assert harness.exact.SparseIndex is SparseIndex
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
-        harness.reference.missing  # noqa: B018
+        harness.exact.missing  # noqa: B018

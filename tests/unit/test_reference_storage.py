@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.analysis.terms import TermCounts
+from harness.data.terms import TermCounts
+from harness.data.types import Ids, SparseVectors
 from harness.errors import CacheError, DataError, UsageError
-from harness.reference import DenseIndex, Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
-from harness.types import Ids, SparseVectors
+from harness.exact import DenseIndex, Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
 
 VECTORS = SparseVectors.from_scipy(csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 1]], dtype=np.float32)))
 QUERY = csr_array(np.array([[1, 1, 1]], dtype=np.float32))
@@ -114,7 +114,7 @@ def test_a_short_or_missing_file_is_noticed_without_reading_it(folder: Path):
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"format": "harness.reference.sparse", "version": 2}'])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"format": "harness.exact.sparse", "version": 2}'])
 def test_a_strange_header(folder: Path, content: str):
     (folder / "header.json").write_text(content)
     with pytest.raises((CacheError, DataError), match=r"header\.json"):

@@ -6,7 +6,7 @@ import pytest
 
 from harness.api import plan_for
 from harness.errors import UsageError
-from harness.planning.request import CompareRequest
+from harness.plan.request import CompareRequest
 
 
 @pytest.mark.parametrize(
@@ -31,5 +31,5 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "harness.adapters.qdrant", None)
+    monkeypatch.setitem(__import__("sys").modules, "harness.engines.qdrant.sparse", None)
     assert len(plan_for(CompareRequest("qdrant:shards=2,csr")).trials) == 2

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import registry
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
-from harness.registry import find_cards, load_engine, parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.registry.lookup import find_cards, load_engine
+from harness.registry.lookup import lookup as registry
 
 CARD = """
 name = "{name}"

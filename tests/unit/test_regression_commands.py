@@ -9,7 +9,7 @@ import pytest
 
 from harness import Judging
 from harness.cli.app import _load_command
-from harness.planning.request import CompareOptions, Output
+from harness.plan.request import CompareOptions, Output
 from harness.regression import diff
 from harness.regression.plan_again import OPTIONS, Again, _request
 from harness.results.schema import PlanRecord

@@ -8,7 +8,7 @@ import pytest
 from regression_sides import AFTER, BEFORE, TEXTS, backend, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
-from harness.registry import parse_backends
+from harness.plan.backend_spec import parse_backends
 from harness.regression.common_queries import common_queries
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.pairing import Pair, pair_backends

@@ -11,8 +11,9 @@ import pytest
 from regression_sides import AFTER, BEFORE, backend, many, run_of, side
 from sample_report import sample_report
 
+from harness.data.ranking import ranking_digests
+from harness.data.types import Run
 from harness.errors import UnknownNameError
-from harness.ranking import ranking_digests
 from harness.regression.compare_sides import CompareRules, compare_sides
 from harness.regression.costs import cost_changes
 from harness.regression.pairing import Pair
@@ -25,7 +26,6 @@ from harness.reporting.regression_cases import regression_suites
 from harness.reporting.regression_tables import headline, remarks
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
 from harness.statistics import compare_pairs, judge
-from harness.types import Run
 
 CSR = Pair("csr", "csr")
 FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)

@@ -12,7 +12,7 @@ from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_l
 
 from harness.encoders.whole_models import token_places
 from harness.errors import EngineUnavailableError, UsageError
-from harness.planning.stages import rerankers
+from harness.plan.stages import rerankers
 from harness.reporting.progress import SilentDisplay
 from harness.rerank.reranker import Reranker, create_reranker
 

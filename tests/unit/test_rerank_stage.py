@@ -16,8 +16,8 @@ from harness.reporting.progress import SilentDisplay
 from harness.rerank.keywords import keyword_count
 from harness.rerank.scores import ScoreCache, digest
 from harness.rerank.stage import Candidates, score_candidates
-from harness.storage.cache import Cache
-from harness.storage.columns import load_table
+from harness.store.cache import Cache
+from harness.store.columns import load_table
 
 QUERIES = pa.chunked_array([["cat", "dog and cat"]])
 DOCUMENTS = pa.chunked_array([["a cat", "a dog chased a cat", "nothing", "cat cat dog"]])

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.findings import Finding
+from harness.data.types import SparseVectors
 from harness.errors import DataError
 from harness.evaluation import DEFAULT_METRICS, as_qrels, as_run
 from harness.loaders import load_dataset
@@ -33,7 +34,6 @@ from harness.results.checks import (
     named_measures,
     run_findings,
 )
-from harness.types import SparseVectors
 
 QUERIES = 40
 Hits = Mapping[str, Mapping[str, float]]
@@ -378,7 +378,7 @@ def test_perfect_runs_of_bundled_collections_have_none(name: str) -> None:
     assert qrels is not None
     by_grade = np.lexsort((-qrels.grades, np.repeat(np.arange(len(qrels.query_ids)), np.diff(qrels.indptr))))
     scores = np.arange(len(by_grade), 0, -1, dtype=np.float32)
-    run = harness.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows[by_grade], scores)
+    run = harness.data.types.Run(qrels.query_ids, qrels.doc_ids, qrels.indptr, qrels.rows[by_grade], scores)
     found = score(run, qrels, parse_measures("nDCG@10,AP,RR@10"))
     assert run_findings(JudgedRun(run, qrels, found, ordered=True)) == []
 

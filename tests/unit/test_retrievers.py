@@ -17,14 +17,14 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from harness.engines.callable.answers import Answer, read_answer
+from harness.engines.callable.expressions import parse_against
+from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings
+from harness.engines.callable.json_path import JsonPath
+from harness.engines.callable.python_callable import PythonRetriever, load_callable
+from harness.engines.callable.retriever import ask, read_asked, write_asked
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
 from harness.remote.calls import RemoteCalls
-from harness.retrievers.answers import Answer, read_answer
-from harness.retrievers.expressions import parse_against
-from harness.retrievers.http_endpoint import HttpRetriever, HttpSettings
-from harness.retrievers.json_path import JsonPath
-from harness.retrievers.python_callable import PythonRetriever, load_callable
-from harness.retrievers.retriever import ask, read_asked, write_asked
 from harness.testing import RecordingProgress
 
 ONE = uuid.UUID(int=1)

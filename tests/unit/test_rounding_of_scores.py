@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.reference import SparseIndex
-from harness.reference.guess import Sample, lowest_reaching
+from harness.exact import SparseIndex
+from harness.exact.guess import Sample, lowest_reaching
 
 FLOATS = [
     1e-45,

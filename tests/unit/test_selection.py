@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.reference.selection import keep_largest, keep_largest_beside, nth_largest
-from harness.types import UInt64Array
+from harness.data.types import UInt64Array
+from harness.exact.selection import keep_largest, keep_largest_beside, nth_largest
 
 SIZES = [1, 2, 31, 128, 129, 1_000, 5_000]
 SHAPES = {

@@ -427,7 +427,12 @@ def test_another_shape_is_described_and_all_that_are_taken_are_listed(value, say
 def test_other_judgments_are_refused_alike(value):
     with pytest.raises(UsageError, match=r"^the judgments are ") as caught:
         harness.evaluate(RUN, value)
-    for shape in ("{query id: {document id: grade}}", "docno, label (PyTerrier)", "harness.types.Qrels", "of grade 1"):
+    for shape in (
+        "{query id: {document id: grade}}",
+        "docno, label (PyTerrier)",
+        "harness.data.types.Qrels",
+        "of grade 1",
+    ):
         assert shape in str(caught.value)
 
 

@@ -8,8 +8,8 @@ import pytest
 from small_world import write_cards, write_collection
 
 import harness
+from harness.exact import SparseIndex
 from harness.parity import oracles
-from harness.reference import SparseIndex
 from harness.reporting.progress import SilentDisplay
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_matrix, csc_array, csr_array, csr_matrix
 
+from harness.data.types import SparseVectors
 from harness.errors import DataError, UsageError
-from harness.reference import SparseIndex, bm25_idf, document_frequencies, maps
-from harness.reference.guess import Sample
-from harness.reference.kernels import retrieve_kernel
-from harness.reference.stretches import STRETCH
-from harness.types import SparseVectors
+from harness.exact import SparseIndex, bm25_idf, document_frequencies, maps
+from harness.exact.guess import Sample
+from harness.exact.kernels import retrieve_kernel
+from harness.exact.stretches import STRETCH
 
 DOCUMENTS = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [1, 0, 2], [0, -1, 1]], dtype=np.float32)
 
@@ -200,7 +200,7 @@ def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch):
     queries = csr_array(generator.integers(0, 3, (57, 20)) * (generator.random((57, 20)) < 0.3))
     expected = SparseIndex.build(documents).retrieve(queries, 17)
     for keys, threads in ((1, 1), (40, 3), (1 << 20, 2)):
-        monkeypatch.setattr("harness.reference.topk._BATCH_KEYS", keys)
+        monkeypatch.setattr("harness.exact.topk._BATCH_KEYS", keys)
         found = SparseIndex.build(documents).retrieve(queries, 17, threads)
         for column, other in zip(expected, found, strict=True):
             assert column.tolist() == other.tolist()

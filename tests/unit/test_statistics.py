@@ -17,6 +17,7 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 import harness.statistics
+from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.reporting.tables import notes
 from harness.statistics import (
@@ -31,7 +32,6 @@ from harness.statistics import (
 )
 from harness.statistics.family import holm_of_asked
 from harness.statistics.power import queries_for_equivalence
-from harness.types import Float64Array
 from harness.wording import few_for_interval
 
 

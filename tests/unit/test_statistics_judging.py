@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.statistics import Change, NoiseFloor, gate, holm, judge, judge_family, noise_floor
-from harness.types import Float64Array
 
 RULES = {"margin": 0.02, "allowed_drop": 0.02, "seed": 7}
 

@@ -11,22 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from sample_report import sample_report
 
+from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
 from harness.regression.read import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
-from harness.storage.result_folder import check_target
-from harness.storage.scratch import scratch_folder
-from harness.storage.store import (
-    ResultTables,
-    file_name,
-    read_per_query,
-    read_report,
-    read_stored_run,
-    write_result,
-)
-from harness.types import Ids, Qrels, Queries, Run
+from harness.results.stored import ResultTables, file_name, read_per_query, read_report, read_stored_run, write_result
+from harness.store.result_folder import check_target
+from harness.store.scratch import scratch_folder
 
 RUN = Run(
     Ids.of(["1", "2"]),
@@ -182,7 +175,7 @@ from sample_report import sample_report
 from harness.errors import UsageError
 from harness.regression.read import read_side
 from harness.results.assess import parity_table, per_query_table
-from harness.storage.store import ResultTables, write_result
+from harness.results.stored import ResultTables, write_result
 
 tables = ResultTables(per_query_table([]), parity_table([]), None)
 for _ in range(int(sys.argv[2])):

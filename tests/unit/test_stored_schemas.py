@@ -17,7 +17,7 @@ from harness.regression.schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.regression.stored import read_regression
 from harness.results.check_schema import CHECK_SCHEMA_VERSION
 from harness.results.schema import SCHEMA_VERSION
-from harness.storage.store import read_check_report, read_report
+from harness.results.stored import read_check_report, read_report
 
 STORED = Path(__file__).parent / "stored"
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from harness.data.dataset import Dataset
 from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids
 from harness.loaders import text_index
 from harness.loaders.checks import dataset_findings
 from harness.loaders.text_index import hashes_of, index_of
-from harness.storage.cache import Cache
-from harness.types import Corpus, Ids
+from harness.store.cache import Cache
 
 SOME = st.lists(
     st.sampled_from(["", " ", "a", "a ", "\u3000é", "é\n", "null", "한"]) | st.text(max_size=3), max_size=40

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.memory import qrels_from_dict, run_from_dict
+from harness.data.types import Ids, Run
 from harness.errors import DataError
 from harness.loaders.trec import read_qrels, read_run, read_tagged_run
 from harness.loaders.trec_write import write_run
-from harness.types import Ids, Run
 
 RUN = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 -1e-3 tag\nq2 Q0 a 1 3e38 tag\n"
 QRELS = "q1 0 a 2\nq1 0 b -1\nq2 0 a 0\n"

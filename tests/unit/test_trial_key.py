@@ -14,24 +14,24 @@ from pathlib import Path
 import pytest
 from small_world import write_cards, write_collection
 
-from harness.adapters.qdrant_settings import FREE_ON_REOPENING
-from harness.cards import Parameter
 from harness.data.dataset import Dataset
+from harness.engines.base import EngineInfo, IndexReport, Storage
+from harness.engines.qdrant.settings import FREE_ON_REOPENING
 from harness.errors import EngineUnavailableError, MissingExtraError
-from harness.execution.executor import InProcess
-from harness.execution.jobs import ExistingRecord, TrialRecord
-from harness.execution.load.files import ClientRecord, LoadRecord
-from harness.execution.process import Finished
-from harness.execution.rebuild_files import BuildCost, RebuildHits
-from harness.execution.resume.identity import Identities
-from harness.execution.resume.key import SCHEME, is_kept, trial_key
 from harness.loaders import load_dataset
-from harness.planning.plan import make_plan
-from harness.planning.request import CompareRequest
-from harness.protocols import EngineInfo, IndexReport, Storage
-from harness.registry import find_cards
+from harness.plan.plan import make_plan
+from harness.plan.request import CompareRequest
+from harness.registry.cards import Parameter
+from harness.registry.lookup import find_cards
 from harness.reporting.progress import SilentDisplay
-from harness.storage.cache import JSON, Cache
+from harness.store.cache import JSON, Cache
+from harness.worker.executor import InProcess
+from harness.worker.jobs import ExistingRecord, TrialRecord
+from harness.worker.load.files import ClientRecord, LoadRecord
+from harness.worker.process import Finished
+from harness.worker.rebuild_files import BuildCost, RebuildHits
+from harness.worker.resume.identity import Identities
+from harness.worker.resume.key import SCHEME, is_kept, trial_key
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_what_changes_hits_or_times_of_a_backend_is_in_the_key(dataset: Dataset)
 def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
     dataset: Dataset, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.analysis.lucene.identity", lambda language, *, jar: {})
-    monkeypatch.setattr("harness.adapters.qdrant.QdrantEngine.identity", lambda parameters: {})
+    monkeypatch.setattr("harness.text.lucene.identity", lambda language, *, jar: {})
+    monkeypatch.setattr("harness.engines.qdrant.sparse.QdrantEngine.identity", lambda parameters: {})
     card = find_cards("backends")[name]
     plain = key(dataset, name)
     for parameter in card.parameters.values():
@@ -124,7 +124,7 @@ def test_a_jar_is_its_content_and_another_heap_another_trial(dataset: Dataset, t
 def test_the_version_of_the_engine_is_in_the_key(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": version("qdrant-edge-py")}
     assert key(dataset, "qdrant") == key(dataset, "qdrant:mode=edge")
-    monkeypatch.setattr("harness.adapters.qdrant_engine.version", lambda package: f"{package} 99")
+    monkeypatch.setattr("harness.engines.qdrant.engine.version", lambda package: f"{package} 99")
     assert key(dataset, "qdrant")["identity"] == {"mode": "edge", "qdrant-edge-py": "qdrant-edge-py 99"}
     with pytest.raises((EngineUnavailableError, MissingExtraError)):
         key(dataset, "qdrant:url=http://127.0.0.1:9")

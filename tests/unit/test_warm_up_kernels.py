@@ -10,7 +10,7 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from scipy.sparse import csr_array
-from harness.reference import DenseIndex, SparseIndex, compile_dense_kernels, compile_kernels
+from harness.exact import DenseIndex, SparseIndex, compile_dense_kernels, compile_kernels
 
 def compiled():
     kernels = (one for one in gc.get_objects() if isinstance(one, Dispatcher))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.jit import SIDE, TALL, WIDE, kernel, multiply_tile, round_sixteen, transpose_square
-from harness.reference import DenseIndex
-from harness.reference.dense import search
-from harness.reference.dense.estimates import WHOLE, Coarse, rounding_error
-from harness.reference.warm_up import compile_dense_kernels
-from harness.types import Float32Array, Int16Array, Int32Array, Similarity
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Int16Array, Int32Array, Similarity
+from harness.exact import DenseIndex
+from harness.exact.dense import search
+from harness.exact.dense.estimates import WHOLE, Coarse, rounding_error
+from harness.exact.integer_products import SIDE, TALL, WIDE, multiply_tile, round_sixteen, transpose_square
+from harness.exact.warm_up import compile_dense_kernels
 
 GENERATOR = np.random.default_rng(21)
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "l2")

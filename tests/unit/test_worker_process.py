@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from processes import with_variable
 
+from harness.data.types import SparseVectors
 from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
-from harness.execution.descendants import JOB_VARIABLE
-from harness.execution.jobs import HELD, TrialJob, read_job, read_trial, write_job
-from harness.execution.process import RemoteError, Worker
-from harness.storage.columns import save_sparse, save_table
-from harness.types import SparseVectors
+from harness.store.columns import save_sparse, save_table
+from harness.worker.descendants import JOB_VARIABLE
+from harness.worker.jobs import HELD, TrialJob, read_job, read_trial, write_job
+from harness.worker.process import RemoteError, Worker
 
 
 class Recorder:

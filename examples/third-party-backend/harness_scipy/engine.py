@@ -10,24 +10,17 @@ import numpy as np
 import scipy
 from scipy.sparse import csr_array
 
-from harness.adapters.checks import require_announced_ids, require_positive_k, require_sparse
-from harness.adapters.hits import HitCollector
-from harness.adapters.manifest import check_manifest, write_manifest
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, SparseVectors
+from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
+from harness.engines.hits import HitCollector
+from harness.engines.manifest import check_manifest, write_manifest
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
-from harness.protocols import (
-    Capabilities,
-    Clock,
-    EngineInfo,
-    IndexReport,
-    Inputs,
-    ParameterValue,
-    Progress,
-    SearchResult,
-    Storage,
-)
-from harness.reference import bm25_idf, document_frequencies
-from harness.storage.columns import load_sparse, save_sparse
-from harness.types import Ids, SparseVectors
+from harness.exact import bm25_idf, document_frequencies
+from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_sparse, save_sparse
 
 
 class ScipyEngine:

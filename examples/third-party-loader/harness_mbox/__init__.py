@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from email.header import decode_header, make_header
 
 from harness.data.columns import TextBatch
+from harness.data.progress import Progress
 from harness.loaders.base import DatasetSpec, LoadedDataset, TextSource
-from harness.protocols import Progress
 
 __all__ = ["MboxLoader"]
 

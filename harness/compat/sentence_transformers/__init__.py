@@ -4,7 +4,7 @@ Both are used wherever that library takes an evaluator. Importing this needs sen
 and raises MissingExtraError without it: the classes are subclasses of its ``BaseEvaluator``.
 """
 
-from harness.optional import require
+from harness.registry.optional import require
 
 require(
     "sentence_transformers.base.evaluation",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from harness import ranking
+from harness.data import ranking
+from harness.data.types import Ids, Int32Array, Int64Array, Run, UInt32Array
 from harness.errors import RankingError, UsageError
-from harness.types import Ids, Int32Array, Int64Array, Run, UInt32Array
 
 if TYPE_CHECKING:
     from torch import Tensor

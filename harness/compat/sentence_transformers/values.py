@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float64Array, Ids, Int64Array, Qrels, Run
 from harness.errors import DataError, RankingError, UsageError
 from harness.metrics import parse_measure, score
-from harness.types import Float64Array, Ids, Int64Array, Qrels, Run
 
 __all__ = ["LOGGED", "Cell", "Cutoffs", "Judgments", "Values"]
 

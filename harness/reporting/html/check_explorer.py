@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import strings, text_scalar
+from harness.data.arrow import strings, text_scalar
+from harness.data.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
 from harness.reporting.html.explorer import NO_ANSWER, Expectations, Explorer
 from harness.results.check_schema import CheckReport, CheckSubject
-from harness.types import Corpus, Float64Array, Ids, Qrels, Queries, Run
 
 __all__ = ["explorer_of"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy
+from harness.data.arrow import as_numpy
+from harness.data.types import Corpus, Float64Array, Ids, Int32Array, Run
 from harness.reporting.html.comparison_verdicts import reference_of
 from harness.reporting.html.explorer import Agreement, Explorer
-from harness.types import Corpus, Float64Array, Ids, Int32Array, Run
 
 if TYPE_CHECKING:
     from harness.reporting.html.from_comparison import Compared

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import as_numpy, text_scalar
+from harness.data.arrow import as_numpy, text_scalar
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.metrics import Measure, QuerySet, parse_measure, score
-from harness.ranking import TieRule
 from harness.reporting.html.comparison_verdicts import reference_of
 from harness.reporting.html.page import Block, Picture
 from harness.reporting.html.pictures.bars import Bar, bars
@@ -20,7 +21,6 @@ from harness.reporting.html.pictures.differences import differences
 from harness.reporting.html.pictures.grids import matrix, strips
 from harness.reporting.html.pools import DEPTH, top_of
 from harness.results.schema import BackendResult, Report
-from harness.types import Float64Array, Ids, Qrels, Run
 
 __all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
 

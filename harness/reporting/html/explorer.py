@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
+from harness.data.types import Corpus, Float64Array, Ids, Int64Array, Qrels, Queries, Run
 
 __all__ = ["NO_ANSWER", "Agreement", "Expectations", "Explorer", "changes"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from harness.data.types import Corpus, Run
 from harness.reporting.check_tables import check_header, remarks
 from harness.reporting.html.check_explorer import explorer_of
 from harness.reporting.html.check_tables import (
@@ -20,7 +21,6 @@ from harness.reporting.html.check_tables import (
 )
 from harness.reporting.html.page import Block, Notes, Page, Section
 from harness.results.check_schema import CheckReport
-from harness.types import Corpus, Run
 
 __all__ = ["check_page"]
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from harness.data.types import Corpus, Qrels, Queries, Run
 from harness.reporting.html.comparison_explorer import explorer_of
 from harness.reporting.html.comparison_pictures import cost_pictures, parity_picture, quality_pictures
 from harness.reporting.html.comparison_tables import provenance, quality_table, text_tables
@@ -14,7 +15,6 @@ from harness.reporting.html.comparison_verdicts import verdicts
 from harness.reporting.html.page import Block, Notes, Page, Section
 from harness.reporting.tables import header, remarks
 from harness.results.schema import Report
-from harness.types import Corpus, Qrels, Queries, Run
 
 __all__ = ["Compared", "comparison_page"]
 

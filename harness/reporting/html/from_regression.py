@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
+from harness.data.types import Corpus
 from harness.regression.compare_sides import Compared
 from harness.regression.schema import RegressionReport
 from harness.reporting.html.page import Block, Notes, Page, Section
@@ -22,7 +23,6 @@ from harness.reporting.html.regression_tables import (
 )
 from harness.reporting.regression_queries import query_tables
 from harness.reporting.regression_tables import power_table, remarks
-from harness.types import Corpus
 
 __all__ = ["regression_page"]
 

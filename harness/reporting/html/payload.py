@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.data.arrow import take_rows
+from harness.data.types import Corpus, Ids, Int32Array
 from harness.reporting.html.explorer import Explorer, changes
 from harness.reporting.html.pack import pack, string_columns
 from harness.reporting.html.pools import DEPTH, NO_PLACE, UNJUDGED, Pools, pools_of, top_of
-from harness.storage.columns import take_rows
-from harness.types import Corpus, Ids, Int32Array
 
 __all__ = ["TEXT_LENGTH", "Payload", "payload_of"]
 

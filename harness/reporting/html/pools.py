@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import numbers
-from harness.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
+from harness.data.arrow import numbers
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 
 __all__ = ["DEPTH", "MISSED", "NO_PLACE", "UNJUDGED", "Pools", "Top", "pools_of", "top_of"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from harness.arrow import strings
+from harness.data.arrow import strings
+from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
 from harness.regression.compare_sides import Compared
 from harness.regression.side import Side
 from harness.reporting.html.explorer import Explorer
-from harness.types import Corpus, Float64Array, Ids, Queries, Run
 
 __all__ = ["explorer_of", "paired_values"]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.data.types import Float64Array
 from harness.reporting.html.pictures.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
 from harness.reporting.html.pictures.curves import spread_out
 from harness.reporting.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
-from harness.types import Float64Array
 from harness.wording import counted
 
 __all__ = ["Spot", "distribution", "percentiles", "tradeoff"]

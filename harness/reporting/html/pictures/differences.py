@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.data.types import Float64Array
 from harness.reporting.html.pictures.axes import WIDTH, figure, linear
 from harness.reporting.html.svg import Svg, line, path, picture, text
-from harness.types import Float64Array
 from harness.wording import counted
 
 __all__ = ["differences"]

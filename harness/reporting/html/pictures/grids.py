@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.data.types import Float64Array
 from harness.reporting.html.pictures.axes import WIDTH, room_for, shortened
 from harness.reporting.html.svg import Svg, group, picture, rect, text
-from harness.types import Float64Array
 
 __all__ = ["matrix", "strips"]
 

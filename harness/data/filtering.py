@@ -1,0 +1,123 @@
+"""Filters of searches: which documents a search may return, by the metadata of the corpus.
+
+A filter maps fields to the value that each must have; a document matches when all of them do. Values are compared as
+text, so that every engine compares the same thing: a string is its own text, a number is written as JSON writes it
+(``1971``, ``0.5``), a boolean is ``true`` or ``false``. A document without the field does not match.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.data.arrow import as_numpy, numbers, text_scalar
+from harness.errors import UnknownNameError, UsageError, nearest
+
+__all__ = ["BoolArray", "Filtered", "apply_filter", "in_words", "matching_rows", "parse_filter"]
+
+BoolArray = npt.NDArray[np.bool_]
+
+_LOOKED_AT = 10_000
+_SHOWN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """What a filter makes of a corpus of N documents.
+
+    ``wanted`` maps fields to values. ``metadata`` holds these fields, one string column each with N rows, null where a
+    document lacks the field; ``matching`` bool (N,) are the documents that match.
+    """
+
+    wanted: Mapping[str, str]
+    metadata: pa.Table
+    matching: BoolArray
+
+    def __len__(self) -> int:
+        """How many documents match."""
+        return int(np.count_nonzero(self.matching))
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Filtered:
+        """Return the same filter on some of the documents, in the order of ``rows``."""
+        return Filtered(self.wanted, self.metadata.take(numbers(rows)), self.matching[rows])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 that names the fields and the value of every document, however the columns are cut into chunks."""
+        digest = hashlib.sha256()
+        for name in sorted(self.metadata.column_names):
+            column = self.metadata.column(name)
+            lengths = as_numpy(pc.binary_length(column), null=-1)
+            digest.update(name.encode() + b"\n")
+            digest.update(lengths.astype("<i8").tobytes())
+            digest.update("".join(value for value in column.to_pylist() if value is not None).encode())
+        return digest.hexdigest()
+
+
+def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
+    """``field=value`` strings as a filter; everything after the first ``=`` is the value.
+
+    Raises UsageError for a condition that is none, an empty value, and two values of one field.
+    """
+    wanted: dict[str, str] = {}
+    for condition in conditions:
+        field, equals, value = condition.partition("=")
+        if not (field and equals and value):
+            raise UsageError(f"--filter '{condition}' is no condition", fix="write field=value, as section=news")
+        if wanted.setdefault(field, value) != value:
+            raise UsageError(
+                f"--filter asks for two values of '{field}': '{wanted[field]}' and '{value}'",
+                fix="all filters must match, and a document has one value of a field: leave one of them out",
+            )
+    return wanted
+
+
+def in_words(wanted: Mapping[str, str]) -> str:
+    """A filter for people: ``section=news and year=1971``."""
+    return " and ".join(f"{field}={value}" for field, value in wanted.items())
+
+
+def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
+    """Which rows of ``metadata`` (string columns) match: bool (rows,), all of them for an empty filter.
+
+    Raises UnknownNameError for a field that is no column.
+    """
+    matching: BoolArray = np.ones(metadata.num_rows, dtype=np.bool_)
+    for field, value in wanted.items():
+        if field not in metadata.column_names:
+            raise UnknownNameError("metadata field", field, metadata.column_names)
+        matching &= as_numpy(pc.equal(metadata.column(field), text_scalar(value)), null=False)
+    return matching
+
+
+def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
+    """The documents that match; raises UsageError when there is none, naming a value that no document has."""
+    for field, value in wanted.items():
+        _require_value(metadata.column(field), field, value)
+    matching = matching_rows(metadata, wanted)
+    if not matching.any():
+        raise UsageError(
+            f"no document matches {in_words(wanted)}: each value occurs, but not together", fix="leave one of them out"
+        )
+    return Filtered(dict(wanted), metadata, matching)
+
+
+def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:
+    if pc.any(pc.equal(column, text_scalar(value))).as_py():
+        return
+    counts = pc.value_counts(pc.drop_null(column))
+    frequent = sorted(counts.to_pylist(), key=lambda one: (-one["counts"], one["values"]))[:_LOOKED_AT]
+    values = [str(one["values"]) for one in frequent]
+    more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
+    raise UsageError(
+        f"no document has {field}={value}{nearest(value, values)}",
+        fix=f"the most frequent values of '{field}': {', '.join(values[:_SHOWN])}{more}",
+    )

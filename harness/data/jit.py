@@ -1,0 +1,86 @@
+"""Numba behind one typed decorator.
+
+Kernels are compiled on first use, cached on disk, and release the GIL. Numba's own decorator has no types, so that a
+strict type checker would lose every function it touches.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
+
+__all__ = ["inline_kernel", "inner_kernel", "kernel"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
+    """Numba's cache on disk, with two differences.
+
+    Numba reads a function's index before it looks whether that is of this source. An index names modules of the
+    package. Those of an earlier version, which an upgrade leaves behind, may name some that are gone: what it holds is
+    of no use then, and it is emptied.
+
+    Numba makes all that it can compile known before it loads what is compiled already. That takes longer than importing
+    Numba, in every process; compiled code needs its runtime and nothing else.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - Numba has no types
+        """The compiled code for a signature, None where there is none."""
+        rtsys.initialize(target_context)
+        try:
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            self.flush()
+            return None
+
+
+@functools.cache
+def _sources() -> str:
+    """SHA-256 of all modules of this package that have kernels.
+
+    Numba looks at the file of a kernel alone: after a change in another it would go on with what it inlined from that.
+    """
+    package = Path(__file__).parents[1]
+    texts = (path.read_bytes() for path in sorted(package.rglob("*.py")))
+    return hashlib.sha256(
+        b"\0".join(text for text in texts if b"harness.data.jit" in text or b"llvmlite" in text)
+    ).hexdigest()
+
+
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:  # noqa: ANN401 - Numba's own options
+    """Compile ``function`` on first use, without the GIL, and keep it on disk."""
+    dispatcher = numba.njit(nogil=True, **options)(function)
+    cache = _Cache(function)
+    cache._cache_file._version = f"{numba.__version__} {_sources()}"  # noqa: SLF001 - an index of another is not read
+    dispatcher._cache = cache  # noqa: SLF001 - what cache=True does, with Numba's own class
+    return cast("Callable[P, R]", dispatcher)
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` with Numba: no Python, no GIL, cached on disk."""
+    return _compiled(function)
+
+
+def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like :func:`kernel`, for small functions called from kernels: LLVM inlines them into each caller."""
+    return _compiled(function, inline="never")
+
+
+def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like :func:`inline_kernel`, for functions that only kernels call (Python would crash in the attempt).
+
+    They work on buffers of their caller, so that no references are counted (which takes a locked instruction for every
+    array that is touched, and short queries feel it), and they have no entry for Python (which would take a third
+    of the time to compile). One that makes an array of its own does not compile.
+    """
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

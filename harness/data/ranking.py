@@ -1,0 +1,413 @@
+"""The only place that orders, cuts and checks ranked lists. Ties live here.
+
+The one ordering: score descending, then document id descending in byte order, which is what trec_eval does (it ignores
+the rank column of a run). Scores are float32 before they are compared, as in trec_eval: 1 and 1 + 1e-8 are a tie.
+
+A hit's place is decided by one unsigned 64-bit key: the high half orders the score, the low half breaks ties, and the
+larger key comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.jit import inline_kernel, kernel
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, UInt32Array, UInt64Array
+from harness.errors import RankingError
+
+__all__ = [
+    "IdBytes",
+    "RankingDigest",
+    "TieBreak",
+    "TieRule",
+    "all_candidates",
+    "among_candidates",
+    "best",
+    "candidate_places",
+    "candidate_rows",
+    "check",
+    "cut",
+    "first_duplicate",
+    "hits_at",
+    "id_bytes",
+    "is_larger_id",
+    "order",
+    "order_as",
+    "pack_key",
+    "pack_keys",
+    "ranking_digests",
+    "same_rankings",
+    "sortable_bits",
+    "unpack_keys",
+    "unpack_score",
+    "without_identical_ids",
+]
+
+
+class TieRule(StrEnum):
+    """How equal scores are placed when a run is measured."""
+
+    TREC_EVAL = "trec_eval"
+    """Score descending, then document id descending: the default."""
+    ENGINE = "engine"
+    """The order in which the engine returned its hits."""
+    AVERAGE = "average"
+    """The expected value over all orders of each tie group (McSherry and Najork, ECIR 2008)."""
+
+
+class TieBreak(StrEnum):
+    """How other tools place equal scores, for :func:`order_as`."""
+
+    ID_DESCENDING = "document id descending"
+    ID_ASCENDING = "document id ascending"
+    LISTED = "the run's own order"
+    QUICKSORT = "quicksort, not stable"
+    """Numba's ``argsort``, twice, as in ranx: the run's own order in short rankings, any in long ones."""
+
+
+@inline_kernel
+def sortable_bits(score: np.float32) -> np.uint32:
+    """The bits of a float32 as an unsigned number in the same order (-0.0 equals 0.0; NaN is not allowed)."""
+    bits = np.float32(score + np.float32(0.0)).view(np.uint32)
+    if bits >> np.uint32(31):
+        return ~bits
+    return bits | np.uint32(0x80000000)
+
+
+@inline_kernel
+def pack_key(score: np.float32, tie_break: np.uint32) -> np.uint64:
+    """One sort key for a hit: the larger key comes first."""
+    return (np.uint64(sortable_bits(score)) << np.uint64(32)) | np.uint64(tie_break)
+
+
+@inline_kernel
+def unpack_score(key: np.uint64) -> np.float32:
+    """The score of a key that :func:`pack_key` made."""
+    bits = np.uint32(key >> np.uint64(32))
+    if bits >> np.uint32(31):
+        return np.uint32(bits ^ np.uint32(0x80000000)).view(np.float32)
+    return np.uint32(~bits).view(np.float32)
+
+
+def pack_keys(scores: Float32Array, tie_break: UInt32Array) -> UInt64Array:
+    """Sort keys of many hits (uint64, same shape): ``scores`` without NaN, the larger ``tie_break`` first."""
+    bits = (scores.astype(np.float32, copy=False) + np.float32(0.0)).view(np.uint32)
+    ordered = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(0x80000000))
+    keys: UInt64Array = (ordered.astype(np.uint64) << np.uint64(32)) | tie_break.astype(np.uint64)
+    return keys
+
+
+def unpack_keys(keys: UInt64Array) -> tuple[Float32Array, UInt32Array]:
+    """Scores and tie-breakers of packed keys (float32 and uint32, same shape); a score of -0.0 comes back as 0.0."""
+    ordered = (keys >> np.uint64(32)).astype(np.uint32)
+    bits = np.where(ordered >> np.uint32(31), ordered ^ np.uint32(0x80000000), ~ordered)
+    return bits.view(np.float32), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+
+class IdBytes(NamedTuple):
+    """An id column as kernels read it: the bytes of id ``i`` are ``content[starts[i]:starts[i + 1]]``.
+
+    ``starts`` int64 (n + 1), ``content`` uint8.
+    """
+
+    starts: Int64Array
+    content: npt.NDArray[np.uint8]
+
+
+def id_bytes(ids: Ids) -> IdBytes:
+    """The bytes of an id column, shared with it: for breaking a few ties without ranking every id."""
+    values = ids.values if len(ids) else strings([""])
+    _, starts, content = values.buffers()
+    wide = np.int64 if pa.types.is_large_string(values.type) else np.int32
+    every = np.frombuffer(starts, dtype=wide)[values.offset : values.offset + len(values) + 1]
+    return IdBytes(every.astype(np.int64), np.frombuffer(content or b"\0", dtype=np.uint8))
+
+
+@inline_kernel
+def is_larger_id(ids: IdBytes, one: int, other: int) -> bool:
+    """Whether the id in row ``one`` is after that in row ``other`` in byte order: among equal scores it comes first."""
+    start, stop = ids.starts[one], ids.starts[one + 1]
+    at, end = ids.starts[other], ids.starts[other + 1]
+    while start < stop and at < end and ids.content[start] == ids.content[at]:
+        start += 1
+        at += 1
+    if start < stop and at < end:
+        return bool(ids.content[start] > ids.content[at])
+    return bool(start < stop)
+
+
+def order(run: Run) -> Run:
+    """The run under the one ordering: score descending, then document id descending.
+
+    Raises RankingError as :func:`check` does.
+    """
+    check(run)
+    keys = pack_keys(run.scores, run.doc_ids.tie_rank[run.rows])
+    rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
+    _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
+    return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def order_as(run: Run, tie_break: TieBreak, *, wide: bool = False) -> Run:
+    """Return the run by score descending, equal scores as another tool places them.
+
+    ``wide`` compares scores as float64, as they were read. The result's own order is the ranking; it is not checked.
+    """
+    wide_scores = run.wide_scores if wide else None
+    rows, scores = np.empty_like(run.rows), np.empty_like(run.scores)
+    if tie_break is TieBreak.QUICKSORT:
+        exact = run.scores.astype(np.float64) if wide_scores is None else wide_scores
+        places = np.arange(run.hits, dtype=np.int64)
+        _quicksort_queries(run.indptr, -exact, places)
+        rows, scores = run.rows[places], run.scores[places]
+    elif wide_scores is not None:
+        query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
+        places = np.lexsort((~_tie_ranks(run, tie_break), -wide_scores, query))
+        rows, scores = run.rows[places], run.scores[places]
+    else:
+        keys = pack_keys(run.scores, _tie_ranks(run, tie_break))
+        _sort_queries(run.indptr, keys, run.rows, run.scores, rows, scores)
+    return Run(run.query_ids, run.doc_ids, run.indptr, rows, scores)
+
+
+def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
+    """Return a number for each hit, different within a query, the larger first among equal scores."""
+    if tie_break is TieBreak.LISTED:
+        before = np.arange(run.hits) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
+        return ~before.astype(np.uint32)
+    ranks = run.doc_ids.tie_rank[run.rows]
+    return ~ranks if tie_break is TieBreak.ID_ASCENDING else ranks
+
+
+def cut(run: Run, k: int | Int64Array) -> Run:
+    """The first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
+    lengths = np.minimum(np.diff(run.indptr), k)
+    indptr = np.zeros(len(run.indptr), dtype=np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    kept = np.arange(indptr[-1], dtype=np.int64) + np.repeat(run.indptr[:-1] - indptr[:-1], lengths)
+    wide = None if run.wide_scores is None else run.wide_scores[kept]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[kept], run.scores[kept], wide)
+
+
+def hits_at(run: Run, places: Int64Array) -> Run:
+    """Return the run with the hits at some ascending ``places`` alone; a query may have no hit left."""
+    indptr = np.searchsorted(places, run.indptr).astype(np.int64)
+    wide = None if run.wide_scores is None else run.wide_scores[places]
+    return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places], wide)
+
+
+def without_identical_ids(run: Run) -> Run:
+    """Return the run without hits that have their query's id, in its own order; a query may have no hit left.
+
+    Where queries are documents too, as in ArguAna and Quora, a query finds itself first.
+    """
+    lengths = np.diff(run.indptr)
+    itself = np.repeat(run.doc_ids.rows_of(run.query_ids), lengths)
+    return hits_at(run, np.flatnonzero(run.rows != itself))
+
+
+def among_candidates(run: Run, candidates: Mapping[str, Sequence[str]]) -> Run:
+    """Return the run without hits that are not among their query's candidates, in its own order.
+
+    A query that ``candidates`` does not name keeps no hit. Queries are looked at one after the other: beside the result
+    this takes as many bytes as there are documents.
+    """
+    listed = candidate_rows(run.query_ids, run.doc_ids, candidates)
+    return hits_at(run, candidate_places(run.indptr, run.rows, listed))
+
+
+def candidate_places(indptr: Int64Array, rows: Int32Array, candidates: Run) -> Int64Array:
+    """Return the ascending places of the hits that are among their query's ``candidates``; a row of -1 is not.
+
+    ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list for each of the queries of ``candidates``.
+    """
+    is_candidate = np.zeros(len(candidates.doc_ids) + 1, dtype=np.bool_)  # the last is what -1 reads
+    kept = [np.empty(0, dtype=np.int64)]
+    for query in range(len(indptr) - 1):
+        listed = candidates.rows[candidates.of_query(query)]
+        is_candidate[listed] = True
+        kept.append(np.flatnonzero(is_candidate[rows[indptr[query] : indptr[query + 1]]]) + indptr[query])
+        is_candidate[listed] = False
+    return np.concatenate(kept)
+
+
+def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: Ids, documents: Ids) -> Run:
+    """Return exactly the candidates of each of ``queries``, as rows of ``documents``, for a second stage to score.
+
+    Candidates that the run has come first, in the one ordering, and then the others by document id descending. The
+    order is all that the run has to say: scores are minus the number of hits before. Candidates that ``documents``
+    lacks are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
+    """
+    found = order(among_candidates(run, candidates))
+    rows_found = documents.rows_of(run.doc_ids)[found.rows]
+    answers = run.query_ids.rows_of(queries)
+    listed = candidate_rows(queries, documents, candidates)
+    parts = [np.empty(0, dtype=np.int32)]
+    for query, answer in enumerate(answers.tolist()):
+        first = rows_found[found.of_query(answer)] if answer >= 0 else rows_found[:0]
+        rest = np.setdiff1d(listed.rows[listed.of_query(query)], first)
+        parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
+    rows = np.concatenate(parts)
+    indptr = np.cumsum([0, *map(len, parts[1:])], dtype=np.int64)
+    places = np.arange(len(rows)) - np.repeat(indptr[:-1], np.diff(indptr))
+    return Run(queries, documents, indptr, rows, (-places).astype(np.float32))
+
+
+def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]) -> Run:
+    """Return each query's candidates, once each by ascending row, as hits that score 0; unknown ids are left out."""
+    listed = [candidates.get(query, ()) for query in queries]
+    owner = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
+    rows = documents.rows_of(strings([document for one in listed for document in one]))
+    keys = np.unique((owner * len(documents) + rows)[rows >= 0])
+    owner, rows = np.divmod(keys, max(len(documents), 1))
+    indptr = np.searchsorted(owner, np.arange(len(listed) + 1)).astype(np.int64)
+    return Run(queries, documents, indptr, rows.astype(np.int32), np.zeros(len(rows), dtype=np.float32))
+
+
+def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
+    """For which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
+
+    Rankings are taken in the order in which they are given, ties included, to their full length; scores play no part.
+    Empty rankings are the same. The runs answer the same queries over the same document column.
+    """
+    first, *others = runs
+    same = np.ones(len(first.indptr) - 1, dtype=np.bool_)
+    lengths = np.diff(first.indptr)
+    for other in others:
+        same &= np.diff(other.indptr) == lengths
+        # where lengths differ already, any row may stand for what is not there
+        places = np.arange(len(first.rows)) + np.repeat(other.indptr[:-1] - first.indptr[:-1], lengths)
+        rows = other.rows.take(places, mode="clip") if len(other.rows) else np.full(len(first.rows), -1, np.int32)
+        moved = np.concatenate([[0], np.cumsum(rows != first.rows)])
+        same &= moved[first.indptr[1:]] == moved[first.indptr[:-1]]
+    return same
+
+
+class RankingDigest(NamedTuple):
+    """What tells two rankings of one query apart: 16 hexadecimal digits each."""
+
+    order: str
+    """Of the document ids, best first."""
+    scores: str
+    """Of which document has which score: equal where rankings differ at most in the order of equal scores."""
+
+
+def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
+    """Return the digests of every ranking of at most ``k`` hits, by query id; of an empty ranking as well.
+
+    Of the last group of equal scores in a ranking of ``k`` hits, only the score counts in ``scores``: the cut may have
+    gone through it, and other documents of the group may be returned next time. That is not so where the group is one
+    document: runs without scores are stored with some that fall by rank.
+    """
+    rows, places = np.unique(run.rows, return_inverse=True)
+    named = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]
+    documents = np.frombuffer(b"".join(named), dtype=np.uint64)[places]
+    scores = run.scores + np.float32(0.0)  # -0.0 is 0.0
+    found = {}
+    for row, query in enumerate(run.query_ids):
+        hits = run.of_query(row)
+        of_query, scored = documents[hits], scores[hits]
+        last = scored == scored.min(initial=np.inf)
+        is_cut = len(scored) >= k and np.count_nonzero(last) > 1
+        kept = np.where(last, np.uint64(0), of_query) if is_cut else of_query
+        by_score = np.lexsort((kept, scored))
+        found[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], kept[by_score]))
+    return found
+
+
+def _digest(*arrays: npt.NDArray[Any]) -> str:
+    return blake2b(b"".join(array.tobytes() for array in arrays), digest_size=8).hexdigest()
+
+
+def best(
+    queries: npt.NDArray[np.unsignedinteger[Any]], scores: npt.NDArray[Any], tie_break: UInt32Array, k: int
+) -> Int64Array:
+    """Where the best ``k`` candidates of each query stand, best first, by ascending query (int64).
+
+    ``queries`` (unsigned, the narrower the faster), ``scores`` (float32 or float64, without NaN, compared as they are)
+    and ``tie_break`` (uint32, the larger first among equal scores, different within a query) have one value a
+    candidate. A query with fewer than k candidates keeps all of them.
+    """
+    if scores.dtype == np.float64:
+        order = np.lexsort((~tie_break, -scores, queries))
+    else:
+        order = np.argsort(pack_keys(scores, tie_break))[::-1]
+        order = order[np.argsort(queries[order], kind="stable")]
+    grouped = queries[order]
+    starts = np.flatnonzero(np.diff(grouped, prepend=grouped[:1]))
+    starts = np.concatenate([[0], starts]) if len(grouped) else starts
+    lengths = np.diff(starts, append=len(grouped))
+    place = np.arange(len(grouped)) - np.repeat(starts, lengths)
+    kept: Int64Array = order[place < k]
+    return kept
+
+
+def check(run: Run) -> None:
+    """Refuse scores that are not finite and documents that occur twice under one query, naming the first of each.
+
+    A score beyond float32's range counts as infinite: two of them would be a tie that their source does not have.
+    """
+    broken = np.flatnonzero(~np.isfinite(run.scores))
+    if len(broken):
+        nan = bool(np.isnan(run.scores[broken[0]]))
+        what = "a score is NaN" if nan else "a score is infinite, or beyond the range of float32"
+        raise RankingError(_describe(what, run, int(broken[0]), len(broken)), fix="check what gave the score")
+    twice = first_duplicate(run.indptr, run.rows, len(run.doc_ids))
+    if twice >= 0:
+        raise RankingError(
+            _describe("a document is ranked twice", run, twice, 1), fix="a ranking lists each document once"
+        )
+
+
+def _describe(what: str, run: Run, hit: int, count: int) -> str:
+    query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
+    more = f" ({count} such hits)" if count > 1 else ""
+    return f"{what}: query '{run.query_ids[query]}', document '{run.doc_ids[int(run.rows[hit])]}'{more}"
+
+
+@kernel
+def _sort_queries(
+    indptr: Int64Array,
+    keys: UInt64Array,
+    rows: Int32Array,
+    scores: Float32Array,
+    out_rows: Int32Array,
+    out_scores: Float32Array,
+) -> None:
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        best_first = np.argsort(keys[start:stop])[::-1]
+        for place in range(stop - start):
+            out_rows[start + place] = rows[start + best_first[place]]
+            out_scores[start + place] = scores[start + best_first[place]]
+
+
+@kernel
+def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], places: Int64Array) -> None:
+    """Permute the ``places`` of each query by ascending key, twice: the second time moves equal keys again."""
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        for _ in range(2):
+            by_key = np.argsort(keys[start:stop])
+            keys[start:stop] = keys[start:stop][by_key]
+            places[start:stop] = places[start:stop][by_key]
+
+
+@kernel
+def first_duplicate(indptr: Int64Array, rows: Int32Array, documents: int) -> int:
+    """Position of the first row that its query already had, -1 when every query lists each row once."""
+    seen = np.full(documents, -1, dtype=np.int64)
+    for query in range(len(indptr) - 1):
+        for hit in range(indptr[query], indptr[query + 1]):
+            if seen[rows[hit]] == query:
+                return hit
+            seen[rows[hit]] = query
+    return -1

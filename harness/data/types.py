@@ -1,0 +1,287 @@
+"""Frozen columnar data that flows between loaders, encoders, engines, metrics and reports.
+
+Row numbers are positions in an id column. They are the internal ids that engines get; external ids appear only where
+people or files need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.data.arrow import as_numpy, numbers, strings
+
+__all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
+
+Int16Array = npt.NDArray[np.int16]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
+Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
+Similarity = Literal["cosine", "dot", "l2"]
+"""How two dense vectors are scored: cosine, dot product, or the negative squared Euclidean distance."""
+BAD_ID = r"^$|^\s|\s$|[\x00-\x1f\x7f]"
+"""What no id may be, as a regular expression that Arrow and Python read alike."""
+BAD_ID_IS = "is empty, or has outer spaces or control characters"
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """A column of unique external ids; the position of an id is its row number.
+
+    ``values`` is an Arrow string array without nulls. Uniqueness is the maker's duty (loaders report duplicates with
+    file and line); it is not checked here.
+    """
+
+    values: pa.StringArray
+
+    @classmethod
+    def of(cls, ids: Iterable[str]) -> Ids:
+        """Ids from any iterable of strings, in its order."""
+        return cls(strings(ids))
+
+    def __getstate__(self) -> dict[str, pa.StringArray]:
+        """Leave out what is remembered: the rows of other columns are kept only as long as those live."""
+        return {"values": self.values}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, row: int) -> str:
+        return str(self.values[int(row)].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_list())
+
+    def to_list(self) -> list[str]:
+        """All ids as Python strings: for the edges (client libraries, files), never for a hot path."""
+        ids: list[str] = self.values.to_pylist()
+        return ids
+
+    def take(self, rows: npt.NDArray[Any]) -> list[str]:
+        """The ids at ``rows``, as Python strings."""
+        ids: list[str] = self.values.take(numbers(rows)).to_pylist()
+        return ids
+
+    def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
+        """Row number of each given id, -1 where it is not in this column.
+
+        The answer for another id column is remembered as long as that column lives: a corpus is matched with the same
+        judgments for every backend, measure set and tie rule.
+        """
+        if not isinstance(ids, Ids):
+            return _rows_in(self.values, ids)
+        if ids not in self._matched:
+            self._matched[ids] = _rows_in(self.values, ids.values)
+        return self._matched[ids]
+
+    @cached_property
+    def _matched(self) -> WeakKeyDictionary[Ids, Int32Array]:
+        return WeakKeyDictionary()
+
+    @cached_property
+    def tie_rank(self) -> UInt32Array:
+        """Position of each row's id among all ids in ascending byte order (uint32, shape (n,)).
+
+        trec_eval breaks equal scores by the *larger* id first, comparing bytes as C's ``strcmp`` does; Arrow compares
+        UTF-8 bytes, which is the same order.
+        """
+        order = as_numpy(pc.sort_indices(self.values))
+        rank = np.empty(len(self), dtype=np.uint32)
+        rank[order] = np.arange(len(self), dtype=np.uint32)
+        return rank
+
+
+def _rows_in(values: pa.StringArray, wanted: pa.Array) -> Int32Array:
+    rows: Int32Array = as_numpy(pc.index_in(wanted, value_set=values), null=-1)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Documents: ids and the searchable text of each (title and text joined by the loader's one rule).
+
+    ``texts`` is an Arrow string column of the same length, usually memory-mapped. ``digest`` is the SHA-256 of ids and
+    texts in order, so it names the content wherever it lies. ``path`` is the Arrow IPC file (columns id and text) that
+    the columns are mapped from, None when they live in memory only.
+    """
+
+    ids: Ids
+    texts: pa.ChunkedArray
+    digest: str
+    path: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def empty_rows(self) -> Int32Array:
+        """Rows whose text is empty or white space only."""
+        lengths = as_numpy(pc.utf8_length(pc.utf8_trim_whitespace(self.texts)))
+        return np.flatnonzero(lengths == 0).astype(np.int32)
+
+    def batches(self, size: int) -> Iterator[list[str]]:
+        """Texts in order, ``size`` at a time, as Python strings."""
+        for start in range(0, len(self), size):
+            yield self.texts.slice(start, size).to_pylist()
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries: ids and texts, in the order of their file. ``digest`` as in :class:`Corpus`."""
+
+    ids: Ids
+    texts: pa.ChunkedArray
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Graded judgments, grouped by query.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (J,) into ``doc_ids``, ``grades`` int32 (J,). A grade of at least the
+    relevance threshold is relevant; negative grades are allowed (trec_eval's codes) and never relevant.
+    ``doc_ids`` holds the judged documents only, not the corpus.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    indptr: Int64Array
+    rows: Int32Array
+    grades: Int32Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def descending_grades(self) -> Int32Array:
+        """All grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
+        query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.indptr))
+        return self.grades[np.lexsort((-self.grades.astype(np.int64), query))]
+
+    def of_queries(self, queries: Ids) -> Qrels:
+        """The judgments of those queries only, in this object's order."""
+        kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
+        indptr, places = _gather(self.indptr, kept)
+        query_ids = Ids(self.query_ids.values.take(numbers(kept)))
+        return Qrels(query_ids, self.doc_ids, indptr, self.rows[places], self.grades[places])
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The ranked documents of every query from one backend, in the order in which the engine gave them.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,) into ``doc_ids``, ``scores`` float32 (H,). A query without hits has an
+    empty slice: it was asked and found nothing.
+
+    ``wide_scores`` float64 (H,) are the scores as they were read, kept only where float32 makes two hits of a query
+    equal that were not: tools that compare in double precision order them otherwise. A run that is put in another order
+    does not keep them.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+    wide_scores: Float64Array | None = None
+
+    def of_queries(self, queries: npt.NDArray[Any]) -> Run:
+        """The run of some queries, given by number, in that order."""
+        indptr, places = _gather(self.indptr, queries)
+        query_ids = Ids(self.query_ids.values.take(numbers(queries)))
+        wide = None if self.wide_scores is None else self.wide_scores[places]
+        return Run(query_ids, self.doc_ids, indptr, self.rows[places], self.scores[places], wide)
+
+    def with_scores(self, scores: Float32Array) -> Run:
+        """Return the same hits with other scores, float32 (H,), and without ``wide_scores``, which would be stale."""
+        return Run(self.query_ids, self.doc_ids, self.indptr, self.rows, scores)
+
+    @property
+    def hits(self) -> int:
+        """Number of hits over all queries."""
+        return len(self.rows)
+
+    def of_query(self, query: int) -> slice:
+        """The slice of ``rows`` and ``scores`` that belongs to query number ``query``."""
+        return slice(int(self.indptr[query]), int(self.indptr[query + 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseVectors:
+    """Sparse vectors as CSR arrays: one row a document or query, one column a dimension (a term).
+
+    ``indptr`` int64 (n + 1), ``indices`` int32 (nnz,) ascending and unique within a row, ``values`` float32 (nnz,).
+    Arrays may be memory-mapped.
+    """
+
+    indptr: Int64Array
+    indices: Int32Array
+    values: Float32Array
+    dimensions: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+        return len(self.values)
+
+    def row(self, row: int) -> tuple[Int32Array, Float32Array]:
+        """Indices and values of one row."""
+        cut = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
+        return self.indices[cut], self.values[cut]
+
+    def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
+        """Some of the vectors, in the order of ``rows``."""
+        indptr, places = _gather(self.indptr, rows)
+        return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
+
+    @cached_property
+    def nonempty_rows(self) -> Int32Array:
+        """Rows that have at least one stored value."""
+        return np.flatnonzero(np.diff(self.indptr) > 0).astype(np.int32)
+
+    def to_scipy(self) -> Any:  # noqa: ANN401 - SciPy has no type information
+        """The same vectors as ``scipy.sparse.csr_array`` (float32), sharing memory."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.dimensions))
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+        """From any SciPy sparse matrix or array: duplicates summed, indices sorted; the input is left as it was."""
+        from scipy.sparse import csr_array
+
+        csr = csr_array(matrix, copy=True)
+        csr.sum_duplicates()
+        return cls(
+            indptr=csr.indptr.astype(np.int64, copy=False),
+            indices=csr.indices.astype(np.int32, copy=False),
+            values=csr.data.astype(np.float32, copy=False),
+            dimensions=int(csr.shape[1]),
+        )
+
+
+def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
+    """Offsets of the chosen rows among themselves, and where each of their values lies now."""
+    lengths = np.diff(indptr)[rows]
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    places: Int64Array = np.arange(offsets[-1], dtype=np.int64) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
+    return offsets, places

@@ -1,0 +1,206 @@
+"""``http:url=…;ids=…``: any endpoint that answers a question with JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from harness.engines.callable.answers import Answer, read_answer
+from harness.engines.callable.json_path import JsonPath
+from harness.errors import UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
+from harness.remote.calls import Limits, RemoteCalls
+
+__all__ = ["HTTP_OPTIONS", "HttpRetriever", "HttpSettings"]
+
+HTTP_OPTIONS: Mapping[str, str] = {
+    "url": "the address; {question} and {k} stand for what is asked, percent-encoded",
+    "ids": "JSON path to the ids of the hits, best first",
+    "scores": "JSON path to their scores",
+    "texts": "JSON path to their texts",
+    "method": "GET, or POST where a body is given",
+    "body": "the JSON that is sent, with {question} inside strings and {k} as a number",
+    "key_env": "environment variable that holds a key",
+    "key_header": "header that carries the key: Authorization (as a bearer token) unless said",
+    "timeout_s": "seconds that one call may take: 30",
+    "retry_s": "seconds during which a call that fails is made again: 10",
+    "per_minute": "most calls in a minute; 0, no limit",
+}
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_QUESTION, _K = "{question}", "{k}"
+_METHODS = ("GET", "POST")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_HIDDEN_FROM = 4
+"""Shorter values of a query string are hidden in no message of the server: they are numbers and switches."""
+_UNUSABLE = "look at what it answers, and at the JSON paths: ids=, scores=, texts="
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """An endpoint. ``base`` is plain, ``target`` what follows it as a template; ``login`` and ``secrets`` stay unsaid.
+
+    ``body`` is the template as it was given, None for none.
+    """
+
+    base: str
+    target: str
+    ids: JsonPath
+    scores: JsonPath | None
+    texts: JsonPath | None
+    method: str
+    body: str | None
+    key_env: str
+    key_header: str
+    limits: Limits
+    login: tuple[str, str] | None
+    secrets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
+        """Settings from the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
+        for name in ("url", "ids"):
+            if not given.get(name):
+                raise UsageError(
+                    f"an HTTP endpoint needs {name}=",
+                    fix="write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id",
+                )
+        base, target, login, secrets = _split(given["url"])
+        body = given.get("body")
+        method = given.get("method", "GET" if body is None else "POST").upper()
+        if method not in _METHODS:
+            raise UsageError(f"method={method}: no such choice", fix="known: GET, POST")
+        if body is not None:
+            _filled(body, "question", 1)
+        if _QUESTION not in target and _QUESTION not in (body or ""):
+            raise UsageError(
+                f"the endpoint '{base}' is not told the question", fix="put {question} into url=, or into body="
+            )
+        paths = {name: JsonPath.parse(given[name]) if given.get(name) else None for name in ("scores", "texts")}
+        limits = Limits(
+            timeout_s=_seconds(given, "timeout_s", 30.0),
+            retry_s=_seconds(given, "retry_s", 10.0),
+            per_minute=_seconds(given, "per_minute", 0.0),
+            max_calls=max_calls,
+        )
+        return cls(
+            base=base,
+            target=target,
+            ids=JsonPath.parse(given["ids"]),
+            scores=paths["scores"],
+            texts=paths["texts"],
+            method=method,
+            body=body,
+            key_env=given.get("key_env", ""),
+            key_header=given.get("key_header", "Authorization"),
+            limits=limits,
+            login=login,
+            secrets=secrets,
+        )
+
+
+class HttpRetriever:
+    """One call a question; what may pass is waited for as :class:`harness.remote.calls.RemoteCalls` does."""
+
+    def __init__(self, settings: HttpSettings, calls: RemoteCalls | None = None) -> None:
+        """``calls`` is for tests. Raises EngineUnavailableError for a key that cannot be sent."""
+        self._settings = settings
+        self._calls = calls or RemoteCalls(
+            settings.base,
+            key_env=settings.key_env,
+            limits=settings.limits,
+            key_header=settings.key_header,
+            login=settings.login,
+            secrets=settings.secrets,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._calls.close()
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again."""
+        return self._calls.repeated
+
+    def retrieve(self, question: str, k: int) -> Answer:
+        """Raises EngineUnavailableError when it cannot be reached, refuses, or answers what cannot be read."""
+        settings = self._settings
+        asked = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
+        body = _filled(settings.body, question, k) if settings.body is not None else None
+        return self._calls.request(settings.method, asked, body, self._read, remedy=_UNUSABLE)
+
+    def _read(self, content: Any) -> Answer:  # noqa: ANN401 - decoded JSON
+        settings = self._settings
+        ids = settings.ids.find(content)
+        columns = {"scores": settings.scores, "texts": settings.texts}
+        found = {name: path.find(content) for name, path in columns.items() if path is not None}
+        for name, values in found.items():
+            if len(values) != len(ids):
+                raise ValueError(f"{len(ids)} ids and {len(values)} {name}")
+        empty = [None] * len(ids)
+        rows = zip(ids, found.get("scores", empty), found.get("texts", empty), strict=True)
+        return read_answer([{"id": one, "score": score, "text": text} for one, score, text in rows])
+
+
+def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]:
+    """The plain base of a URL, the template after it, a login, and the fixed values of its query."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    base = f"{parts.scheme}://{host}"
+    if not is_plain_url(base) or parts.fragment:
+        raise UsageError(
+            f"the url '{without_secrets(url)}' is not of the form {PLAIN_FORM}[?QUERY]",
+            fix="percent-encode what stands in user names, passwords and the query",
+        )
+    unknown = [name for name in _PLACEHOLDER.findall(url) if name not in ("question", "k")]
+    if unknown:
+        raise UsageError(f"the url has the unknown placeholder {{{unknown[0]}}}", fix="known: {question} and {k}")
+    stray = re.search(r";\s*(\w+)\s*=", url)
+    if stray is not None:
+        raise UsageError(
+            f"'{stray[1]}' is no option of an HTTP endpoint",
+            fix=f"known: {', '.join(HTTP_OPTIONS)}; in a URL, ; is %3B",
+        )
+    name, _, password = user.partition(":")
+    login = (unquote(name), unquote(password)) if at else None
+    query = f"?{parts.query}" if parts.query else ""
+    secrets = [value for _, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
+    return base, f"{parts.path}{query}", login, tuple(one for one in secrets if len(one) >= _HIDDEN_FROM)
+
+
+def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
+    """The body for one question: JSON first, so that nothing in a question can change its shape."""
+    try:
+        parsed = json.loads(template.replace(_K, str(k)))
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"body= is no JSON: {error.msg} in column {error.colno}",
+            fix='write it like {"query": "{question}", "limit": {k}}, as the last option',
+        ) from error
+    return _put(parsed, question)
+
+
+def _put(value: Any, question: str) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        return value.replace(_QUESTION, question)
+    if isinstance(value, list):
+        return [_put(one, question) for one in value]
+    return {name: _put(one, question) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise UsageError(f"{name}={text} is no number of 0 or more", fix=f"write {name}={default:g}")
+    return float(text)

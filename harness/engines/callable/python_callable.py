@@ -1,0 +1,132 @@
+"""``python:MODULE:FUNCTION``: any callable ``(question, k)``, sync or async, that returns hits."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from harness.engines.callable.answers import Answer, read_answer
+from harness.errors import EngineFailureError, EngineUnavailableError, nearest
+from harness.plain_url import without_secrets
+
+__all__ = ["PythonRetriever", "load_callable"]
+
+Result = TypeVar("Result")
+_CALLED = "it is called as retrieve(question, k)"
+
+
+class PythonRetriever:
+    """Somebody's function. One event loop serves all calls of an async one: its clients are bound to it."""
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        """Raises EngineUnavailableError for what cannot be called with a question and a number."""
+        if inspect.isclass(function) or not callable(function):
+            raise EngineUnavailableError(
+                f"'{name}' is {'a class' if inspect.isclass(function) else type(function).__name__}, not a function",
+                fix=f"name a function or a bound method: {_CALLED}",
+            )
+        _require_two_arguments(function, name)
+        self._function, self._name = function, name
+        self._loop: asyncio.Runner | None = None
+        self.repeated = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None:
+            self._loop.close()
+
+    def retrieve(self, question: str, k: int) -> Answer:
+        """Raises EngineFailureError for whatever the function raises, with the last lines of its traceback."""
+        returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
+        try:
+            return read_answer(returned)
+        except (TypeError, ValueError) as error:
+            raise EngineFailureError(f"'{self._name}' gave an answer that cannot be read: {error}") from error
+
+    def _call(self, question: str, k: int) -> object:
+        returned = self._function(question, k)
+        if not inspect.isawaitable(returned):
+            return list(returned) if inspect.isgenerator(returned) else returned
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop.run(_awaited(returned))
+
+
+def load_callable(target: str) -> Callable[..., object]:
+    """What ``module:name`` names; the module is looked for in the current folder too.
+
+    Raises EngineUnavailableError when it cannot be imported, with the last lines of the traceback, or has no such name.
+    """
+    module_name, _, path = target.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found: Any = _of_user(
+        f"the module '{module_name}' cannot be imported", lambda: importlib.import_module(module_name)
+    )
+    for part in path.split("."):
+        if not hasattr(found, part):
+            near = nearest(part, [name for name in dir(found) if not name.startswith("_")])
+            raise EngineUnavailableError(
+                f"'{module_name}' has no '{path}'{near}",
+                fix="write python:MODULE:FUNCTION, as python:my_app.search:retrieve",
+            )
+        found = getattr(found, part)
+    function: Callable[..., object] = found
+    return function
+
+
+async def _awaited(returned: Awaitable[Result]) -> Result:
+    return await returned
+
+
+def _require_two_arguments(function: Callable[..., object], name: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, without one: the call will tell
+    try:
+        signature.bind("question", 1)
+    except TypeError as error:
+        raise EngineUnavailableError(
+            f"'{name}{signature}' cannot be called with a question and a number: {error}",
+            fix=f"{_CALLED}; put a function with these two arguments around it",
+        ) from error
+
+
+def _of_user(what: str, work: Callable[[], Result]) -> Result:
+    """What somebody else's code returns; whatever it raises is its failure, with the last lines of the traceback."""
+    try:
+        return work()
+    except (Exception, SystemExit) as error:
+        said = "".join(traceback.format_exception_only(error)).strip()
+        fix = "an index that was made by another model says so: encode questions with the one that made it"
+        raise EngineFailureError(
+            without_secrets(f"{what}: {said}"),
+            fix=fix if "dimension" in said.lower() else None,
+            log=[without_secrets(line) for line in _frames(error)],
+        ) from error
+
+
+def _frames(error: BaseException) -> list[str]:
+    """The traceback's lines from the first frame that is not this module's or the import system's."""
+    trace, own = error.__traceback__, (__file__, importlib.__file__)
+    while trace is not None and (trace.tb_frame.f_code.co_filename in own or _importing(trace)):
+        trace = trace.tb_next
+    lines = "".join(traceback.format_tb(trace)).splitlines()
+    return [line for line in lines if line.strip(" ^~")]
+
+
+def _importing(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")

@@ -1,0 +1,124 @@
+"""What adapters refuse before an engine sees it, because the engine would take it silently and answer wrongly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.errors import RejectedInputError
+
+__all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse"]
+
+_ROWS_AT_ONCE = 4096
+_LEAST_SQUARE = float(np.finfo(np.float32).tiny)
+
+_REASONS = (
+    "has a value that is NaN or infinite",
+    "has column numbers that repeat or fall",
+    "has a column number below 0 or beyond its {dimensions} dimensions",
+)
+
+
+def require_positive_k(k: int) -> None:
+    """Refuse k below 1: engines answer it with nothing, without a word."""
+    if k < 1:
+        raise RejectedInputError(f"k is {k}", fix="ask for at least one document: k must be 1 or more")
+
+
+def require_announced_ids(documents: Inputs, announced: Ids) -> None:
+    """Refuse documents other than those announced to ``open``: results would name the wrong ones."""
+    if not documents.ids.values.equals(announced.values):
+        raise RejectedInputError(
+            f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",
+            fix="open the engine with the ids of the documents that it will index",
+        )
+
+
+def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
+    """The sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
+
+    Raises RejectedInputError when there are none, when their number is not that of the ids, and for the first row
+    with NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
+    """
+    vectors = inputs.sparse
+    if vectors is None:
+        raise RejectedInputError(f"the {what} inputs hold no sparse vectors", fix="encode them, with bm25 for example")
+    if len(vectors) != len(inputs.ids):
+        raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
+    row, reason = _first_bad_row(
+        vectors.indptr, np.asarray(vectors.indices), np.asarray(vectors.values), vectors.dimensions
+    )
+    if row >= 0:
+        raise RejectedInputError(
+            f"the vector of {what} '{inputs.ids[row]}' {_REASONS[reason].format(dimensions=vectors.dimensions)}",
+            fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
+        )
+    return vectors
+
+
+def require_dense(
+    inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
+) -> Float32Array:
+    """The dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
+
+    Raises RejectedInputError when there are none, when their number is not that of the ids, when they have not
+    ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With
+    ``cosine`` also for the first whose squared length is no float32 number of at least ``least``: engines normalise in
+    float32, and make nothing, NaN or an arbitrary direction of it; some leave short vectors as they are.
+    """
+    vectors = inputs.dense
+    if vectors is None:
+        raise RejectedInputError(f"the {what} inputs hold no dense vectors", fix="encode them with a dense model")
+    if vectors.dtype != np.float32 or vectors.ndim != 2 or not vectors.flags.c_contiguous or not vectors.shape[1]:
+        raise RejectedInputError(
+            f"the {what} vectors are an array of {vectors.dtype} of shape {vectors.shape}",
+            fix="hand over C-contiguous float32 of shape (number, dimensions)",
+        )
+    if len(vectors) != len(inputs.ids):
+        raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
+    if dimensions is not None and vectors.shape[1] != dimensions:
+        raise RejectedInputError(
+            f"the {what} vectors have {vectors.shape[1]} dimensions, the index has {dimensions}",
+            fix="encode documents and queries with one model and one truncate_dim",
+        )
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        _require_good_rows(vectors[start : start + _ROWS_AT_ONCE], inputs.ids, start, what, least if cosine else None)
+    return vectors
+
+
+def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, least: float | None) -> None:
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise RejectedInputError(
+            f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' {_REASONS[0]}",
+            fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
+        )
+    if least is None:
+        return
+    squared = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    directed = (squared >= least) & (squared <= np.finfo(np.float32).max)
+    if not directed.all():
+        row = int(np.argmin(directed))
+        raise RejectedInputError(
+            f"the vector of {what} '{ids[start + row]}' has the length {np.sqrt(squared[row]):.3g}: "
+            "there is no cosine with it",
+            fix="leave the row out, let the encoder normalise, or take the similarity dot or l2",
+        )
+
+
+@kernel
+def _first_bad_row(indptr: Int64Array, indices: Int32Array, values: Float32Array, dimensions: int) -> tuple[int, int]:
+    for row in range(len(indptr) - 1):
+        previous = -1
+        for place in range(indptr[row], indptr[row + 1]):
+            column = indices[place]
+            if not np.isfinite(values[place]):
+                return row, 0
+            if column < 0 or column >= dimensions:
+                return row, 2
+            if column <= previous:
+                return row, 1
+            previous = column
+    return -1, 0

@@ -1,0 +1,1 @@
+"""Chroma: embedded, and its server."""

@@ -1,0 +1,1 @@
+"""Lucene in a JVM: BM25, learned sparse weights, vectors."""

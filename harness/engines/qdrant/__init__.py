@@ -1,0 +1,1 @@
+"""Qdrant: its own engine in the process, and its server."""

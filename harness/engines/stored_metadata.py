@@ -1,0 +1,69 @@
+"""What an adapter keeps beside an index of metadata: the fields themselves where the engine stores none, else their
+names: an engine that is asked for a field it does not hold finds nothing, silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from harness.data.filtering import BoolArray, matching_rows
+from harness.errors import CacheError, EngineUnavailableError, RejectedInputError, UnknownNameError
+from harness.store.columns import load_table, save_table
+
+__all__ = ["matching_documents", "records_of", "require_fields", "save_fields", "save_metadata"]
+
+_TABLE = "metadata.arrow"
+_FIELDS = "metadata-fields.json"
+_INDEX_AGAIN = "index the documents with this field as metadata"
+_REBUILD = "delete the folder and index again"
+
+
+def save_metadata(folder: Path, metadata: pa.Table | None) -> None:
+    """Write the fields of documents into the folder of an index; None writes nothing."""
+    if metadata is not None:
+        save_table(folder / _TABLE, metadata)
+
+
+def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
+    """Which documents match, bool (n,), by what :func:`save_metadata` wrote.
+
+    Raises RejectedInputError for a field that is not there, EngineUnavailableError for a damaged file.
+    """
+    if not (folder / _TABLE).exists():
+        raise RejectedInputError("the index holds no metadata to filter by", fix=_INDEX_AGAIN)
+    try:
+        return matching_rows(load_table(folder / _TABLE), wanted)
+    except UnknownNameError as error:
+        raise RejectedInputError(f"the index holds no {error.kind} '{error.name}'", fix=_INDEX_AGAIN) from error
+    except CacheError as error:
+        raise EngineUnavailableError(error.what, fix=_REBUILD) from error
+
+
+def save_fields(folder: Path, metadata: pa.Table | None) -> None:
+    """Write down which fields the engine was given; None writes nothing."""
+    if metadata is not None:
+        (folder / _FIELDS).write_bytes(orjson.dumps(metadata.column_names))
+
+
+def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
+    """Refuse fields that :func:`save_fields` did not write down: RejectedInputError, and EngineUnavailableError for a
+    damaged file.
+    """
+    path = folder / _FIELDS
+    try:
+        held = orjson.loads(path.read_bytes()) if path.exists() else []
+    except orjson.JSONDecodeError as error:
+        raise EngineUnavailableError(f"'{path}' is damaged: {error}", fix=_REBUILD) from error
+    for field in wanted:
+        if field not in held:
+            raise RejectedInputError(f"the index holds no metadata field '{field}'", fix=_INDEX_AGAIN)
+
+
+def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:
+    """The fields that each document of the rows ``start`` to ``stop`` has, as engines take them."""
+    rows = metadata.slice(start, stop - start).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]

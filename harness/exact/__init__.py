@@ -1,0 +1,28 @@
+"""Exact sparse and dense search: the reference that every engine is held against, and a library of its own."""
+
+from __future__ import annotations
+
+from harness.exact.dense import DenseIndex
+from harness.exact.encoding import encode_documents, encode_queries
+from harness.exact.idf import bm25_idf, document_frequencies
+from harness.exact.index import SparseIndex
+from harness.exact.lucene import LuceneIndex
+from harness.exact.storage import Encoded, load_encoded, save_encoded
+from harness.exact.topk import TopK
+from harness.exact.warm_up import compile_dense_kernels, compile_kernels
+
+__all__ = [
+    "DenseIndex",
+    "Encoded",
+    "LuceneIndex",
+    "SparseIndex",
+    "TopK",
+    "bm25_idf",
+    "compile_dense_kernels",
+    "compile_kernels",
+    "document_frequencies",
+    "encode_documents",
+    "encode_queries",
+    "load_encoded",
+    "save_encoded",
+]

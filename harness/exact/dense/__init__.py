@@ -1,0 +1,9 @@
+"""Exact dense search, a library of its own."""
+
+from __future__ import annotations
+
+from harness.exact.dense.index import DenseIndex, FilteredDenseIndex
+from harness.exact.dense.scores import vector_lengths
+from harness.exact.dense.search import Blocks
+
+__all__ = ["Blocks", "DenseIndex", "FilteredDenseIndex", "vector_lengths"]

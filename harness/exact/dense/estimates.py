@@ -1,0 +1,153 @@
+"""How far a score that BLAS computes in float32 may be from the exact one.
+
+Let u = 2**-24. BLAS adds n products in an order of its own, with or without fused multiplication. By Higham, "Accuracy
+and Stability of Numerical Algorithms" (2002), equation 3.5, the result is off by at most ``n u / (1 - n u)`` times the
+sum of the products' absolute values, which is at most the product of the lengths (Cauchy and Schwarz); underflow adds
+at most ``2**-126`` for each product. Queries are divided by their lengths first (one more u for each value), and three
+more roundings turn a product into an estimate. Estimates are scaled so that the largest possible is 1 (4 for l2, whose
+terms are |q|², 2 q·d and |d|²), so that all of this is one number for a query. Another 2 u of the scale separates two
+exact scores at most that round to the same float32, and the exact float64 sums are off by less than u.
+
+Vectors so long or short that a product could leave float32 are multiplied by a power of two first, which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Float32Array, Float64Array, Int64Array
+from harness.exact.dense.candidates import Estimates
+from harness.exact.dense.scores import COSINE, L2, Pair
+
+__all__ = [
+    "WHOLE",
+    "Coarse",
+    "Rule",
+    "Scaling",
+    "coarse_for",
+    "directions",
+    "error_bound",
+    "estimates_for",
+    "rounding_error",
+    "rule_for",
+    "scaling_of",
+]
+
+_ROUNDOFF = 2.0**-24
+_TINIEST = 2.0**-149
+_UNDERFLOW = 2.0**-126
+_USUAL = 2.0**40
+WHOLE = 32_760
+"""The length that a vector gets before its values are rounded to whole numbers of 16 bits."""
+
+
+class Scaling(NamedTuple):
+    """Powers of two that each document is multiplied by before BLAS sees it, float64 (n,); None where all are 1."""
+
+    factors: Float64Array | None
+
+    def scaled(self, documents: Float32Array, rows: slice | Int64Array, dimensions: int) -> Float32Array:
+        """The documents ``rows`` as BLAS gets them, float32: a view of a slice where nothing is to be done."""
+        part = documents[rows, :dimensions]
+        if self.factors is None:
+            return part
+        scaled: Float32Array = (part.astype(np.float64) * self.factors[rows, None]).astype(np.float32)
+        return scaled
+
+
+def scaling_of(lengths: Float64Array) -> Scaling:
+    """None is needed where every document that is not zero has a length from 2**-40 to 2**40."""
+    some = lengths[lengths > 0.0]
+    if not len(some) or (some.min() >= 1 / _USUAL and some.max() <= _USUAL):
+        return Scaling(None)
+    return Scaling(np.ldexp(np.ones(len(lengths)), -np.frexp(lengths)[1]))
+
+
+def directions(queries: Float64Array, lengths: Float64Array) -> Float32Array:
+    """The queries divided by their lengths, float32; zero for a query that is zero."""
+    divided: Float32Array = (queries / np.where(lengths > 0.0, lengths, 1.0)[:, None]).astype(np.float32)
+    return divided
+
+
+def error_bound(dimensions: int) -> float:
+    """Largest difference of an estimate of cosine or dot product from the exact score, in units of the scale."""
+    terms = (dimensions + 16) * _ROUNDOFF
+    return terms / (1 - terms) if terms < 0.5 else float("inf")
+
+
+def rounding_error(dimensions: int) -> float:
+    """Largest difference of a cosine of two vectors rounded to whole numbers from the exact one.
+
+    A vector of the length S = :data:`WHOLE` moves by at most ``sqrt(n) / 2`` when each of its n values is rounded to a
+    whole number, and by ``4 u S`` in the roundings to float32 before. For two vectors of the length 1, which move by e
+    each, the product moves by at most ``e + (1 + e) e`` (Cauchy and Schwarz).
+    """
+    moved = math.sqrt(dimensions) / 2 / WHOLE + 4 * _ROUNDOFF
+    return moved + (1 + moved) * moved
+
+
+class Rule(NamedTuple):
+    """The documents' part of the estimates of one similarity: factors and shifts float32 (n,).
+
+    ``whole`` is the length that is scaled to 1, and ``largest`` the largest factor.
+    """
+
+    scale: Float32Array
+    shift: Float32Array
+    whole: float
+    largest: float
+
+
+def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: float) -> Rule:
+    """How products become estimates where ``whole`` is at least the length of every document, and for l2 every query.
+
+    ``whole`` counts for nothing under cosine; 0 stands for 1.
+    """
+    factors = np.ones(len(lengths)) if scaling.factors is None else scaling.factors
+    whole = whole if whole > 0.0 else 1.0
+    with np.errstate(divide="ignore"):
+        scale = 1.0 / (factors * (lengths if similarity == COSINE else whole))
+    scale = np.where(lengths > 0.0, scale, 0.0)
+    shift = -np.square(lengths / whole) if similarity == L2 else np.zeros(len(lengths))
+    return Rule(scale.astype(np.float32), shift.astype(np.float32), whole, float(scale.max(initial=0.0)))
+
+
+def estimates_for(pair: Pair, rule: Rule) -> Estimates:
+    """Factors, shifts and slack of one search; see the module's text for why the slack is enough."""
+    asked, whole = pair.query_lengths, rule.whole
+    factor, largest, parts = np.ones(len(asked)), asked * whole, 1.0
+    if pair.similarity == COSINE:
+        largest = np.ones(len(asked))
+    elif pair.similarity == L2:
+        factor, largest, parts = 2.0 * asked / whole, np.full(len(asked), whole**2), 4.0
+    underflow = int(pair.dimensions) * _UNDERFLOW * 2.0 * rule.largest
+    error = parts * (error_bound(int(pair.dimensions)) + underflow)
+    with np.errstate(divide="ignore", over="ignore"):
+        slack = 2.0 * error + 4.0 * parts * _ROUNDOFF + 2.0 * _TINIEST / largest
+        rounded_up = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
+    return Estimates(factor.astype(np.float32), rule.scale, rule.shift, rounded_up)
+
+
+class Coarse(NamedTuple):
+    """Estimates from products of vectors rounded to whole numbers, and by how much ``wider`` their slack is.
+
+    ``factors`` float32 (n,) bring each document to the length S.
+    """
+
+    estimates: Estimates
+    wider: float
+    factors: Float32Array
+
+
+def coarse_for(pair: Pair, fine: Estimates) -> Coarse:
+    """What :func:`estimates_for` gave, for products of rounded vectors of documents that need no scaling."""
+    lengths, parts = pair.document_lengths, 2.0 if pair.similarity == L2 else 1.0
+    with np.errstate(divide="ignore"):
+        factors = np.where(lengths > 0.0, WHOLE / lengths, 0.0).astype(np.float32)
+    scale = (fine.scale * lengths / WHOLE**2).astype(np.float32)
+    wider = 2.0 * parts * rounding_error(int(pair.dimensions))
+    rounded_up = np.nextafter((fine.slack + wider).astype(np.float32), np.float32(np.inf))
+    return Coarse(fine._replace(scale=scale, slack=rounded_up), wider, factors)

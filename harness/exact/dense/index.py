@@ -1,0 +1,277 @@
+"""Exact dense search: cosine, dot product, and negative squared distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.ranking import unpack_keys
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
+from harness.errors import UsageError
+from harness.exact.dense.candidates import decode
+from harness.exact.dense.estimates import Rule, estimates_for, rule_for, scaling_of
+from harness.exact.dense.on_device import choose_device, keys_on_device
+from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
+from harness.exact.dense.search import Blocks, Job, best_keys
+from harness.exact.dense.storage import load_dense, save_dense
+from harness.exact.dense.vectors import aligned_float64, as_dense, refuse_zero
+from harness.exact.postings import read_only
+from harness.exact.topk import TopK, check_lists, refuse_overflow, tie_order
+
+__all__ = ["DenseIndex", "FilteredDenseIndex"]
+
+_LAST = np.uint32(0xFFFFFFFF)
+
+
+class DenseIndex:
+    """Exact top-k over dense document vectors.
+
+    The arithmetic: products of float32 values, which are exact in float64, added in float64 in one fixed order (see
+    :mod:`harness.exact.dense.scores`). ``dot`` is that sum; ``cosine`` divides it by the product of both lengths,
+    which are square roots of such sums; ``l2`` is the negative sum of squared differences. The result is rounded once
+    to float32. So neither chunks nor threads nor BLAS nor the device change a bit: BLAS only finds the documents that
+    may be among the best, by a bound on its error, and those are scored exactly.
+
+    Every document is a hit of every query. Hits are ordered by score descending, then by ``tie_break`` descending, or
+    by row ascending without one.
+    """
+
+    def __init__(
+        self, documents: Float32Array, lengths: Float64Array, order: Int32Array | None, dimensions: int | None = None
+    ) -> None:
+        self._documents = read_only(documents)
+        self._dimensions = documents.shape[1] if dimensions is None else dimensions
+        self._lengths = read_only(lengths)
+        self._order = order
+        by_ties = np.arange(len(documents), dtype=np.int32) if order is None else np.asarray(order)
+        places = np.empty(len(documents), dtype=np.uint32)
+        places[by_ties] = np.arange(len(documents), dtype=np.uint32)
+        self._by_ties: Int32Array = read_only(by_ties)
+        self._tie_break: UInt32Array = read_only(_LAST - places)
+        self._scaling = scaling_of(lengths)
+        self._longest = float(lengths.max(initial=0.0))
+        self._rules: dict[int, Rule] = {}
+
+    @classmethod
+    def build(
+        cls,
+        documents: Any,  # noqa: ANN401 - whatever NumPy takes
+        *,
+        tie_break: UInt32Array | None = None,
+    ) -> DenseIndex:
+        """An index of ``documents``, an array (n, d) of any real dtype; C-contiguous float32 is not copied.
+
+        A memory-mapped array stays on disk. ``tie_break`` uint32 (n,): of equal scores the larger comes first, then the
+        lower row. Raises DataError naming the rows with NaN, infinite values or values beyond float32; UsageError for
+        arrays of a wrong shape.
+        """
+        vectors = as_dense(documents, "documents")
+        order = None if tie_break is None else tie_order(tie_break, len(vectors))
+        return cls(vectors, vector_lengths(vectors, vectors.shape[1]), order)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions that count."""
+        return self._dimensions
+
+    @property
+    def vectors(self) -> Float32Array:
+        """The document vectors, float32 (n, dimensions), read-only."""
+        return self._documents[:, : self._dimensions]
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the vectors, their lengths, and the order of ties."""
+        arrays = (self._documents, self._lengths, self._tie_break, *(() if self._order is None else (self._order,)))
+        return sum(int(array.nbytes) for array in arrays)
+
+    def truncated(self, dimensions: int) -> DenseIndex:
+        """The index over the first ``dimensions`` dimensions of the same vectors, which are neither copied nor encoded
+        anew; under cosine they count as vectors of their own, with lengths of their own.
+
+        Queries are cut by their maker: ``queries[:, :dimensions]``. Raises UsageError outside 1 to :attr:`dimensions`.
+        """
+        if not 1 <= dimensions <= self._dimensions:
+            raise UsageError(
+                f"vectors of {self._dimensions} dimensions cannot be cut to {dimensions}",
+                fix=f"take a number from 1 to {self._dimensions}",
+            )
+        return DenseIndex(self._documents, vector_lengths(self._documents, dimensions), self._order, dimensions)
+
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> FilteredDenseIndex:
+        """What returns only documents which are ``matching``, bool (n,): the filter comes before the best k.
+
+        It holds a copy of their vectors. Raises UsageError for an array of another shape or dtype.
+        """
+        if matching.shape != (len(self),) or matching.dtype != np.bool_:
+            raise UsageError(
+                f"matching has shape {matching.shape} and dtype {matching.dtype}",
+                fix=f"give one bool for each of the {len(self)} documents",
+            )
+        rows = np.flatnonzero(matching).astype(np.int32)
+        order = None
+        if self._order is not None:
+            places = np.cumsum(matching, dtype=np.int32) - np.int32(1)
+            order = places[self._order[matching[self._order]]]
+        vectors = np.ascontiguousarray(self._documents[rows])
+        return FilteredDenseIndex(DenseIndex(vectors, self._lengths[rows], order, self._dimensions), rows)
+
+    def retrieve(
+        self,
+        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        k: int,
+        threads: int = 1,
+        *,
+        similarity: Similarity = "cosine",
+        blocks: Blocks | None = None,
+        device: str = "cpu",
+    ) -> TopK:
+        """The best ``k`` documents of every query, best first; all of them where there are fewer.
+
+        ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
+        result and the queries: for each thread 16 MiB of candidates and 1 MiB for each similarity to order them in (or
+        ``2 k + 384`` of them for one query, 24 bytes each), the products of one block, and for 32 queries or more of
+        16,384 documents or more 8 bytes a document (28 for a moment). ``device`` is ``cpu``,
+        ``cuda`` (which copies the documents to the GPU in every call), or ``auto``: a GPU where there is one and
+        PyTorch is installed. The result depends on neither ``threads`` nor ``blocks`` nor ``device``. Raises UsageError
+        for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a device that is not
+        there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits with scores beyond
+        float32, naming the rows.
+        """
+        return self.retrieve_each(queries, k, threads, similarities=(similarity,), blocks=blocks, device=device)[
+            similarity
+        ]
+
+    def retrieve_each(
+        self,
+        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        k: int,
+        threads: int = 1,
+        *,
+        similarities: Sequence[Similarity] = ("cosine", "dot", "l2"),
+        blocks: Blocks | None = None,
+        device: str = "cpu",
+    ) -> dict[Similarity, TopK]:
+        """:meth:`retrieve` under several similarities in one pass over the documents."""
+        if k < 1 or threads < 1:
+            raise UsageError(f"k is {k} and threads is {threads}", fix="both must be at least 1")
+        pairs = {similarity: self._pair(queries, similarity) for similarity in similarities}
+        if not pairs:
+            return {}
+        estimates = {similarity: estimates_for(pair, self._rule(pair)) for similarity, pair in pairs.items()}
+        job = Job(pairs, estimates, self._scaling, k)
+        gpu = choose_device(device)
+        count, width = len(job.any_pair.queries), min(k, len(self))
+        indptr = np.arange(count + 1, dtype=np.int64) * width
+        found = {
+            name: TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
+            for name in pairs
+        }
+
+        def take(name: Similarity, first: int, keys: UInt64Array) -> None:
+            decode(keys, first, self._by_ties, found[name].rows, found[name].scores)
+
+        if gpu is not None:
+            for name, keys in keys_on_device(job, gpu).items():
+                take(name, 0, keys)
+        else:
+            best_keys(job, threads, blocks if blocks is not None else Blocks(), take)
+        for top in found.values():
+            refuse_overflow(top.scores, indptr, 0)
+        return found
+
+    def score(
+        self,
+        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        indptr: Int64Array,
+        rows: Int32Array,
+        *,
+        similarity: Similarity = "cosine",
+    ) -> Float32Array:
+        """Exact scores of listed documents (float32, shape of ``rows``).
+
+        ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list a query, in any order, repeats allowed.
+        Raises UsageError for rows outside the index or an ``indptr`` that does not fit, and as :meth:`retrieve`.
+        """
+        pair = self._pair(queries, similarity)
+        check_lists(indptr, rows, len(pair.queries), len(self))
+        keys = np.empty(len(rows), dtype=np.uint64)
+        lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
+        exact_keys(pair, 0, lists, read_only(np.ascontiguousarray(rows, dtype=np.int32)), keys)
+        scores, _ = unpack_keys(keys)
+        refuse_overflow(scores, indptr, 0)
+        return scores
+
+    def save(self, folder: Path | str) -> None:
+        """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
+        save_dense(Path(folder), np.ascontiguousarray(self.vectors), self._lengths, self._order)
+
+    @classmethod
+    def load(cls, folder: Path | str, *, verify: bool = True) -> DenseIndex:
+        """Memory-map an index that :meth:`save` wrote.
+
+        ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
+        DataError for a folder that holds something else or a newer format.
+        """
+        return cls(*load_dense(Path(folder), verify=verify))
+
+    def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
+        if similarity not in CODES:
+            raise UsageError(f"similarity is '{similarity}'", fix=f"take one of {', '.join(CODES)}")
+        vectors = as_dense(np.atleast_2d(queries), "queries")
+        if vectors.shape[1] != self._dimensions:
+            raise UsageError(
+                f"queries have {vectors.shape[1]} dimensions, the index {self._dimensions}",
+                fix="encode queries and documents with the same model, and cut both to the same dimensions",
+            )
+        lengths = vector_lengths(vectors, self._dimensions)
+        if similarity == "cosine":
+            refuse_zero(self._lengths, "documents")
+            refuse_zero(lengths, "queries")
+        return Pair(
+            self._documents,
+            read_only(aligned_float64(vectors)),
+            self._lengths,
+            read_only(lengths),
+            self._tie_break,
+            np.uint64(self._dimensions),
+            CODES[similarity],
+        )
+
+    def _rule(self, pair: Pair) -> Rule:
+        """Kept for the next search; not where a query is longer than every document, which matters to l2."""
+        whole = (
+            max(self._longest, float(pair.query_lengths.max(initial=0.0))) if pair.similarity == L2 else self._longest
+        )
+        if whole > self._longest:
+            return rule_for(pair.similarity, self._lengths, self._scaling, whole)
+        if pair.similarity not in self._rules:
+            self._rules[pair.similarity] = rule_for(pair.similarity, self._lengths, self._scaling, whole)
+        return self._rules[pair.similarity]
+
+
+class FilteredDenseIndex:
+    """Some documents of a :class:`DenseIndex`, under the row numbers that they have there; rows int32, ascending."""
+
+    def __init__(self, index: DenseIndex, rows: Int32Array) -> None:
+        self._index, self._rows = index, rows
+
+    def retrieve(
+        self,
+        queries: Any,  # noqa: ANN401 - whatever NumPy takes
+        k: int,
+        threads: int = 1,
+        *,
+        similarity: Similarity = "cosine",
+        device: str = "cpu",
+    ) -> TopK:
+        """The best ``k`` of these documents, as :meth:`DenseIndex.retrieve`."""
+        top = self._index.retrieve(queries, k, threads, similarity=similarity, device=device)
+        return TopK(top.indptr, self._rows[top.rows], top.scores)

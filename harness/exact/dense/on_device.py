@@ -1,0 +1,118 @@
+"""The same search with estimates from a GPU: PyTorch multiplies and selects, the best are scored exactly here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.data.types import Float32Array, Int64Array, Similarity, UInt64Array
+from harness.errors import UsageError
+from harness.exact.dense.candidates import Estimates
+from harness.exact.dense.estimates import directions
+from harness.exact.dense.scores import Pair, exact_keys
+from harness.exact.dense.search import Job, best_keys_of_query
+from harness.registry.devices import MISSING_DEVICE_FIX, missing_device
+
+__all__ = ["choose_device", "keys_on_device"]
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+_QUERIES = 1024
+_DOCUMENTS = 1 << 16
+_SPARE = 64
+
+
+def choose_device(device: str) -> str | None:
+    """PyTorch's name of the device, None for BLAS: ``auto`` takes a GPU where there is one and PyTorch is installed.
+
+    Raises UsageError for a device that PyTorch does not have.
+    """
+    if device == "cpu" or (device == "auto" and not (_DRIVER.exists() and find_spec("torch"))):
+        return None
+    if find_spec("torch") is None:
+        raise UsageError(
+            f"the device is '{device}', and PyTorch is not installed", fix="install retrieval-harness[dense]"
+        )
+    torch = import_module("torch")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else None
+    missing = missing_device(torch, device)
+    if missing is not None:
+        raise UsageError(missing, fix=MISSING_DEVICE_FIX)
+    return device
+
+
+def keys_on_device(job: Job, device: str) -> dict[Similarity, UInt64Array]:
+    """What :func:`harness.exact.dense.search.best_keys` gives, bit for bit.
+
+    The bound on the error of a product holds for any order of float32 sums, so for the GPU's too, without TF32.
+    """
+    torch = import_module("torch")
+    allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
+    try:
+        return {name: _keys(torch, job._replace(pairs={name: pair}), name, device) for name, pair in job.pairs.items()}
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def _keys(torch: Any, job: Job, name: Similarity, device: str) -> UInt64Array:  # noqa: ANN401 - an optional module
+    pair, estimates = job.pairs[name], job.estimates[name]
+    documents, queries = len(pair.documents), len(pair.queries)
+    width = min(job.k, documents)
+    deep = min(documents, width + _SPARE)
+    unit = directions(pair.queries, pair.query_lengths)
+    keys: UInt64Array = np.zeros((queries, width), dtype=np.uint64)
+    for start in range(0, queries if documents else 0, _QUERIES):
+        part = slice(start, min(start + _QUERIES, queries))
+        values, rows = _largest(torch, job, estimates, unit, part, deep, device)
+        wanted = values >= (values[:, width - 1] - estimates.slack[part])[:, None]
+        keys[part] = _exact(pair, part, wanted, rows)[:, :width]
+        if deep < documents:
+            for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more may be tied than were looked at
+                keys[query] = best_keys_of_query(job, name, int(query))
+    return keys
+
+
+def _largest(
+    torch: Any,  # noqa: ANN401 - an optional module
+    job: Job,
+    estimates: Estimates,
+    unit: Float32Array,
+    part: slice,
+    deep: int,
+    device: str,
+) -> tuple[Float32Array, Int64Array]:
+    """The ``deep`` largest estimates of each query, descending, and their rows; one block of documents at a time."""
+    asked = torch.from_numpy(unit[part]).to(device)
+    factor = torch.from_numpy(estimates.factor[part]).to(device)[:, None]
+    values = torch.empty((len(asked), 0), device=device)
+    rows = torch.empty((len(asked), 0), dtype=torch.int64, device=device)
+    for first in range(0, len(job.any_pair.documents), _DOCUMENTS):
+        end = min(first + _DOCUMENTS, len(job.any_pair.documents))
+        block = torch.from_numpy(np.array(job.documents(slice(first, end)))).to(device)
+        scale, shift = (
+            torch.from_numpy(np.array(one[first:end])).to(device) for one in (estimates.scale, estimates.shift)
+        )
+        found = asked @ block.T * factor * scale + shift
+        best, places = torch.topk(found, min(deep, end - first), dim=1)
+        values, rows = torch.cat([values, best], dim=1), torch.cat([rows, places + first], dim=1)
+        values, places = torch.topk(values, min(deep, values.shape[1]), dim=1)
+        rows = torch.gather(rows, 1, places)
+    return values.cpu().numpy(), rows.cpu().numpy()
+
+
+def _exact(pair: Pair, part: slice, wanted: np.ndarray, rows: Int64Array) -> UInt64Array:
+    """Keys of the wanted rows of each query, descending; 0 for the others."""
+    some = pair._replace(queries=pair.queries[part], query_lengths=pair.query_lengths[part])
+    indptr = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))]).astype(np.int64)
+    listed = rows[wanted].astype(np.int32)
+    indptr.flags.writeable = listed.flags.writeable = False
+    flat = np.empty(len(listed), dtype=np.uint64)
+    exact_keys(some, 0, indptr, listed, flat)
+    keys: UInt64Array = np.zeros(wanted.shape, dtype=np.uint64)
+    keys[wanted] = flat
+    keys.sort(axis=1)
+    return keys[:, ::-1]

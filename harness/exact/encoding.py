@@ -1,0 +1,132 @@
+"""From any model's vectors to checked CSR rows, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.errors import DataError, UsageError
+from harness.exact.postings import as_sparse
+
+__all__ = ["EncodesTexts", "encode_documents", "encode_queries", "widen"]
+
+_DIMENSIONS = int(np.iinfo(np.int32).max)
+
+
+class EncodesTexts(Protocol):
+    """A model: for a list of texts, a dense array (n, d), a SciPy sparse matrix (n, d), or n mappings {dim: weight}."""
+
+    def encode_documents(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
+        """Vectors of documents, in order."""
+
+    def encode_queries(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
+        """Vectors of queries, in order."""
+
+
+def encode_documents(
+    model: EncodesTexts, texts: Iterable[str], *, batch_size: int = 256, dimensions: int | None = None
+) -> SparseVectors:
+    """Documents through ``model.encode_documents``, ``batch_size`` texts at a time, as float32 CSR rows.
+
+    Of dense arrays the values other than zero are kept. ``dimensions`` is the width of the result; without it, it is
+    the model's own, or for mappings the highest index and one. Any real dtype is cast to float32. No texts give no rows
+    (and no dimensions, unless given). Raises DataError for another number of rows than texts, widths that differ
+    between batches, and rows with NaN or infinite values; UsageError for a batch size below 1.
+    """
+    return _encode(model.encode_documents, texts, batch_size, dimensions, "documents")
+
+
+def encode_queries(
+    model: EncodesTexts, texts: Iterable[str], *, batch_size: int = 256, dimensions: int | None = None
+) -> SparseVectors:
+    """Queries through ``model.encode_queries``; all as :func:`encode_documents`."""
+    return _encode(model.encode_queries, texts, batch_size, dimensions, "queries")
+
+
+def widen(vectors: SparseVectors, dimensions: int) -> SparseVectors:
+    """The same rows over at least ``dimensions`` dimensions; arrays are shared."""
+    return replace(vectors, dimensions=max(dimensions, vectors.dimensions))
+
+
+def _encode(
+    encode: Callable[[list[str]], Any], texts: Iterable[str], batch_size: int, dimensions: int | None, source: str
+) -> SparseVectors:
+    if batch_size < 1:
+        raise UsageError(f"batch_size is {batch_size}", fix="batch_size must be at least 1")
+    parts: list[SparseVectors] = []
+    first = 0
+    for batch in _batches(texts, batch_size):
+        rows = _rows(encode(batch), source, first)
+        if len(rows) != len(batch):
+            raise DataError(source, [f"the model gave {len(rows)} rows for the {len(batch)} texts from row {first} on"])
+        parts.append(rows)
+        first += len(batch)
+    return _stack(parts, dimensions, source)
+
+
+def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    stream = iter(texts)
+    while batch := list(islice(stream, size)):
+        yield batch
+
+
+def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN401 - one of three forms
+    """One batch as unchecked CSR rows; the width of mappings stays open (0)."""
+    from scipy.sparse import csr_array, issparse
+
+    if issparse(encoded) or isinstance(encoded, SparseVectors):
+        return as_sparse(encoded, source, first)
+    if isinstance(encoded, Sequence) and all(isinstance(row, Mapping) for row in encoded):
+        return _from_mappings(encoded, source, first)
+    array = np.asarray(encoded)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        form = f"{type(encoded).__name__} of shape {array.shape} and dtype {array.dtype}"
+        raise DataError(
+            source,
+            [f"from row {first} on the model gave {form}"],
+            fix="give a dense array (n, d), a SciPy sparse matrix, or a list of {dim: weight}",
+        )
+    with np.errstate(over="ignore"):  # what overflows is refused with its row
+        return as_sparse(csr_array(array.astype(np.float32, copy=False)), source, first)
+
+
+def _from_mappings(rows: Sequence[Mapping[int, float]], source: str, first: int) -> SparseVectors:
+    indptr: Int64Array = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    try:
+        wide = np.fromiter((index for row in rows for index in row), np.int64, int(indptr[-1]))
+        with np.errstate(over="ignore"):
+            weights = np.fromiter((weight for row in rows for weight in row.values()), np.float64).astype(np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(source, [f"from row {first} on: not {{whole number: weight}}: {error}"]) from error
+    if len(wide) and (wide.min() < 0 or wide.max() >= _DIMENSIONS):
+        raise DataError(source, [f"from row {first} on: an index is outside 0 to {_DIMENSIONS - 1}"])
+    order = np.lexsort((wide, np.repeat(np.arange(len(rows)), np.diff(indptr))))
+    indices: Int32Array = wide[order].astype(np.int32)
+    values: Float32Array = weights[order]
+    width = int(wide.max(initial=-1)) + 1
+    checked = as_sparse(SparseVectors(indptr, indices, values, width), source, first)
+    return replace(checked, dimensions=0)
+
+
+def _stack(parts: list[SparseVectors], dimensions: int | None, source: str) -> SparseVectors:
+    widths = {part.dimensions for part in parts} - {0}
+    if len(widths) > 1:
+        raise DataError(source, [f"the model gave rows of different widths: {sorted(widths)}"])
+    highest = max((int(part.indices.max(initial=-1)) + 1 for part in parts), default=0)
+    width = dimensions if dimensions is not None else max(widths, default=highest)
+    if highest > width:
+        raise DataError(source, [f"index {highest - 1} is outside the {width} dimensions"])
+    offsets = np.cumsum([0, *(part.nnz for part in parts)])
+    indptr = [part.indptr[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
+    return SparseVectors(
+        np.concatenate([*indptr, offsets[-1:]]).astype(np.int64),
+        np.concatenate([np.empty(0, dtype=np.int32), *(part.indices for part in parts)]),
+        np.concatenate([np.empty(0, dtype=np.float32), *(part.values for part in parts)]),
+        width,
+    )

@@ -1,0 +1,170 @@
+"""Lucene's BM25 to the last bit: byte lengths and float32 arithmetic in Lucene's own order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.errors import DataError, UsageError
+from harness.exact.idf import bm25_idf
+from harness.exact.index import check_dimensions
+from harness.exact.maps import build_maps
+from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
+from harness.exact.storage import StoredIndex, load_index, save_index
+from harness.exact.topk import Searcher, TopK
+
+__all__ = ["LuceneIndex", "byte_lengths", "decoded_lengths"]
+
+_RULE = Rule(lucene=True, mask=np.uint64(0xFFFFFFFFFFFFFFFF), empty=np.uint64(0x8000000000000000))
+_KIND = "lucene"
+_FREE = 24
+"""Lengths below this are stored as they are: 255 less the code of the largest int (SmallFloat.NUM_FREE_VALUES)."""
+
+
+def byte_lengths(lengths: Int64Array) -> npt.NDArray[np.uint8]:
+    """Document lengths as Lucene stores them, in one byte (``SmallFloat.intToByte4``; uint8, same shape).
+
+    Exact up to 40 terms; above, three bits follow the leading one and the rest is dropped. ``lengths`` from 0 to
+    2**31 - 1.
+    """
+    above = np.maximum(lengths.astype(np.int64) - _FREE, 0)
+    # bit length by float64: exact, because lengths are below 2**53
+    bits = np.frexp(above.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(bits - 4, 0)
+    code = np.where(bits < 4, above, ((above >> shift) & 7) | ((shift + 1) << 3))
+    encoded: npt.NDArray[np.uint8] = np.where(lengths < _FREE, lengths, _FREE + code).astype(np.uint8)
+    return encoded
+
+
+def decoded_lengths() -> Float32Array:
+    """The length that each of the 256 bytes stands for (``SmallFloat.byte4ToInt``; float32, shape (256,))."""
+    code = np.arange(256, dtype=np.int64) - _FREE
+    shift = np.maximum(code >> 3, 1) - 1
+    above = np.where(code < 8, code, ((code & 7) | 8) << shift)
+    decoded: Float32Array = (_FREE + above).astype(np.float32)
+    return decoded
+
+
+class LuceneIndex:
+    """Exact top-k under Lucene's ``BM25Similarity``: the same documents, order and score bits as ``IndexSearcher``.
+
+    N, df and avgdl are taken over documents with at least one term. All in float32 unless said: ``idf`` as
+    :func:`bm25_idf`; ``avgdl = f32(sumTotalTermFreq / docCount)``; ``inv = 1 / (k1 * ((1 - b) + b * len(byte) /
+    avgdl))``; ``weight = f32(count) * idf`` for a query term; contribution ``weight - weight / (1 + f32(tf) * inv)``;
+    contributions are added in float64 and rounded once. Every document with a query term is a hit, whatever its score;
+    equal scores are ordered by row ascending, which is Lucene's internal document number.
+    """
+
+    def __init__(self, searcher: Searcher, idf: Float32Array, k1: float, b: float) -> None:
+        self._searcher = searcher
+        self._idf = idf
+        self.k1, self.b = k1, b
+
+    @classmethod
+    def build(cls, counts: TermCounts, *, k1: float = 0.9, b: float = 0.4) -> LuceneIndex:
+        """An index of the documents of ``counts``.
+
+        Raises UsageError where Lucene refuses too: ``k1`` negative or not finite, ``b`` outside 0 to 1. Raises
+        DataError naming documents with counts that are not positive whole numbers.
+        """
+        if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
+            raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
+        documents = _checked_counts(counts.documents, "documents")
+        lengths = counts.lengths
+        present = documents.nonempty_rows
+        inverse = _inverse(k1, b, int(lengths.sum()), len(present))[byte_lengths(lengths)]
+        postings = transpose(
+            SparseVectors(
+                documents.indptr,
+                documents.indices,
+                _denominators(documents.values, np.repeat(inverse, np.diff(documents.indptr))),
+                documents.dimensions,
+            ),
+            None,
+        )
+        idf = bm25_idf(postings.document_frequencies(), len(present))
+        return cls(_searcher(postings, len(documents)), idf, k1, b)
+
+    def __len__(self) -> int:
+        return self._searcher.documents
+
+    @property
+    def dimensions(self) -> int:
+        """Number of terms."""
+        return len(self._searcher.postings.columns) - 1
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the index: postings (8 each), maps, column starts and IDF; workspaces not counted."""
+        return self._searcher.index_bytes + self._idf.nbytes
+
+    def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
+        """The best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
+
+        Threads, memory and errors as :meth:`SparseIndex.retrieve`; DataError names queries with counts that are not
+        positive whole numbers.
+        """
+        return self._searcher.retrieve(self._weighted(queries), k, threads)
+
+    def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
+        """The index that returns only documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
+        searcher = _searcher(self._searcher.only(matching), len(self))
+        return LuceneIndex(searcher, self._idf, self.k1, self.b)
+
+    def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
+        """Exact scores of listed documents; see :meth:`SparseIndex.score`."""
+        return self._searcher.score(self._weighted(queries), indptr, rows)
+
+    def save(self, folder: Path | str) -> None:
+        """Write the index into ``folder``; see :meth:`SparseIndex.save`."""
+        settings = {"k1": self.k1, "b": self.b}
+        save_index(Path(folder), StoredIndex(_KIND, self._searcher.postings, len(self), None, self._idf, settings))
+
+    @classmethod
+    def load(cls, folder: Path | str, *, verify: bool = True) -> LuceneIndex:
+        """Memory-map an index that :meth:`save` wrote; see :meth:`SparseIndex.load`."""
+        stored = load_index(Path(folder), _KIND, verify=verify)
+        if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
+            raise DataError(str(folder), ["holds no IDF, k1 or b"])
+        return cls(
+            _searcher(stored.postings, stored.documents), stored.idf, stored.settings["k1"], stored.settings["b"]
+        )
+
+    def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
+        vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
+        check_dimensions(vectors, self.dimensions)
+        weights = vectors.values * self._idf[vectors.indices]
+        return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
+
+
+def _searcher(postings: Postings, documents: int) -> Searcher:
+    return Searcher(postings, documents, _RULE, None, build_maps(postings, documents, linear=False))
+
+
+def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:
+    """Lucene's norm cache: one factor for each byte length, every operation in float32."""
+    one, k1_f32, b_f32 = np.float32(1.0), np.float32(k1), np.float32(b)
+    average = np.float32(total_terms / documents) if documents else one
+    with np.errstate(divide="ignore"):  # k1 = 0 gives infinity in Java as well, and then the weight itself
+        inverse: Float32Array = one / (k1_f32 * ((one - b_f32) + b_f32 * decoded_lengths() / average))
+    return inverse
+
+
+def _denominators(counts: Float32Array, inverse: Float32Array) -> Float32Array:
+    """``1 + f32(tf) * inv`` of every posting; the division is left to the kernel, because it depends on the query."""
+    denominators: Float32Array = np.float32(1.0) + counts * inverse
+    return denominators
+
+
+def _checked_counts(counts: SparseVectors, source: str) -> SparseVectors:
+    vectors = as_sparse(counts, source)
+    broken = np.flatnonzero((vectors.values < 1.0) | (vectors.values != np.floor(vectors.values)))
+    if len(broken):
+        rows = np.unique(np.searchsorted(vectors.indptr, broken, side="right") - 1)
+        raise DataError(source, [f"row {row}: a count is not a positive whole number" for row in rows])
+    return vectors

@@ -1,0 +1,219 @@
+"""Checked input and its transpose: from rows of documents to lists of postings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.jit import inline_kernel, kernel
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array, UInt64Array
+from harness.errors import DataError
+
+__all__ = [
+    "Outlook",
+    "Postings",
+    "QueryRows",
+    "Rule",
+    "as_sparse",
+    "contribution",
+    "only_rows",
+    "read_only",
+    "transpose",
+]
+
+
+class Postings(NamedTuple):
+    """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,)."""
+
+    columns: UInt64Array
+    rows: UInt32Array
+    values: Float32Array
+
+    def document_frequencies(self) -> Int64Array:
+        """Documents in each dimension (int64, shape (D,))."""
+        return np.diff(self.columns).astype(np.int64)
+
+
+class QueryRows(NamedTuple):
+    """Queries (CSR) with their final weights: ``indptr`` int64, ``columns`` int32, ``weights`` float32."""
+
+    indptr: Int64Array
+    columns: Int32Array
+    weights: Float32Array
+
+
+class Rule(NamedTuple):
+    """How postings become contributions, and which sums are hits."""
+
+    lucene: bool
+    mask: np.uint64
+    empty: np.uint64
+
+
+class Outlook(NamedTuple):
+    """What a query asks for.
+
+    ``exact``: its float64 sums are exact, in whatever order they are added, and its ``terms`` are in order. They have
+    ``postings`` together, the last one has ``last`` of them. The last ``mapped`` terms have maps, and the last
+    ``rowed`` of these have impact rows as well.
+    """
+
+    exact: bool | np.bool
+    terms: int
+    postings: np.uint64
+    last: np.uint64
+    mapped: int
+    rowed: int
+
+
+@inline_kernel
+def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
+    """What a posting adds to its document's sum, rounded to float32."""
+    return np.float32(weight - weight / value) if rule.lucene else np.float32(weight * value)
+
+
+_NOT_FINITE, _OUT_OF_RANGE, _NOT_ASCENDING = 1, 2, 4
+_WORDS = {
+    _NOT_FINITE: "a value is NaN or infinite in float32",
+    _OUT_OF_RANGE: "an index is outside the dimensions",
+    _NOT_ASCENDING: "indices are not ascending, or one is repeated",
+}
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only view: arrays in memory and mapped from disk then share one compiled signature."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  # noqa: ANN401 - SciPy has no types
+    """Checked float32 rows from :class:`SparseVectors` or any SciPy sparse matrix or array.
+
+    SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
+    what they mean there). In :class:`SparseVectors` indices are ascending and unique; anything else is refused.
+    Stored zeros stay. Raises DataError that names the rows (of ``source``) holding NaN, infinite values or values
+    beyond float32, indices outside the dimensions, or repeated ones; ``first_row`` is the number of the first one.
+    """
+    vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
+    indptr = np.ascontiguousarray(vectors.indptr, dtype=np.int64)
+    indices = np.ascontiguousarray(vectors.indices, dtype=np.int32)
+    values = np.ascontiguousarray(vectors.values, dtype=np.float32)
+    if len(indices) != len(values) or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(values):
+        raise DataError(source, ["indptr, indices and values do not belong together"])
+    if np.any(indptr[1:] < indptr[:-1]):
+        raise DataError(source, [f"indptr falls after row {int(np.argmax(indptr[1:] < indptr[:-1]))}"])
+    faults = np.zeros(len(indptr) - 1, dtype=np.uint8)
+    _find_faults(read_only(indptr), read_only(indices), read_only(values), vectors.dimensions, faults)
+    if faults.any():
+        raise DataError(
+            source,
+            [f"row {row + first_row}: {_words(int(faults[row]))}" for row in np.flatnonzero(faults)],
+            fix="mend these rows",
+        )
+    return SparseVectors(indptr, indices, values, vectors.dimensions)
+
+
+def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
+    """Postings of checked rows: by dimension, within each by ascending internal row.
+
+    ``order`` int32 (n,) lists the rows in internal order (None: as they come).
+    """
+    columns = np.zeros(vectors.dimensions + 1, dtype=np.int64)
+    rows = np.empty(vectors.nnz, dtype=np.uint32)
+    values = np.empty(vectors.nnz, dtype=np.float32)
+    taken = np.arange(len(vectors), dtype=np.int32) if order is None else order
+    _transpose(
+        read_only(vectors.indptr),
+        read_only(vectors.indices),
+        read_only(vectors.values),
+        read_only(taken),
+        columns,
+        rows,
+        values,
+    )
+    return freeze(columns.view(np.uint64), rows, values)
+
+
+def only_rows(postings: Postings, kept: npt.NDArray[np.bool_]) -> Postings:
+    """The postings of some internal rows, ``kept`` bool (n,), under the same numbers and in the same order."""
+    chosen = kept[postings.rows]
+    before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(chosen, dtype=np.uint64)])
+    return freeze(before[postings.columns], postings.rows[chosen], postings.values[chosen])
+
+
+def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Postings:
+    """Postings as read-only views."""
+    return Postings(read_only(columns), read_only(rows), read_only(values))
+
+
+def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
+    from scipy.sparse import csr_array, issparse
+
+    if not issparse(matrix):
+        raise DataError(source, [f"expected SparseVectors or a SciPy sparse matrix, not {type(matrix).__name__}"])
+    if matrix.ndim != 2:
+        raise DataError(source, [f"expected two axes, not {matrix.ndim}"])
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(source, [f"values of dtype {matrix.dtype} are not real numbers"])
+    csr = matrix.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr_array(csr, copy=True)
+        csr.sum_duplicates()
+    if max(csr.shape) > np.iinfo(np.int32).max:
+        raise DataError(source, [f"shape {csr.shape} does not fit 32-bit row and column numbers"])
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
+        values = csr.data.astype(np.float32, copy=False)
+    return SparseVectors(
+        csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int32, copy=False), values, int(csr.shape[1])
+    )
+
+
+def _words(fault: int) -> str:
+    return "; ".join(text for bit, text in _WORDS.items() if fault & bit)
+
+
+@kernel
+def _find_faults(
+    indptr: Int64Array, indices: Int32Array, values: Float32Array, dimensions: int, faults: npt.NDArray[np.uint8]
+) -> None:
+    for row in range(len(faults)):
+        fault = 0
+        previous = -1
+        for place in range(indptr[row], indptr[row + 1]):
+            if not np.isfinite(values[place]):
+                fault |= _NOT_FINITE
+            if indices[place] < 0 or indices[place] >= dimensions:
+                fault |= _OUT_OF_RANGE
+            if indices[place] <= previous:
+                fault |= _NOT_ASCENDING
+            previous = indices[place]
+        faults[row] = fault
+
+
+@kernel
+def _transpose(
+    indptr: Int64Array,
+    indices: Int32Array,
+    values: Float32Array,
+    order: Int32Array,
+    columns: Int64Array,
+    rows: UInt32Array,
+    out_values: Float32Array,
+) -> None:
+    """Counting sort; ``columns`` int64 (D + 1) starts as zeros and ends as the start of each column."""
+    for place in range(len(indices)):
+        columns[indices[place] + 1] += 1
+    for column in range(1, len(columns)):
+        columns[column] += columns[column - 1]
+    for internal in range(len(order)):
+        for place in range(indptr[order[internal]], indptr[order[internal] + 1]):
+            target = columns[indices[place]]
+            rows[target] = internal
+            out_values[target] = values[place]
+            columns[indices[place]] = target + 1
+    for column in range(len(columns) - 1, 0, -1):
+        columns[column] = columns[column - 1]
+    columns[0] = 0

@@ -1,0 +1,90 @@
+"""What Qdrant does to numbers, so that an oracle can do the same: its idf in float32, its datatypes for weights, its
+normalising of scores before it adds them up.
+
+Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/integration/test_qdrant_model.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.jit import kernel
+from harness.data.types import Float32Array, Int64Array, SparseVectors
+from harness.errors import UnknownNameError
+
+__all__ = ["DATATYPES", "qdrant_idf", "qdrant_normalised", "qdrant_weights"]
+
+DATATYPES = ("float32", "float16", "uint8")
+_LEVELS = np.float32(255)
+
+
+def qdrant_idf(documents: int, containing: npt.ArrayLike) -> Float32Array:
+    """``ln((N - df + 0.5) / (df + 0.5) + 1)`` with every step in float32; float32, in the shape of ``containing``.
+
+    ``documents`` is the number of points with a non-empty vector. Adding 1 in float32 loses what makes the idf of a
+    very frequent term: 3e-6 of its value where 98 of 100 documents hold the term, more beyond. Rare terms have theirs
+    to 1e-7.
+    """
+    one, half = np.float32(1), np.float32(0.5)
+    df = np.asarray(containing).astype(np.float32)
+    ratio = (np.float32(documents) - df + half) / (df + half) + one
+    idf: Float32Array = np.log(ratio.astype(np.float64)).astype(np.float32)
+    return idf
+
+
+def qdrant_weights(vectors: SparseVectors, datatype: str) -> SparseVectors:
+    """Document vectors as an optimised segment of ``datatype`` holds them, for all documents in one segment.
+
+    ``float16`` rounds each weight to the nearest half-precision number. ``uint8`` maps the weights of each dimension
+    linearly to 0…255 between the smallest and the largest weight that the dimension has. Raises UnknownNameError.
+    """
+    if datatype not in DATATYPES:
+        raise UnknownNameError("datatype", datatype, DATATYPES)
+    if datatype == "float32":
+        return vectors
+    values = np.asarray(vectors.values)
+    if datatype == "float16":
+        held = values.astype(np.float16).astype(np.float32)
+    else:
+        held = _to_255_levels(values, np.asarray(vectors.indices), vectors.dimensions)
+    return SparseVectors(vectors.indptr, vectors.indices, held, vectors.dimensions)
+
+
+def _to_255_levels(values: Float32Array, columns: npt.NDArray[np.int32], dimensions: int) -> Float32Array:
+    lowest = np.full(dimensions, np.inf, dtype=np.float32)
+    highest = np.full(dimensions, -np.inf, dtype=np.float32)
+    np.minimum.at(lowest, columns, values)
+    np.maximum.at(highest, columns, values)
+    low, high = lowest[columns], highest[columns]
+    step = (high - low) / _LEVELS
+    levels = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
+    held: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step
+    return held
+
+
+@kernel
+def qdrant_normalised(indptr: Int64Array, scores: Float32Array) -> Float32Array:
+    """``(s - (m - 3 sd)) / (6 sd)`` of the scores float32 (H,) of each query, every step in float32.
+
+    Mean and sample variance are those of one pass in the order of the hits (Welford), so that order shows in the last
+    bits; where ``sd`` is small beside the scores, in more of them. One hit alone, and hits without any spread, get 0.5.
+    """
+    normalised = np.full(len(scores), np.float32(0.5), dtype=np.float32)
+    three = np.float32(3.0)
+    for query in range(len(indptr) - 1):
+        start, stop = indptr[query], indptr[query + 1]
+        if stop - start < 2:
+            continue
+        mean, squares = np.float32(0.0), np.float32(0.0)
+        for hit in range(start, stop):
+            before = np.float32(scores[hit] - mean)
+            mean = np.float32(mean + np.float32(before / np.float32(hit - start + 1)))
+            squares = np.float32(squares + np.float32(before * np.float32(scores[hit] - mean)))
+        deviation = np.float32(np.sqrt(np.float32(squares / np.float32(stop - start - 1))))
+        low = np.float32(mean - np.float32(three * deviation))
+        spread = np.float32(np.float32(mean + np.float32(three * deviation)) - low)
+        if spread != np.float32(0.0):
+            for hit in range(start, stop):
+                normalised[hit] = np.float32(np.float32(scores[hit] - low) / spread)
+    return normalised

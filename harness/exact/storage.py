@@ -1,0 +1,199 @@
+"""Indexes and encoded matrices on disk: ``.npy`` columns and a small JSON header, nothing pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.errors import CacheError, DataError, UsageError
+from harness.exact.postings import Postings, freeze
+from harness.store.columns import load_ids, load_sparse, save_column, save_ids, save_sparse
+
+__all__ = [
+    "Encoded",
+    "StoredIndex",
+    "begin",
+    "damaged",
+    "finish",
+    "load_encoded",
+    "load_index",
+    "load_optional",
+    "open_header",
+    "save_encoded",
+    "save_index",
+    "save_optional",
+]
+
+_VERSION = 1
+_HEADER = "header.json"
+_CHUNK_BYTES = 1 << 22
+_DAMAGED = "delete the folder and save it again"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredIndex:
+    """What an index consists of. ``settings`` are the numbers of its scoring mode (k1, b)."""
+
+    kind: str
+    postings: Postings
+    documents: int
+    order: Int32Array | None
+    idf: Float32Array | None
+    settings: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Encoded documents: the matrix, one id a row, and the IDF of each dimension when there is one (float32)."""
+
+    vectors: SparseVectors
+    ids: Ids
+    idf: Float32Array | None = None
+
+
+def save_index(folder: Path, index: StoredIndex) -> None:
+    """Write an index; the header comes last, so that an interrupted save is noticed."""
+    begin(folder)
+    columns, rows, values = index.postings
+    by_column = SparseVectors(columns.view(np.int64), rows.view(np.int32), values, index.documents)
+    save_sparse(folder, "postings", by_column)
+    save_optional(folder, "order", index.order)
+    save_optional(folder, "idf", index.idf)
+    counts = {"documents": index.documents, "dimensions": len(columns) - 1, "postings": len(values)}
+    finish(folder, index.kind, {"counts": counts, "settings": dict(index.settings)})
+
+
+def load_index(folder: Path, kind: str, *, verify: bool) -> StoredIndex:
+    """Memory-map an index of ``kind``; see :meth:`SparseIndex.load`."""
+    header = open_header(folder, kind, verify=verify)
+    counts = header["counts"]
+    by_column = load_sparse(folder, "postings")
+    order, idf = (load_optional(folder, name, header) for name in ("order", "idf"))
+    expected = (counts["documents"], counts["dimensions"], counts["postings"])
+    _check_shape(folder, by_column, expected)
+    if (order is not None and len(order) != expected[0]) or (idf is not None and len(idf) != expected[1]):
+        raise damaged(folder, "an array has another length than the header says")
+    postings = freeze(by_column.indptr.view(np.uint64), by_column.indices.view(np.uint32), by_column.values)
+    return StoredIndex(kind, postings, expected[0], order, idf, header["settings"])
+
+
+def save_encoded(folder: Path | str, encoded: Encoded) -> None:
+    """Write a matrix with its ids and IDF into ``folder`` (made when missing). Raises UsageError when they disagree."""
+    if len(encoded.ids) != len(encoded.vectors):
+        raise UsageError(
+            f"{len(encoded.ids)} ids for {len(encoded.vectors)} rows", fix="give one id for each row of the matrix"
+        )
+    folder = Path(folder)
+    begin(folder)
+    save_sparse(folder, "vectors", encoded.vectors)
+    save_ids(folder / "ids.arrow", encoded.ids)
+    save_optional(folder, "idf", encoded.idf)
+    vectors = encoded.vectors
+    counts = {"documents": len(vectors), "dimensions": vectors.dimensions, "postings": vectors.nnz}
+    finish(folder, "encoded", {"counts": counts})
+
+
+def load_encoded(folder: Path | str, *, verify: bool = True) -> Encoded:
+    """Memory-map what :func:`save_encoded` wrote.
+
+    ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file, DataError
+    for a folder that holds something else or a newer format.
+    """
+    folder = Path(folder)
+    header = open_header(folder, "encoded", verify=verify)
+    counts = header["counts"]
+    vectors, ids = load_sparse(folder, "vectors"), load_ids(folder / "ids.arrow")
+    idf = load_optional(folder, "idf", header)
+    by_row = SparseVectors(vectors.indptr, vectors.indices, vectors.values, vectors.dimensions)
+    _check_shape(folder, by_row, (counts["dimensions"], counts["documents"], counts["postings"]))
+    if len(ids) != counts["documents"] or (idf is not None and len(idf) != counts["dimensions"]):
+        raise damaged(folder, "an array has another length than the header says")
+    return Encoded(vectors, ids, idf)
+
+
+def begin(folder: Path) -> None:
+    """Make ``folder`` and remove what a reader would take for a finished one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _HEADER).unlink(missing_ok=True)
+    for name in ("order", "idf"):
+        (folder / f"{name}.npy").unlink(missing_ok=True)
+
+
+def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Write the header with the checksums of all files, atomically."""
+    files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
+    header = {"format": f"harness.exact.{kind}", "version": _VERSION, **content, "files": files}
+    temporary = folder / f"{_HEADER}.{os.getpid()}"
+    temporary.write_text(json.dumps(header, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(folder / _HEADER)
+
+
+def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
+    """The header of a folder of ``kind``; raises CacheError for damaged files, DataError for another kind."""
+    try:
+        header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CacheError(f"cannot read '{folder / _HEADER}': {error}", fix=_DAMAGED) from error
+    found = (header.get("format"), header.get("version")) if isinstance(header, dict) else (None, None)
+    if found != (f"harness.exact.{kind}", _VERSION):
+        raise DataError(
+            str(folder / _HEADER),
+            [f"holds {found[0]} version {found[1]}, expected harness.exact.{kind} version {_VERSION}"],
+        )
+    if not {"counts", "files"} <= header.keys():
+        raise damaged(folder, "the header is incomplete")
+    for name, (size, checksum) in header["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise damaged(folder, f"'{name}' is missing or has another size")
+        if verify and _checksum(path)[1] != checksum:
+            raise damaged(folder, f"the checksum of '{name}' differs")
+    result: dict[str, Any] = header
+    return result
+
+
+def _check_shape(folder: Path, vectors: SparseVectors, expected: tuple[int, int, int]) -> None:
+    """Compare (width, rows, stored values) with the header: kernels do not check their indices."""
+    indptr = vectors.indptr
+    found = (vectors.dimensions, len(vectors), vectors.nnz)
+    kinds = [array.dtype.str for array in (indptr, vectors.indices, vectors.values)]
+    if found != expected or kinds != ["<i8", "<i4", "<f4"]:
+        raise damaged(folder, f"arrays of shape {found}, the header says {expected}")
+    if len(vectors.indices) != expected[2] or indptr[0] != 0 or indptr[-1] != expected[2]:
+        raise damaged(folder, "indptr does not fit the values")
+
+
+def _checksum(path: Path) -> list[int]:
+    """[bytes, CRC-32] of a file."""
+    checksum = 0
+    with path.open("rb") as stream:
+        while block := stream.read(_CHUNK_BYTES):
+            checksum = zlib.crc32(block, checksum)
+    return [path.stat().st_size, checksum]
+
+
+def save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> None:
+    """Write ``name.npy`` unless there is nothing to write."""
+    if array is not None:
+        save_column(folder / f"{name}.npy", array)
+
+
+def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes
+    """What :func:`save_optional` wrote, None when it wrote nothing."""
+    if f"{name}.npy" not in header["files"]:
+        return None
+    return np.load(folder / f"{name}.npy", allow_pickle=False)
+
+
+def damaged(folder: Path, what: str) -> CacheError:
+    """The error to raise for a folder whose files contradict one another."""
+    return CacheError(f"'{folder}' is damaged: {what}", fix=_DAMAGED)

@@ -1,0 +1,182 @@
+"""From a batch of queries to ranked hits: batches, threads, workspaces, decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.jit import kernel
+from harness.data.ranking import unpack_score
+from harness.data.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+from harness.errors import DataError, UsageError
+from harness.exact.guess import Sample
+from harness.exact.kernels import retrieve_kernel, score_kernel
+from harness.exact.maps import Maps
+from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
+from harness.exact.workspace import Workspace
+
+__all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
+
+_BATCH_KEYS = 1 << 20
+_BATCH_QUERIES = 256
+
+
+class TopK(NamedTuple):
+    """Ranked hits of a batch of queries, best first.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,). A query without hits has an empty slice.
+    """
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+
+
+@dataclass(frozen=True, eq=False)
+class Searcher:
+    """Postings with everything a search needs; shared by both scoring modes.
+
+    ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
+    of ties. Workspaces (28 bytes a document) are kept between calls, one for each thread that ever
+    searched.
+    """
+
+    postings: Postings
+    documents: int
+    rule: Rule
+    order: Int32Array | None
+    maps: Maps
+    _free: list[Workspace] = field(default_factory=list)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of postings, column starts, tie order, maps and impact rows."""
+        arrays = (*self.postings, *(() if self.order is None else (self.order,)))
+        return sum(int(array.nbytes) for array in arrays) + self.maps.nbytes
+
+    def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
+        """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
+        if k < 1:
+            raise UsageError(f"k is {k}", fix="k must be at least 1")
+        if threads < 1:
+            raise UsageError(f"threads is {threads}", fix="threads must be at least 1")
+        batches = list(self._batches(queries, k, threads))
+        if threads == 1 or len(batches) == 1:
+            parts = [self._retrieve_batch(queries, *batch) for batch in batches]
+        else:
+            with ThreadPoolExecutor(max_workers=threads) as pool:
+                parts = list(pool.map(lambda batch: self._retrieve_batch(queries, *batch), batches))
+        if len(parts) == 1:
+            return parts[0]
+        counts = [np.zeros(1, dtype=np.int64), *(np.diff(part.indptr) for part in parts)]
+        return TopK(
+            np.cumsum(np.concatenate(counts), dtype=np.int64),
+            np.concatenate([part.rows for part in parts] or [np.empty(0, dtype=np.int32)]),
+            np.concatenate([part.scores for part in parts] or [np.empty(0, dtype=np.float32)]),
+        )
+
+    def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
+        """The postings of the rows that are ``matching``; raises UsageError unless that is one bool a document."""
+        if matching.shape != (self.documents,) or matching.dtype != np.bool_:
+            raise UsageError(
+                f"matching has shape {matching.shape} and dtype {matching.dtype}",
+                fix=f"give one bool for each of the {self.documents} documents",
+            )
+        return only_rows(self.postings, matching if self.order is None else matching[self.order])
+
+    def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
+        """Scores of the listed documents of every query (see :meth:`SparseIndex.score`)."""
+        check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
+        internal = np.ascontiguousarray(rows, dtype=np.int32)
+        if self.order is not None:
+            internal = self._internal_rows()[internal]
+        scores = np.empty(len(rows), dtype=np.float32)
+        workspace = self._take()
+        lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
+        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace, scores)
+        self._free.append(workspace)
+        refuse_overflow(scores, indptr, 0)
+        return scores
+
+    def _batches(self, queries: QueryRows, k: int, threads: int) -> Iterator[tuple[int, int, int]]:
+        """(first query, end, width of its key table): as many queries as keep the table small."""
+        count = len(queries.indptr) - 1
+        columns = self.postings.columns
+        lengths = columns[queries.columns + 1] - columns[queries.columns]
+        totals = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(lengths)])[queries.indptr]
+        most = min(k, self.documents, int(np.diff(totals).max(initial=0)))
+        width = max(1, most)
+        size = max(1, min(_BATCH_QUERIES, _BATCH_KEYS // width, -(-count // threads)))
+        for first in range(0, count, size):
+            yield first, min(first + size, count), width
+
+    def _retrieve_batch(self, queries: QueryRows, first: int, end: int, width: int) -> TopK:
+        best = np.zeros((end - first, width), dtype=np.uint64)
+        counts = np.zeros(end - first, dtype=np.int64)
+        workspace = self._take()
+        sample = Sample.of(width, self.documents)
+        retrieve_kernel(self.postings, self.maps, queries, first, self.rule, sample, workspace, best, counts)
+        self._free.append(workspace)
+        best.sort(axis=1)
+        indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        rows, scores = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
+        _decode(best, indptr, rows, scores)
+        refuse_overflow(scores, indptr, first)
+        return TopK(indptr, rows if self.order is None else self.order[rows], scores)
+
+    def _take(self) -> Workspace:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return Workspace.empty(self.documents, self.rule)
+
+    def _internal_rows(self) -> Int32Array:
+        internal = np.empty(self.documents, dtype=np.int32)
+        internal[self.order] = np.arange(self.documents, dtype=np.int32)
+        return internal
+
+
+@kernel
+def _decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Float32Array) -> None:
+    """Internal rows and scores of the sorted keys at the ends of the rows of ``best``, the last key first."""
+    width = np.uint64(best.shape[1])
+    for query in range(len(indptr) - 1):
+        first = np.uint64(indptr[query])
+        for place in range(np.uint64(0), np.uint64(indptr[query + 1]) - first):
+            key = best[query, width - np.uint64(1) - place]
+            rows[first + place] = np.int32(~np.uint32(key))
+            scores[first + place] = unpack_score(key)
+
+
+def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
+    """Rows by tie-breaker, the larger first; equal ones by row (int32, shape (n,))."""
+    if tie_break.shape != (documents,) or tie_break.dtype != np.uint32:
+        raise UsageError(
+            f"tie_break has shape {tie_break.shape} and dtype {tie_break.dtype}",
+            fix=f"give one uint32 for each of the {documents} documents",
+        )
+    return np.argsort(~tie_break, kind="stable").astype(np.int32)
+
+
+def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
+    """Raises UsageError where ``indptr`` does not cut ``rows`` into one list a query, or a row is no document's."""
+    if len(indptr) != queries + 1 or indptr[0] != 0 or indptr[-1] != len(rows) or np.any(indptr[1:] < indptr[:-1]):
+        raise UsageError(
+            f"indptr of length {len(indptr)} does not cut {len(rows)} rows into {queries} lists",
+            fix="give one slice of rows for each query",
+        )
+    if len(rows) and (rows.min() < 0 or rows.max() >= documents):
+        raise UsageError("a listed row is outside the index", fix=f"rows must be from 0 to {documents - 1}")
+
+
+def refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
+    """Raises DataError naming the queries, counted from ``first``, that have a hit with a score beyond float32."""
+    broken = np.flatnonzero(~np.isfinite(scores))
+    if len(broken):
+        queries = np.unique(np.searchsorted(indptr, broken, side="right") - 1) + first
+        raise DataError("queries", [f"row {query}: a score is beyond float32" for query in queries])

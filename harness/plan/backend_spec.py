@@ -1,0 +1,349 @@
+"""Backend expressions: ``name``, ``name:key=value;key=value``, ``run:file``, fusions of such, and second stages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import HarnessError, UnknownNameError, UsageError
+from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.plan.expressions import (
+    in_parentheses,
+    quoted,
+    split_fusion,
+    split_outside,
+    split_stages,
+    unquoted,
+    without_parentheses,
+)
+from harness.plan.stages import Stage, fusions, parse_weights, rerankers
+from harness.registry.cards import BackendCard, Parameter
+from harness.registry.lookup import find_cards
+from harness.registry.parameters import NO_PROMPT, ParameterValue
+
+__all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "with_components"]
+
+_RUN = "run"
+_URL = "url"
+_URL_WITH_USER = re.compile(r"https?:/[^,;\s]*@", re.IGNORECASE)
+_EXISTING = "existing"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    """One backend of a comparison.
+
+    ``kind`` is ``engine`` (then ``card`` is set), ``run`` (then ``run_path`` is set: anybody's ranked documents),
+    ``fusion`` or ``rerank`` (then ``components`` are the backends whose hits it takes: several, or one). ``parameters``
+    is complete: the defaults with ``given`` on top. ``label`` is unique in a comparison and shows what was given.
+    ``name`` is the card's, ``run``, the method's or the reranker's.
+    """
+
+    name: str
+    label: str
+    kind: Literal["engine", "run", "fusion", "rerank"]
+    card: BackendCard | None
+    parameters: Mapping[str, ParameterValue]
+    given: Mapping[str, ParameterValue]
+    run_path: Path | None = None
+    components: tuple[BackendSpec, ...] = ()
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for specifications that are the same backend, however they are written."""
+        parts = tuple(component.identity for component in self.components)
+        return (self.name, self.run_path and self.run_path.resolve(), *sorted(self.parameters.items()), parts)
+
+
+def parse_backends(text: str | Sequence[str], cards: Path | None = None) -> list[BackendSpec]:
+    """Return the backends of ``qdrant,lucene:k1=1.2;b=0.75,run:mine.trec.gz``, or from a list of such items.
+
+    Items of a list are not split at commas, so their values may hold some. Unknown names and keys, wrong values,
+    missing run files and equal specifications are all reported in one UsageError; a single unknown name or key raises
+    UnknownNameError.
+    """
+    return parse_backend_specs(text, find_cards("backends", cards))
+
+
+def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCard]) -> list[BackendSpec]:
+    """Return the backends of an expression as :func:`parse_backends` does; ``cards`` are the known backends."""
+    for part in [text] if isinstance(text, str) else text:
+        _refuse_credentials(part, cards)
+    items = split_outside(text, ",") if isinstance(text, str) else list(text)
+    problems: list[HarnessError] = []
+    specs = [spec for item in items if (spec := _parse(item.strip(), cards, problems)) is not None]
+    problems += _repeated(specs)
+    if not items:
+        problems.append(UsageError("no backend is named", fix=f"known: {', '.join(cards)}"))
+    problems = list({str(problem): problem for problem in problems}.values())  # a sweep repeats what is wrong with it
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        listed = "".join(f"\n  {str(problem).replace(chr(10), chr(10) + '  ')}" for problem in problems)
+        raise UsageError(f"{len(problems)} problems in the backends{listed}")
+    return specs
+
+
+def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
+    """Every backend that runs, each once: components stand before the first backend that is made of them.
+
+    A component that is one of ``specs`` too goes by the label that it has there.
+    """
+    asked = {spec.identity: spec for spec in specs}
+    ordered: dict[Hashable, BackendSpec] = {}
+
+    def add(spec: BackendSpec) -> None:
+        for component in spec.components:
+            add(component)
+        ordered.setdefault(spec.identity, asked.get(spec.identity, spec))
+
+    for spec in specs:
+        add(spec)
+    return list(ordered.values())
+
+
+def _refuse_credentials(text: str, cards: Mapping[str, BackendCard]) -> None:
+    """Refuse URLs that hold more than an address, before any message repeats a part of them.
+
+    Backends become labels, which reports, logs and tables store and show. A password may hold commas and semicolons:
+    the value of ``url`` goes on to the next parameter or backend that there is. Where it has no ``@``, it holds no
+    password, and ends at the first of them.
+    """
+    known = {name for card in cards.values() for name in card.parameters}
+    ends = (rf";\s*{_any_of(known)}\s*=", rf",\s*{_any_of([*cards, _RUN])}\s*(?:[:,]|$)", "$")
+    values = re.findall(rf"(?<!\w){_URL}\s*=(.*?)(?={'|'.join(ends)})", text, re.DOTALL)
+    shown = [value if "@" in value else re.split("[;,)|+]", value)[0] for value in values]
+    urls = [url for value in shown if (url := value.strip().strip("\"'"))]
+    if _URL_WITH_USER.search(text) or not all(map(is_plain_url, urls)):
+        raise UsageError(
+            f"a 'url' in the backends is not of the form {PLAIN_FORM}; reports would store any user name, password or "
+            "key in it",
+            fix="leave such a URL out and put it into an environment variable: write mode=server, and "
+            "set HARNESS_QDRANT_URL or HARNESS_CHROMA_URL; an API key goes into QDRANT_API_KEY or CHROMA_API_KEY",
+        )
+
+
+def _any_of(names: Iterable[str]) -> str:
+    return f"(?:{'|'.join(re.escape(name) for name in names)})"
+
+
+def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]) -> BackendSpec | None:
+    item = without_parentheses(item)
+    first, *later = split_stages(item, rerankers())
+    if later:
+        return _reranked(_parse(first, cards, problems), later, problems)
+    name, colon, rest = item.partition(":")
+    name = name.strip()
+    if not name:
+        problems.append(UsageError(f"a backend has no name: '{item}'", fix="write name or name:key=value;key=value"))
+        return None
+    if name == _RUN:
+        return _run(item, rest, problems)
+    if name in fusions():
+        return _fusion(fusions()[name], rest, cards, problems)
+    card = cards.get(name)
+    if card is None and "|" in name:
+        problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
+        return None
+    if card is None and "=" in name:  # csr:k1=3,b=0.95
+        stray = f"'{name.partition('=')[0].strip()}=…' is a parameter, and stands where a backend is expected"
+        problems.append(
+            UsageError(stray, fix="separate parameters with ';', and backends with ',': csr:k1=3;b=0.95,flat")
+        )
+        return None
+    if card is None:
+        problems.append(UnknownNameError("backend", name, (*cards, *fusions(), f"{_RUN}:FILE")))
+        return None
+    found_before = len(problems)
+    given = _given(name, rest, card.parameters, problems) if colon else {}
+    problems += _about_existing(name, card, given)
+    if len(problems) > found_before:
+        return None
+    shown = _spelt(given)
+    return BackendSpec(
+        name=name,
+        label=f"{name}:{shown}" if shown else name,
+        kind="engine",
+        card=card,
+        parameters={**card.defaults, **_unread(card, given), **given},
+        given=given,
+    )
+
+
+def _unread(card: BackendCard, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+    """Parameters that an existing index says itself, empty until it is opened."""
+    rules = card.existing
+    return dict.fromkeys(rules.read, "") if rules is not None and given.get(_EXISTING) else {}
+
+
+def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:
+    try:
+        named = unquoted(rest)
+    except ValueError as error:
+        problems.append(UsageError(f"backend '{item}': {error}"))
+        return None
+    path = Path(named).expanduser()
+    if not named or not path.is_file():
+        problems.append(UsageError(f"there is no run file '{named}' (backend '{item}')", fix="write run:PATH"))
+        return None
+    return BackendSpec(_RUN, f"{_RUN}:{quoted(named)}", kind="run", card=None, parameters={}, given={}, run_path=path)
+
+
+def _fusion(
+    method: Stage, rest: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]
+) -> BackendSpec | None:
+    found_before = len(problems)
+    try:
+        parts = split_fusion(rest)
+    except UsageError as error:
+        problems.append(UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix))
+        return None
+    found = [_parse(part, cards, problems) for part in parts.components]
+    given = _given(method.name, parts.parameters, method.parameters, problems) if parts.parameters else {}
+    components = tuple(component for component in found if component is not None)
+    weights = parse_weights(str(given.get("weights", "")))
+    if len(found) < 2:
+        fix = f"write {method.name}:NAME+NAME"
+        problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
+    if weights is not None and (len(weights) != len(found) or not any(weights)):
+        what = f"fusion '{method.name}' has {len(found)} components and the weights {given['weights']}"
+        problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
+    problems += _repeated(components)
+    if len(problems) > found_before:
+        return None
+    shown = ";".join(["+".join(in_parentheses(one.label) for one in components), *([_spelt(given)] if given else [])])
+    return BackendSpec(
+        name=method.name,
+        label=f"{method.name}:{shown}",
+        kind="fusion",
+        card=None,
+        parameters={**method.defaults, **given},
+        given=given,
+        components=components,
+    )
+
+
+def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[HarnessError]) -> BackendSpec | None:
+    """``first`` with second stages after it, each on the hits of what stands before it."""
+    found_before, spec = len(problems), first
+    for stage in stages:
+        name, colon, rest = (part.strip() for part in stage.partition(":"))
+        if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
+            problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
+            return None
+        reranker = rerankers()[name]
+        given = _given(name, rest, reranker.parameters, problems) if colon else {}
+        if spec is None or len(problems) > found_before:
+            return None
+        shown = f"{name}:{_spelt(given)}" if given else name
+        spec = BackendSpec(
+            name=name,
+            label=f"{spec.label}|{shown}",
+            kind="rerank",
+            card=None,
+            parameters={**reranker.defaults, **given},
+            given=given,
+            components=(spec,),
+        )
+    return spec
+
+
+def _given(
+    name: str, rest: str, parameters: Mapping[str, Parameter], problems: list[HarnessError]
+) -> dict[str, ParameterValue]:
+    given: dict[str, ParameterValue] = {}
+    names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
+    for part in split_outside(rest, ";"):
+        key, equals, text = part.partition("=")
+        key = names.get(key.strip(), key.strip())
+        if not equals or not key:
+            word, *more = part.split() or [""]
+            shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
+            if "@" in part:  # it may be a URL whose 'url=' was forgotten
+                shown = "a part"
+            problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
+        elif key == _EXISTING and key not in parameters:
+            problems.append(UsageError(f"backend '{name}' cannot search an existing index: its adapter does not do it"))
+        elif key not in parameters:
+            problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
+        elif key in given:
+            problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
+        else:
+            try:
+                given[key] = parameters[key].parse(
+                    _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
+                )
+            except ValueError as error:
+                problems.append(UsageError(f"backend '{name}', parameter '{key}': {error}"))
+    return given
+
+
+def _after_comma(given: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
+    """The first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
+    values = [value for value in given.values() if isinstance(value, str)]
+    return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
+
+
+def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
+    """What is given for an existing index and does not go together."""
+    rules = card.existing
+    if rules is None:
+        return []
+    where = [key for key in rules.where if given.get(key)]
+    if not given.get(_EXISTING):
+        stray = [key for key in (*rules.where, *rules.only) if key in given]
+        return [
+            UsageError(f"backend '{name}': '{key}' is about an existing index", fix="add existing=true, or drop it")
+            for key in stray
+        ]
+    problems = [
+        UsageError(f"backend '{name}': '{key}' is for building an index, and existing=true builds none", fix="drop it")
+        for key in rules.building
+        if key in given
+    ]
+    if len(where) != 1:
+        said = f"{' and '.join(where)} both say" if where else "nothing says"
+        named = " or ".join(f"{key}=…" for key in rules.where)
+        comma = "" if where else _after_comma(given, rules.where)
+        fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
+        problems.append(UsageError(f"backend '{name}', existing=true: {said} where the index is", fix=fix))
+    elif where == ["path"] and not Path(str(given["path"])).expanduser().is_dir():
+        problems.append(UsageError(f"there is no folder '{given['path']}' (backend '{name}')", fix="name the index's"))
+    return problems
+
+
+def _prompt_spelling(text: str) -> str:
+    """Return the value of a prompt.
+
+    A JSON string with escapes keeps the quotes that encoders read, and so do an empty one and the word "none".
+    """
+    plain = unquoted(text)
+    try:
+        decoded = json.loads(text)
+    except ValueError:
+        return plain
+    return plain if plain not in ("", NO_PROMPT) and decoded == plain else text.strip()
+
+
+def _spelt(given: Mapping[str, ParameterValue]) -> str:
+    return ";".join(f"{key}={spell(value)}" for key, value in given.items())
+
+
+def spell(value: ParameterValue) -> str:
+    """Return a value as it is written in a backend expression."""
+    return str(value).lower() if isinstance(value, bool) else quoted(str(value))
+
+
+def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
+    """Specifications that resolve to the same thing: they would be one trial under two names."""
+    seen: dict[Hashable, str] = {}
+    problems: list[HarnessError] = []
+    for spec in specs:
+        if spec.identity in seen:
+            problems.append(UsageError(f"backends '{seen[spec.identity]}' and '{spec.label}' are the same"))
+        seen.setdefault(spec.identity, spec.label)
+    return problems

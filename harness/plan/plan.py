@@ -1,0 +1,551 @@
+"""Arguments to trials: a pure function, so that ``--dry-run`` shows exactly what would run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from harness.data.columns import columns_text
+from harness.data.dataset import DatasetFiles, IdenticalIds
+from harness.data.filtering import parse_filter
+from harness.data.ranking import TieRule
+from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
+from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
+from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
+from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
+from harness.plan.execution_options import ExecutionOptions, Isolation, share, size_in_bytes, warm_up_seconds
+from harness.plan.expressions import in_list
+from harness.plan.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
+from harness.plan.numbers import LARGEST_SEED, require_whole_numbers
+from harness.plan.request import CompareRequest, Resume
+from harness.plan.sweep import expand
+from harness.registry.parameters import ParameterValue
+from harness.rerank.reranker import require_sense
+from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
+
+__all__ = [
+    "Plan",
+    "Trial",
+    "among_candidates_of_dataset",
+    "execution_of",
+    "identical_ids_rule",
+    "in_language",
+    "make_plan",
+    "may_be_server",
+]
+
+Choice = TypeVar("Choice", bound=StrEnum)
+Resolved = TypeVar("Resolved")
+_AUTO = "auto"
+"""The analyzer that follows the dataset's language."""
+_LANGUAGELESS = {
+    "take the text for English": ("lucene-english", "snowball-english"),
+    "cut it at white space": ("whitespace", "lucene-yoruba"),
+}
+"""What can be done with text in a language without an analyzer, and analyzers that do it, the first choice first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One backend on one dataset. ``analyzer`` is the resolved name, None for a backend that has none."""
+
+    spec: BackendSpec
+    parameters: Mapping[str, ParameterValue]
+    analyzer: str | None
+
+    @property
+    def label(self) -> str:
+        """The name shown in reports, unique within a plan."""
+        return self.spec.label
+
+    @property
+    def follows_language(self) -> bool:
+        """True where no analyzer was named, so that it is that of the dataset's language."""
+        return self.spec.parameters.get("analyzer") == _AUTO
+
+    @property
+    def existing(self) -> bool:
+        """True for an index that was there before: its content is not in any key, so its outcome is never stored."""
+        return bool(self.parameters.get("existing", False))
+
+    def read(self, state: Mapping[str, ParameterValue]) -> Trial:
+        """The same with what the ``state`` of an existing index says of parameters that it was asked for.
+
+        See :class:`harness.registry.cards.Existing`. Raises EngineFailureError where the state lacks one.
+        """
+        rules = self.spec.card.existing if self.spec.card is not None and self.existing else None
+        asked = [name for name in (rules.read if rules is not None else ()) if self.parameters[name] == ""]
+        for name in asked:
+            if name not in state:
+                raise EngineFailureError(
+                    f"the adapter was asked for the '{name}' of the index, and does not tell it",
+                    fix="this is a defect of the adapter: Attached.state needs what existing.read of the card names",
+                )
+        return replace(self, parameters={**self.parameters, **{name: state[name] for name in asked}})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such.
+
+    ``remarks`` are notes for the reader but those that depend on the dataset: on analyzers (:func:`in_language`), and
+    on candidates of second stages (:func:`among_candidates_of_dataset`).
+    """
+
+    request: CompareRequest
+    trials: tuple[Trial, ...]
+    measures: tuple[Measure, ...]
+    ties: TieRule
+    queries: QuerySet
+    execution: ExecutionOptions
+    load: LoadOptions
+    resume: Resume = Resume.NEVER
+    filter: Mapping[str, str] = field(default_factory=dict)
+    files: DatasetFiles = field(default_factory=DatasetFiles)
+    identical_ids: IdenticalIds | None = None
+    reference: str | None = None
+    remarks: tuple[str, ...] = ()
+    on_analyzers: tuple[str, ...] = ()
+    on_candidates: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results must know of the plan."""
+        return (*self.on_analyzers, *self.on_candidates, *self.remarks)
+
+    @property
+    def dataset_name(self) -> str:
+        """The card's name, or the last part of the path without its suffix: for names of folders."""
+        return Path(self.request.dataset).name.removesuffix(".zip") or "dataset"
+
+    def components(self, trial: Trial) -> tuple[Trial, ...]:
+        """The trials whose hits a trial is made of, in the order in which it names them; none for an engine or a run.
+
+        Each stands before it in ``trials``.
+        """
+        by_identity = {one.spec.identity: one for one in self.trials}
+        return tuple(by_identity[component.identity] for component in trial.spec.components)
+
+    def command(self) -> list[str]:
+        """The command line that runs this plan again."""
+        given = self.request.backends
+        listed = given if isinstance(given, str) else ",".join(in_list(one) for one in given)
+        if self.request.sweeps and listed:  # as they were given: the report's frontier is that of a sweep
+            words = ["harness", "compare", "--backends", listed]
+            words += [word for sweep in self.request.sweeps for word in ("--sweep", sweep)]
+        else:
+            words = ["harness", "compare", "--backends", ",".join(trial.spec.label for trial in self.trials)]
+        for option, value in self.given().items():
+            if option in ("backends", "sweep") or value is None:
+                continue
+            if option in ("filter", "queries"):
+                several = value if isinstance(value, list) else [str(value)]
+                words += [word for one in several for word in (f"--{option}", one)]
+                continue
+            name = option.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                words += [f"--{name}", ",".join(value) if isinstance(value, list) else str(value)]
+        return words
+
+    def given(self) -> dict[str, str | int | float | list[str] | None]:
+        """The request as flat values for the report."""
+        request = self.request
+        return {
+            "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
+            "sweep": list(request.sweeps) or None,
+            "filter": list(request.filters) or None,
+            "labels": str(request.labels) if request.labels is not None else None,
+            "dataset": request.dataset,
+            "split": request.split,
+            "qrels": str(request.qrels) if request.qrels is not None else None,
+            "columns": columns_text(self.files.columns) or None,
+            "identical_ids": request.identical_ids,
+            "max_docs": request.max_docs,
+            "k": request.k,
+            "metrics": request.metrics if isinstance(request.metrics, str) else list(request.metrics),
+            "ties": request.ties,
+            "queries": request.queries if isinstance(request.queries, str) else list(request.queries),
+            "relevance": request.relevance,
+            "sample_queries": request.sample_queries,
+            "seed": request.seed,
+            "reference": request.reference,
+            "all_pairs": request.all_pairs,
+            "threads": request.threads,
+            "repeat": request.repeat,
+            "warm_up": self.execution.warm_up if request.timing else None,
+            "rebuilds": request.rebuilds,
+            "cold": request.cold,
+            "concurrency": ",".join(map(str, self.load.concurrency)) or None,
+            "clients": request.clients,
+            "rate": ",".join(f"{rate:g}" for rate in self.load.rates) or None,
+            "arrivals": request.arrivals,
+            "load_seconds": request.load_seconds,
+            "timing": request.timing,
+            "jobs": request.jobs,
+            "isolation": request.isolation,
+            "deadline": request.deadline_s,
+            "memory_limit": request.memory_limit,
+            "max_calls": request.max_calls,
+            "verify_cache": request.verify_cache,
+            "resume": request.resume,
+            "cards": str(request.cards) if request.cards is not None else None,
+        }
+
+
+def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
+    """Resolve every name and number; all mistakes are reported together, before anything runs.
+
+    Analyzers that are not named are English ones, Lucene's when it can run here (``lucene_available``), else
+    Snowball's, until :func:`in_language` says which language the dataset is in.
+    Raises UsageError, or UnknownNameError when one unknown name is all that is wrong.
+    """
+    mistakes = _Mistakes()
+    _check_numbers(request, mistakes)
+    ties = mistakes.catch(lambda: _choice(TieRule, request.ties, "--ties"))
+    queries = mistakes.catch(lambda: QuerySet(request.query_rule))
+    files = mistakes.catch(lambda: request.files)
+    identical_ids = mistakes.catch(lambda: identical_ids_rule(request.identical_ids))
+    resume = mistakes.catch(lambda: _choice(Resume, request.resume, "--resume"))
+    execution = _execution(request, mistakes)
+    load = _load(request, mistakes)
+    wanted = mistakes.catch(lambda: parse_filter(request.filters))
+    measures = mistakes.catch(lambda: parse_measures(request.metrics))
+    backends = mistakes.catch(lambda: expand(request.backends, request.sweeps) if request.sweeps else request.backends)
+    found = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
+    asked = found or []
+    specs = with_components(asked)
+    if measures is not None and ties is not None:
+        mistakes.catch(lambda: require_closed_form(measures, ties))
+    trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
+    if load is not None and load.rates and trials and not any(may_be_server(trial) for trial in trials):
+        what = "--rate is for servers, and every backend of this plan runs inside its client"
+        mistakes.add(UsageError(what, fix="use --concurrency, or name a server: qdrant:url=http://HOST:6333"))
+    for trial in trials:
+        mistakes.catch(partial(_check_model, trial))
+    for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
+        mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
+    reference = mistakes.catch(lambda: _reference(request, trials)) if found is not None else None
+    mistakes.raise_if_any()
+    if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
+        raise AssertionError("a mistake was not reported")
+    if files is None:
+        raise AssertionError("a mistake was not reported")
+    remarks = (*_notes_on_components(trials, asked), *execution.notes())
+    return Plan(
+        request,
+        trials,
+        tuple(measures),
+        ties,
+        queries,
+        execution,
+        load,
+        resume,
+        wanted or {},
+        files,
+        identical_ids,
+        reference,
+        remarks,
+        _notes_on_analyzers(trials),
+        tuple(_notes_on_candidates(trials, request.k)),
+    )
+
+
+def among_candidates_of_dataset(plan: Plan) -> Plan:
+    """Return the plan for a dataset that names each query's candidates: notes say what its second stages score."""
+    labels = ", ".join(trial.label for trial in plan.trials if trial.spec.kind == "rerank")
+    note = (
+        f"the dataset names the candidates of each query: a second stage scores all of them and "
+        f"nothing else, whatever candidates= and --k say ({labels}); those that the stage before did not "
+        "return stand last in its order"
+    )
+    return replace(plan, on_candidates=(note,) if labels else ())
+
+
+def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *, lucene_available: bool) -> Plan:
+    """Return the plan for a dataset in ``language``: each analyzer that is not named is that of the language.
+
+    Lucene's is taken when it can run here, else Snowball's, else the ``analyzer`` that the dataset's card names; a
+    backend for which Lucene analyses itself takes Lucene's in any case. Where the language is not known (None), or
+    there are several, text is analysed as the card says, else as English, and a note says so.
+
+    Raises:
+        UsageError: the card names no analyzer that there is, there is none for the language, or a backend takes none
+            of those that there are.
+        EngineUnavailableError: the language has an analyzer in Lucene alone, which cannot run here.
+    """
+    if analyzer is not None and analyzer not in analyzer_names():
+        raise UnknownNameError("analyzer, which the dataset's card names,", analyzer, analyzer_names())
+    known = known_language(language)
+    following = [trial for trial in plan.trials if trial.follows_language]
+    if not following:
+        return plan
+    mistakes = _Mistakes()
+    trials = tuple(
+        (mistakes.catch(partial(_following, trial, known, analyzer, lucene_available=lucene_available)) or trial)
+        if trial.follows_language
+        else trial
+        for trial in plan.trials
+    )
+    mistakes.raise_if_any()
+    names = sorted({str(one.analyzer) for one in trials if one.follows_language and one.analyzer != analyzer})
+    unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
+    assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None and names else ()
+    return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
+
+
+def _following(trial: Trial, language: str | None, named: str | None, *, lucene_available: bool) -> Trial:
+    """Return the trial with its analyzer for a language, or the one that the card ``named``; as :func:`in_language`."""
+    if language is None and named is not None and _takes(trial.spec, named):
+        analyzer = named
+    else:
+        analyzer = _analyzer_for(trial.spec, language or ENGLISH, named, lucene_available=lucene_available)
+    return replace(trial, parameters={**trial.parameters, "analyzer": analyzer}, analyzer=analyzer)
+
+
+def _takes(spec: BackendSpec, analyzer: str) -> bool:
+    if spec.card is None:
+        raise AssertionError("an analyzer without a card")
+    return spec.card.parameters["analyzer"].takes(analyzer)
+
+
+def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *, lucene_available: bool) -> str:
+    """Return the first analyzer of a language that the backend takes and that can run, else the one ``named``.
+
+    Raises UsageError and EngineUnavailableError as :func:`in_language` does.
+    """
+    with_lucene = lucene_available or not _takes(spec, "whitespace")  # else its trial says what Lucene lacks
+
+    def usable(names: Iterable[str]) -> list[str]:
+        return [name for name in names if _takes(spec, name) and (with_lucene or not name.startswith("lucene-"))]
+
+    own = preferred_analyzers(language, analyzer_names())
+    here = usable([*own, *([named] if named is not None else [])])
+    if here:
+        return here[0]
+    if any(_takes(spec, name) for name in own):
+        raise EngineUnavailableError(
+            f"the dataset's language is {in_words(language)}, whose analyzer is Lucene's, and Lucene is not installed "
+            f"(backend '{spec.label}')",
+            fix="pip install 'retrieval-harness[lucene]', or name another analyzer: analyzer=whitespace",
+        )
+    others = f" but {', '.join(own)}, which it does not take" if own else ""
+    offered = [f"analyzer={name} to {aim}" for aim, names in _LANGUAGELESS.items() for name in usable(names)[:1]]
+    raise UsageError(
+        f"the dataset's language is {in_words(language)}, and backend '{spec.label}' has no analyzer of it{others}",
+        fix=f"name one: {', '.join(offered) or f'harness backends {spec.name} says which it takes'}",
+    )
+
+
+class _Mistakes:
+    """What is wrong with a request, gathered so that the user hears all of it at once."""
+
+    def __init__(self) -> None:
+        self._found: list[UsageError] = []
+
+    def add(self, error: UsageError) -> None:
+        self._found.append(error)
+
+    def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
+        try:
+            return resolve()
+        except UsageError as error:
+            self.add(error)
+            return None
+
+    def raise_if_any(self) -> None:
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise UsageError("\n".join(str(error) for error in self._found))
+
+
+def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
+    at_least_one = {
+        "--k": request.k,
+        "--repeat": request.repeat,
+        "--rebuilds": request.rebuilds,
+        "--threads": request.threads,
+        "--jobs": request.jobs,
+        "--relevance": request.relevance,
+    }
+    if request.sample_queries is not None:
+        at_least_one["--sample-queries"] = request.sample_queries
+    if request.max_docs is not None:
+        at_least_one["--max-docs"] = request.max_docs
+    mistakes.catch(lambda: require_whole_numbers(at_least_one))
+    if request.max_calls is not None:
+        allowed = {"--max-calls": request.max_calls}
+        mistakes.catch(lambda: require_whole_numbers(allowed, least=0))
+    mistakes.catch(lambda: require_whole_numbers({"--seed": request.seed}, least=0, most=LARGEST_SEED))
+    deadline = request.deadline_s
+    if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
+        mistakes.add(UsageError(f"--deadline is {deadline!r}", fix="it must be a number of seconds above 0"))
+
+
+def execution_of(request: CompareRequest) -> ExecutionOptions:
+    """How a request is carried out, whatever its backends; raises UsageError."""
+    mistakes = _Mistakes()
+    _check_numbers(request, mistakes)
+    options = _execution(request, mistakes)
+    mistakes.raise_if_any()
+    if options is None:
+        raise AssertionError("a mistake was not reported")
+    return options
+
+
+def _execution(request: CompareRequest, mistakes: _Mistakes) -> ExecutionOptions | None:
+    isolation = mistakes.catch(lambda: _choice(Isolation, request.isolation, "--isolation"))
+    memory_limit_bytes = mistakes.catch(lambda: size_in_bytes(request.memory_limit, "--memory-limit"))
+    verify_cache = mistakes.catch(lambda: share(request.verify_cache, "--verify-cache"))
+    warm_up = mistakes.catch(lambda: warm_up_seconds(request.warm_up))
+    if isolation is None or warm_up is None:
+        return None
+    options = ExecutionOptions(
+        isolation=isolation,
+        timing=request.timing,
+        jobs=request.jobs,
+        repeat=request.repeat,
+        warm_up=warm_up,
+        deadline_s=request.deadline_s,
+        memory_limit_bytes=memory_limit_bytes,
+        verify_cache=verify_cache or 0.0,
+    )
+    for error in options.contradictions():
+        mistakes.add(error)
+    if request.warm_up is not None and options.warm_up > 0 and not options.timing:
+        what = f"--warm-up {options.warm_up:g} with --no-timing: queries are asked before for the sake of times only"
+        mistakes.add(UsageError(what, fix="leave one of the two out"))
+    return options
+
+
+def _load(request: CompareRequest, mistakes: _Mistakes) -> LoadOptions | None:
+    clients = mistakes.catch(lambda: _choice(ClientKind, request.clients, "--clients"))
+    concurrency = mistakes.catch(lambda: parse_levels(request.concurrency))
+    rates = mistakes.catch(lambda: parse_rates(request.rate))
+    arrivals = next((kind for kind in ARRIVALS if kind == request.arrivals), None)
+    if arrivals is None:
+        fix = f"known: {', '.join(ARRIVALS)}"
+        mistakes.add(UsageError(f"--arrivals {request.arrivals}: no such choice", fix=fix))
+    if not 0 < request.load_seconds < float("inf"):
+        mistakes.add(UsageError(f"--load-seconds is {request.load_seconds:g}", fix="it must be above 0 seconds"))
+    if clients is None or concurrency is None or rates is None or arrivals is None:
+        return None
+    options = LoadOptions(
+        request.cold, concurrency, clients, rates, arrivals, seconds=request.load_seconds, seed=request.seed
+    )
+    if options.wanted and not request.timing:
+        what = "--cold, --concurrency and --rate with --no-timing: they do nothing but take times"
+        mistakes.add(UsageError(what, fix="leave --no-timing out, or the others"))
+    for option, needs in options.unused():
+        mistakes.add(UsageError(f"{option} without {needs}: it would change nothing", fix=f"add {needs}"))
+    return options
+
+
+def _choice(kind: type[Choice], value: str, option: str) -> Choice:
+    names = [member.value for member in kind]
+    if value not in names:
+        raise UsageError(f"{option} {value}: no such choice", fix=f"known: {', '.join(names)}")
+    return kind(value)
+
+
+def identical_ids_rule(value: str) -> IdenticalIds | None:
+    """Return the rule that was asked for; None leaves it to the dataset. Raises UsageError for an unknown one."""
+    match value:
+        case "auto":
+            return None
+        case "keep" | "drop":
+            return value
+    raise UsageError(f"--identical-ids {value}: no such choice", fix="known: auto, keep, drop")
+
+
+def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool) -> Trial:
+    parameters = dict(spec.parameters)
+    if parameters.get("analyzer") == _AUTO:
+        parameters["analyzer"] = _analyzer_for(spec, ENGLISH, lucene_available=lucene_available)
+    of_dense = spec.card is not None and model_encoder(spec.card.encoder) == "dense"
+    if (of_dense or (spec.kind == "rerank" and spec.name == "dense")) and parameters["model"] == "":
+        parameters["model"] = DEFAULT_MODEL
+    if "threads" in parameters and "threads" not in spec.given:
+        parameters["threads"] = request.threads
+    if "max_calls" in parameters and "max_calls" not in spec.given and request.max_calls is not None:
+        parameters["max_calls"] = request.max_calls
+    analyzer = parameters.get("analyzer")
+    return Trial(spec, parameters, str(analyzer) if analyzer is not None else None)
+
+
+def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
+    """The label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
+    asked, labels = request.reference, [trial.label for trial in trials]
+    if asked is None:
+        return None
+    if request.all_pairs:
+        what = f"--reference {asked} and --all-pairs: where every pair is compared there is no reference"
+        raise UsageError(what, fix="leave one of them out")
+    if asked in labels:
+        return asked
+    with suppress(UsageError):  # no backend at all: unknown below, with the names of those that are compared
+        (named,) = parse_backends([asked], cards=request.cards)
+        same = [trial.label for trial in trials if trial.spec.identity == named.identity]
+        if same:
+            return same[0]
+    raise UnknownNameError("backend in --reference, among those that are compared:", asked, labels)
+
+
+def _check_model(trial: Trial) -> None:
+    """Refuse a model that is not understood, and parameters that it makes meaningless."""
+    if trial.spec.kind == "rerank":
+        require_sense(trial.spec.name, trial.parameters)
+        return
+    card = trial.spec.card
+    encoder = model_encoder(card.encoder) if card is not None else None
+    if encoder is None:
+        return
+    try:
+        Settings.of(encoder, trial.parameters)
+    except UsageError as error:
+        raise UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix) from error
+
+
+def _notes_on_components(trials: Sequence[Trial], asked: Sequence[BackendSpec]) -> Iterator[str]:
+    """Which backends nobody asked for by themselves, and why they run all the same."""
+    named = {spec.identity for spec in asked}
+    for trial in trials:
+        if trial.spec.identity in named:
+            continue
+        users = [one.label for one in trials if trial.spec.identity in {part.identity for part in one.spec.components}]
+        yield f"{trial.label} runs, and is shown, as a component of {' and of '.join(users)}"
+
+
+def _notes_on_candidates(trials: Sequence[Trial], k: int) -> Iterator[str]:
+    """Which second stages ask for more candidates than are searched; stored runs are as deep as they are."""
+    for trial in trials:
+        first = trial.spec
+        while first.kind == "rerank":
+            (first,) = first.components
+        if trial.spec.kind == "rerank" and first.kind != "run" and int(trial.parameters["candidates"]) > k:
+            asked = f"candidates={trial.parameters['candidates']} of {trial.label}"
+            yield f"{asked}, but --k {k} searches only {k}: raise --k for more candidates"
+
+
+def may_be_server(trial: Trial) -> bool:
+    """Whether a trial's engine may be a server; others' engines may reach one without a ``url``."""
+    if trial.spec.card is None:
+        return False
+    if "url" in trial.parameters:  # a server's address may also come from the environment
+        return trial.parameters["url"] != "" or trial.parameters.get("mode") == "server"
+    return not trial.spec.card.engine.startswith("harness.engines.")
+
+
+def _notes_on_analyzers(trials: Sequence[Trial]) -> tuple[str, ...]:
+    analyzers = sorted({trial.analyzer for trial in trials if trial.analyzer is not None})
+    if len(analyzers) < 2:
+        return ()
+    listed = ", ".join(f"{trial.label} {trial.analyzer}" for trial in trials if trial.analyzer is not None)
+    return (f"the analyzers differ ({listed}): differences between these backends are not the engines' alone",)

@@ -1,0 +1,184 @@
+"""Backend cards: one strict TOML file per backend. They are the registry; there is no second list.
+
+The fields are described in ``docs/reference/cards.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from harness.registry.parameters import Parameter, Scope, check_values, encoder_parameters, read_parameter
+from harness.registry.strict_toml import Table, card_name, read_document
+
+if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
+    from harness.registry.parameters import ParameterValue
+
+__all__ = ["BackendCard", "Existing", "Oracle", "Parameter", "read_backend_card"]
+
+OracleKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
+
+_ENCODERS = ("bm25", "dense", "splade", "bm25+dense", "none")
+_ENCODER_OF_ORACLE = {"dense": "dense", "hybrid": "bm25+dense"}
+_SIMILARITIES = ("cosine", "dot", "l2")
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The exact result that a backend is held against.
+
+    ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
+    under which there is no oracle.
+    """
+
+    kind: OracleKind
+    tolerance: float = 0.0
+    unless: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
+
+    def applies(self, parameters: Mapping[str, ParameterValue]) -> bool:
+        """Whether there is an oracle under these complete parameters."""
+        return self.kind != "none" and not any(parameters[name] in values for name, values in self.unless.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """Which parameters go with ``existing=true``, an index that is searched as it is.
+
+    Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
+    ``building`` nothing for an existing one. Those of ``read`` the engine reads from the index where they are not
+    given: it gets "" for them then, and its ``Attached.state`` says what they are.
+    """
+
+    where: tuple[str, ...]
+    only: tuple[str, ...]
+    building: tuple[str, ...]
+    read: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCard:
+    """A named, complete retrieval set-up: engine, encoder, oracle and parameters.
+
+    ``existing`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
+    the card's file.
+    """
+
+    name: str
+    summary: str
+    engine: str
+    extra: str | None
+    encoder: str
+    oracle: Oracle
+    parameters: Mapping[str, Parameter]
+    path: Path
+    digest: str
+    existing: Existing | None = None
+
+    @property
+    def defaults(self) -> dict[str, ParameterValue]:
+        """Every parameter's default."""
+        return {name: parameter.default for name, parameter in self.parameters.items()}
+
+    def scope(self, scope: Scope) -> tuple[str, ...]:
+        """Names of the parameters of one scope, in the card's order."""
+        return tuple(name for name, parameter in self.parameters.items() if parameter.scope == scope)
+
+
+def read_backend_card(path: Path) -> BackendCard:
+    """Read one backend card; raises CardError with every problem of the file."""
+    document = read_document(path)
+    table = Table(document.values)
+    encoder = table.choice("encoder", _ENCODERS)
+    own = {name: read_parameter(name, sub) for name, sub in table.table("parameters").tables().items()}
+    parameters = _with_encoders(table, encoder, own)
+    card = BackendCard(
+        name=card_name(table, path),
+        summary=table.required("summary", str),
+        engine=table.required("engine", str),
+        extra=table.optional("extra", str),
+        encoder=encoder,
+        oracle=_oracle(table.table("oracle"), parameters),
+        parameters=parameters,
+        path=path,
+        digest=document.digest,
+        existing=_existing(table.table("existing"), parameters),
+    )
+    if card.engine and not _TARGET.fullmatch(card.engine):
+        table.problem(f"'engine' is '{card.engine}', expected 'package.module:ClassName'")
+    _check_encoder(table, card)
+    table.close()
+    table.raise_problems(path)
+    return card
+
+
+def _check_encoder(table: Table, card: BackendCard) -> None:
+    """Refuse what would fail only in a run: an oracle without vectors, or of others, or without a rule."""
+    if card.encoder == "none" and card.oracle.kind != "none":
+        table.problem(
+            f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"
+        )
+    wanted = _ENCODER_OF_ORACLE.get(card.oracle.kind)
+    fits = card.encoder == wanted if wanted is not None else card.encoder not in _ENCODER_OF_ORACLE.values()
+    if card.oracle.kind != "none" and not fits:
+        table.problem(f"'oracle.kind' is '{card.oracle.kind}', but 'encoder' is '{card.encoder}'")
+    similarity = card.parameters.get("similarity")
+    if card.oracle.kind in _ENCODER_OF_ORACLE and (
+        similarity is None or not set() < set(similarity.choices) <= set(_SIMILARITIES)
+    ):
+        table.problem(
+            f"'oracle.kind' is '{card.oracle.kind}': it needs the parameter 'similarity', with choices of "
+            f"{', '.join(_SIMILARITIES)}"
+        )
+
+
+def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """The card's ``own`` parameters, and after them those of its encoder that it does not redeclare."""
+    declared = encoder_parameters(encoder)
+    for name in own.keys() & declared.keys():
+        if own[name].type != declared[name].type or own[name].scope == "engine":
+            table.problem(
+                f"'parameters.{name}' redeclares one of encoder '{encoder}': its type is {declared[name].type} and its "
+                "scope 'encoder', or 'search' where the engine weighs terms itself"
+            )
+    return {**own, **{name: one for name, one in declared.items() if name not in own}}
+
+
+def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
+    kind = table.choice("kind", ("sparse", "lucene", "dense", "hybrid", "none"))
+    tolerance = table.optional("tolerance", float) or 0.0
+    if not 0 <= tolerance < 1:
+        table.problem(f"'oracle.tolerance' is {tolerance!r}, expected a relative number from 0 up to 1")
+    unless: dict[str, tuple[ParameterValue, ...]] = {}
+    conditions = table.table("unless")
+    for name in conditions.values:
+        values = conditions.optional(name, list) or []
+        unless[name] = tuple(values)
+        if name not in parameters:
+            table.problem(f"'oracle.unless.{name}' is not a parameter of this card")
+        else:
+            check_values(table, parameters[name], tuple(values))
+    table.close()
+    return Oracle(cast("OracleKind", kind), tolerance, unless)
+
+
+def _existing(table: Table, parameters: Mapping[str, Parameter]) -> Existing | None:
+    if not table.values:
+        return None
+    rules = Existing(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
+    switch = parameters.get("existing")
+    if switch is None or switch.type != "bool" or switch.default is not False:
+        table.problem("[existing] needs the parameter 'existing' of type bool, false by default: [parameters.existing]")
+    if not rules.where:
+        table.problem("'existing.where' names no parameter: which one says where the index is?")
+    for name in (*rules.where, *rules.only, *rules.building, *rules.read):
+        if name not in parameters:
+            table.problem(f"'existing' names '{name}', which is not a parameter of this card")
+    for name in rules.read:
+        if name in parameters and parameters[name].type != "str":
+            table.problem(f"'existing.read' names '{name}', which is not of type str: it is empty until it is read")
+    table.close()
+    return rules

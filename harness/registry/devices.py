@@ -1,0 +1,39 @@
+"""Devices of PyTorch, and what is missing where one is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.errors import EngineUnavailableError
+from harness.registry.optional import require
+
+__all__ = ["MISSING_DEVICE_FIX", "missing_device", "require_device"]
+
+MISSING_DEVICE_FIX = "take device=cpu, or device=auto for what is there, or install what is missing"
+
+
+def require_device(device: str, *, feature: str) -> None:
+    """Raise EngineUnavailableError that says what is missing where PyTorch cannot use ``device``.
+
+    ``feature`` needs it (``"encoder dense"``). Raises MissingExtraError without PyTorch.
+    """
+    missing = missing_device(require("torch", extra="dense", feature=feature), device)
+    if missing is not None:
+        raise EngineUnavailableError(f"{feature}: {missing}", fix=MISSING_DEVICE_FIX)
+
+
+def missing_device(torch: Any, device: str) -> str | None:  # noqa: ANN401 - an optional module
+    """Return what is missing for ``device``, a name of PyTorch's or ``auto``; None where nothing is.
+
+    PyTorch's own reason depends on how it was built: without CUDA it says so, with CUDA it finds no driver, or no GPU
+    of that number. So the build is told beside it.
+    """
+    if device == "auto":
+        return None
+    try:
+        torch.empty(1, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        build = "built with CUDA" if torch.backends.cuda.is_built() else "built without CUDA"
+        return f"device={device} is not there: {reason} (torch {torch.__version__}, {build})"
+    return None

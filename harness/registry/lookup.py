@@ -1,0 +1,232 @@
+"""Names to cards, and cards to the engines that they name.
+
+Cards are looked for in this order, and the first one of a name is taken: the ``--cards`` folder, ``./backends`` and
+``./datasets``, the cards of this package (inside the wheel, or beside the package in a checkout), and cards of other
+installed packages (entry-point group ``harness.backends``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, overload
+
+import harness
+from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
+from harness.registry.cards import BackendCard, read_backend_card
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.registry.strict_toml import Document, read_document
+
+if TYPE_CHECKING:
+    from harness.engines.base import Engine
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "dataset_names",
+    "find_cards",
+    "find_dataset",
+    "find_families",
+    "load_engine",
+    "unknown_dataset",
+]
+
+ENTRY_POINT_GROUP = "harness.backends"
+Kind = Literal["backends", "datasets"]
+C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)
+
+_log = logging.getLogger("harness")
+_PACKAGE = Path(harness.__file__).parent
+_FAMILY = "members"
+"""The key that a family of datasets has and a card has not."""
+_SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
+    {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}
+)
+"""Keys of which, beside the name, a file in the current folder has one if it is a card."""
+
+
+@overload
+def find_cards(kind: Literal["backends"], folder: Path | None = None) -> Mapping[str, BackendCard]: ...
+@overload
+def find_cards(kind: Literal["datasets"], folder: Path | None = None) -> Mapping[str, DatasetCard]: ...
+def find_cards(kind: Kind, folder: Path | None = None) -> Mapping[str, BackendCard] | Mapping[str, DatasetCard]:
+    """Return every card of a kind by name, sorted; ``folder`` holds ``backends/`` or ``datasets/`` and comes first.
+
+    Datasets of families are not among them: see :func:`find_families`. Raises CardError for a malformed card and when
+    two installed packages offer the same name, UsageError when ``folder`` holds neither sub-folder.
+    """
+    if kind == "backends":
+        own = {stem: read_backend_card(file.path) for stem, file in _card_files(kind, folder).items()}
+        return _sorted(_add_third_party(own))
+    files = _card_files(kind, folder).items()
+    return _sorted({stem: read_dataset_card(file.path, file.document) for stem, file in files if not file.is_family})
+
+
+def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
+    """Return every family of datasets by name, sorted; ``folder`` and errors as in :func:`find_cards`."""
+    files = _card_files("datasets", folder).items()
+    return _sorted({stem: read_dataset_family(file.path, file.document) for stem, file in files if file.is_family})
+
+
+def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
+    """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
+
+    Only the file of that name is read. ``folder`` and errors as in :func:`find_cards`.
+    """
+    stem, _, member = name.partition("/")
+    file = _card_files("datasets", folder).get(stem)
+    if file is None:
+        return None
+    if not file.is_family:
+        return None if member else read_dataset_card(file.path, file.document)
+    family = read_dataset_family(file.path, file.document)
+    return family.member(member) if member else None if name.endswith("/") else family
+
+
+def dataset_names(folder: Path | None = None) -> dict[str, str]:
+    """Return every name that :func:`find_dataset` knows, pairs excepted, with its summary; sorted."""
+    cards: list[DatasetCard | DatasetFamily] = [*find_cards("datasets", folder).values()]
+    for family in find_families(folder).values():
+        cards += [family, *family.members.values()]
+    return {card.name: card.summary for card in sorted(cards, key=lambda card: card.name)}
+
+
+def unknown_dataset(
+    name: str, folder: Path | None = None, *, kind: str = "dataset", others: Iterable[str] = ()
+) -> UnknownNameError:
+    """Return the error for a name that :func:`find_dataset` does not know, with the nearest one that it knows.
+
+    ``others`` say what else could have been named in its place.
+    """
+    stem, _, member = name.partition("/")
+    family = find_dataset(stem, folder) if member else None
+    if not isinstance(family, DatasetFamily):
+        return UnknownNameError(kind, name, (*dataset_names(folder), *others))
+    if family.pairs is not None and "-" in member:
+        half = next((half for half in member.split("-") if half not in family.members), member)
+        return UnknownNameError(f"member of {stem} in the pair '{name}':", half, family.members)
+    return UnknownNameError(kind, name, [card.name for card in family.members.values()])
+
+
+def load_engine(card: BackendCard) -> type[Engine]:
+    """Return the engine class that a card names, imported now.
+
+    Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
+    be imported for another reason, CardError when the card names nothing.
+    """
+    module_name, _, class_name = card.engine.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise CardError(
+                f"card '{card.path}': module '{module_name}' of 'engine' cannot be imported: {error}",
+                fix="install the package that holds it, or put its folder on PYTHONPATH",
+            ) from error
+        if card.extra is not None:
+            raise MissingExtraError(missing, extra=card.extra, feature=f"backend {card.name}") from error
+        raise EngineUnavailableError(
+            f"backend {card.name} needs the Python module '{missing}', which is not installed", fix="install it"
+        ) from error
+    except ImportError as error:
+        raise EngineUnavailableError(f"backend {card.name} cannot be imported: {error}", fix="reinstall it") from error
+    engine = getattr(module, class_name, None)
+    if not isinstance(engine, type):
+        raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
+    return cast("type[Engine]", engine)
+
+
+def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:
+    return MappingProxyType(dict(sorted(cards.items())))
+
+
+class _CardFile:
+    """A file that may be a card, read when its content is needed and then once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def document(self) -> Document:
+        return read_document(self.path)
+
+    @property
+    def is_family(self) -> bool:
+        return _FAMILY in self.document.values
+
+
+def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
+    """Return the files of a kind by name, without those that are hidden by one of the same name."""
+    first: dict[str, _CardFile] = {}
+    for file in _own_files(kind, folder):
+        first.setdefault(file.path.stem, file)
+    return first
+
+
+def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
+    if folder is not None:
+        yield from map(_CardFile, _toml_files(_checked(folder) / kind))
+    for path in _toml_files(Path.cwd() / kind):
+        file = _CardFile(path)
+        keys = file.document.values.keys()
+        if "name" in keys and keys & {*_SIGNATURE[kind]}:
+            yield file
+        else:
+            _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
+    packaged = _PACKAGE / "_cards" / kind
+    yield from map(_CardFile, _toml_files(packaged if packaged.is_dir() else _checkout(kind)))
+
+
+def _checked(folder: Path) -> Path:
+    if not any((folder / kind).is_dir() for kind in _SIGNATURE):
+        raise UsageError(
+            f"cards folder '{folder}' has no 'backends' or 'datasets' folder", fix="put the cards into one of them"
+        )
+    return folder
+
+
+def _checkout(kind: Kind) -> Path:
+    """Cards beside the package, only in a checkout: beside an installed package other projects' folders lie."""
+    root = _PACKAGE.parent
+    return root / kind if (root / "pyproject.toml").is_file() else _PACKAGE / "_cards" / kind
+
+
+def _toml_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.toml")) if folder.is_dir() else []
+
+
+def _add_third_party(cards: dict[str, BackendCard]) -> dict[str, BackendCard]:
+    own = frozenset(cards)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        for path in _entry_point_paths(entry):
+            if path.stem in own:
+                _log.warning("card '%s' is hidden by '%s'", path, cards[path.stem].path)
+            elif path.stem in cards:
+                raise CardError(
+                    f"two installed packages offer a backend '{path.stem}': '{cards[path.stem].path}' and '{path}'",
+                    fix="uninstall one of them",
+                )
+            else:
+                cards[path.stem] = read_backend_card(path)
+    return cards
+
+
+def _entry_point_paths(entry: EntryPoint) -> list[Path]:
+    owner = entry.dist.name if entry.dist is not None else entry.value
+    try:
+        locate = entry.load()
+    except (ImportError, AttributeError) as error:
+        _log.warning("backend cards of '%s' are not available: entry point '%s' failed: %s", owner, entry.name, error)
+        return []
+    if not callable(locate):
+        raise CardError(
+            f"entry point '{entry.name}' of '{owner}' is not a function",
+            fix="it must name a function without arguments that returns the path of a card or of a folder of cards",
+        )
+    path = Path(locate())
+    return _toml_files(path) if path.is_dir() else [path]

@@ -1,0 +1,204 @@
+"""Parameters of backends: what a card, or the encoder that it names, says of each."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+from harness.registry.strict_toml import Table, read_document
+
+__all__ = [
+    "NO_PROMPT",
+    "Parameter",
+    "ParameterValue",
+    "Scope",
+    "check_values",
+    "declared",
+    "encoder_parameters",
+    "read_parameter",
+]
+
+ParameterValue = str | int | float | bool
+ParameterType = Literal["float", "int", "str", "bool"]
+Scope = Literal["encoder", "engine", "search"]
+Affects = Literal["hits", "times", "nothing"]
+
+NO_PROMPT = "none"
+"""The value of a prompt's parameter that puts nothing before texts, whatever the model declares or needs."""
+_TYPES: Mapping[str, type] = {"float": float, "int": int, "str": str, "bool": bool}
+_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_OF_A_VARIABLE = "_env"
+"""How parameters end whose values name environment variables. A key may be given there by mistake."""
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_BEYOND = 2**63
+_OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
+_OF_MODELS = "models"
+"""The table of what encoders that run a model have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a backend: type, default, bounds and what it changes.
+
+    ``scope`` is ``encoder`` when the parameter changes terms or vectors, ``search`` when it changes only how a finished
+    index is searched, ``engine`` for everything else. Bounds are inclusive. ``choices`` is empty when any value of the
+    type may stand. ``pattern`` is a regular expression that the whole of a string must match; ``help`` then says what
+    it means. ``affects`` is what another value may change of a trial's outcome: ``hits``, else ``times`` (or memory, or
+    what is left behind), else ``nothing``. ``aliases`` are other names that it may be given by. A string whose ``name``
+    ends in ``_env`` names an environment variable, in capitals: anything else may be the key itself, and no error
+    repeats it.
+    """
+
+    name: str
+    type: ParameterType
+    default: ParameterValue
+    help: str
+    scope: Scope
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[ParameterValue, ...] = ()
+    pattern: str | None = None
+    affects: Affects = "hits"
+    aliases: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> ParameterValue:
+        """The value that ``text`` spells; raises ValueError saying what would be accepted."""
+        if self.type == "str":
+            return self.check(text)
+        if self.type == "bool":
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"'{text}' is not true or false")
+            return self.check(text.lower() == "true")
+        try:
+            return self.check(int(text) if self.type == "int" else float(text))
+        except OverflowError as error:
+            raise ValueError(f"'{text}' is too large") from error
+        except ValueError as error:
+            if str(error).startswith(("could not convert", "invalid literal")):
+                raise ValueError(f"'{text}' is not {'an integer' if self.type == 'int' else 'a number'}") from error
+            raise
+
+    def takes(self, value: object) -> bool:
+        """Return whether :meth:`check` accepts ``value``."""
+        try:
+            self.check(value)
+        except ValueError:
+            return False
+        return True
+
+    def check(self, value: object) -> ParameterValue:
+        """``value`` when its type, bounds and choices are right (an int may stand for a float); else ValueError."""
+        of_variable = self.type == "str" and self.name.endswith(_OF_A_VARIABLE)
+        if of_variable and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+            raise ValueError(
+                "it wants the name of an environment variable, of capitals, digits and '_', and never the key itself; "
+                "what was given is not repeated here"
+            )
+        if self.type == "float" and type(value) is int:
+            value = float(value)
+        if type(value) is not _TYPES[self.type]:
+            raise ValueError(f"{value!r} is not of type {self.type}")
+        checked = cast("ParameterValue", value)
+        if self.choices and checked not in self.choices:
+            known = ", ".join("''" if one == "" else str(one) for one in self.choices)
+            raise ValueError(f"{value!r} is not one of {known}")
+        if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
+            raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
+        if isinstance(checked, (int, float)) and not isinstance(checked, bool):
+            if not math.isfinite(checked):
+                raise ValueError(f"{value!r} is not finite")
+            if isinstance(checked, int) and not -_BEYOND <= checked < _BEYOND:
+                raise ValueError(f"{value!r} is beyond 64 bits")
+            if self.minimum is not None and checked < self.minimum:
+                raise ValueError(f"{value!r} is below {self.minimum:g}")
+            if self.maximum is not None and checked > self.maximum:
+                raise ValueError(f"{value!r} is above {self.maximum:g}")
+        return checked
+
+
+@cache
+def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
+    """What every card with ``encoder`` has, whether it says so or not; nothing for ``none`` and unknown encoders."""
+    values, parts = read_document(_OF_ENCODERS).values, encoder.split("+")
+    wanted = {name: content for part in parts for name, content in values.get(part, {}).items()}
+    if not {"dense", "splade"}.isdisjoint(parts):
+        wanted |= values[_OF_MODELS]
+    return declared(wanted, "encoder", _OF_ENCODERS)
+
+
+def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str, Parameter]:
+    """The parameters that tables of a file of the package declare, by name, all of one scope."""
+    table = Table({name: {"scope": scope, **content} for name, content in fields.items()})
+    found = {name: read_parameter(name, sub) for name, sub in table.tables().items()}
+    table.raise_problems(path)
+    return MappingProxyType(found)
+
+
+def read_parameter(name: str, table: Table) -> Parameter:
+    """The parameter that a card's ``table`` declares; what is wrong with it is noted there."""
+    kind = table.choice("type", tuple(_TYPES))
+    bounds = {key: table.optional(key, float) for key in ("minimum", "maximum")}
+    default = table.values.get("default")
+    parameter = Parameter(
+        name=name,
+        type=cast("ParameterType", kind if kind in _TYPES else "str"),
+        default=cast("ParameterValue", "" if default is None else default),
+        help=table.required("help", str),
+        scope=cast("Scope", table.choice("scope", ("encoder", "engine", "search"))),
+        minimum=bounds["minimum"],
+        maximum=bounds["maximum"],
+        choices=tuple(cast("list[ParameterValue]", table.optional("choices", list) or [])),
+        pattern=_pattern(name, kind, table),
+        affects=cast("Affects", table.choice("affects", ("hits", "times", "nothing"), "hits")),
+        aliases=table.strings("aliases") or (),
+    )
+    if not _KEY.fullmatch(name):
+        table.problem(f"parameter '{name}': small letters, digits and '_' only")
+    table.optional("default", _TYPES.get(kind, str))
+    if default is None:
+        table.problem(f"parameter '{name}' has no default")
+    elif kind in _TYPES:
+        check_values(table, parameter, (default, *parameter.choices))
+        if kind == "float":
+            parameter = _with_float_values(parameter)
+    table.close()
+    return parameter
+
+
+def _pattern(name: str, kind: str, table: Table) -> str | None:
+    pattern = table.optional("pattern", str)
+    if pattern is None:
+        return None
+    if kind != "str":
+        table.problem(f"parameter '{name}': 'pattern' is for parameters of type str")
+        return None
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        table.problem(f"parameter '{name}': 'pattern' is not a regular expression: {error}")
+        return None
+    return pattern
+
+
+def check_values(table: Table, parameter: Parameter, values: tuple[Any, ...]) -> None:
+    """Note those of ``values`` that the parameter cannot have."""
+    for value in values:
+        try:
+            parameter.check(float(value) if parameter.type == "float" and type(value) is int else value)
+        except ValueError as error:
+            table.problem(f"parameter '{parameter.name}': {error}")
+
+
+def _with_float_values(parameter: Parameter) -> Parameter:
+    """``default = 1`` on a float parameter means 1.0; wrong values were reported before."""
+
+    def as_float(value: ParameterValue) -> ParameterValue:
+        return float(value) if type(value) is int else value
+
+    return replace(parameter, default=as_float(parameter.default), choices=tuple(map(as_float, parameter.choices)))

@@ -1,0 +1,402 @@
+"""The cache: folders named by what they were made from. It can be deleted at any time.
+
+An entry is built in a temporary folder under a lock, described by a manifest with the checksum of every file, and
+renamed when it is complete. An entry is checked against its manifest before it is handed out: a damaged one is named
+on the log and rebuilt. Several processes may use one cache at once. What the entries are, and how they are removed, is
+in :mod:`harness.store.cache_entries`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from harness.errors import CacheError
+from harness.store.sync import sync_folder, sync_path
+
+__all__ = [
+    "JSON",
+    "MANIFEST",
+    "UNFINISHED",
+    "Cache",
+    "Continued",
+    "entry_lock",
+    "entry_name",
+    "file_digest",
+    "files_fault",
+    "recover",
+]
+
+JSON = str | int | float | bool | None | Sequence["JSON"] | Mapping[str, "JSON"]
+Content = TypeVar("Content")
+
+MANIFEST = "manifest.json"
+"""The file of an entry that holds its key and the checksums of the others."""
+UNFINISHED = ".unfinished"
+"""How the folder of an entry ends that was begun and will be gone on with."""
+_SCHEME = 1
+_NAME_LENGTH = 32
+_REPLACED = "replaced"
+"""What an entry is called inside its temporary folder while the one that takes its place is being moved there."""
+_SILENT_WAIT_S = 2.0
+_FIX = "set HARNESS_CACHE to a folder that can be written and has room"
+_WRITING_ONLY = (errno.EROFS, errno.EFBIG)
+_log = logging.getLogger("harness")
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """The checksum of a file by an algorithm of hashlib, in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
+
+
+class Continued(NamedTuple):
+    """An entry that is built in steps: ``folder`` holds what is there of it, all when ``finished``.
+
+    Afterwards it lies in ``entry``, which is the same folder when it was finished before.
+    """
+
+    entry: Path
+    folder: Path
+    finished: bool
+
+
+class Cache:
+    """A content-addressed store of folders.
+
+    ``root`` defaults to ``$HARNESS_CACHE``, else to the platform's cache folder. Nothing is created before the first
+    build.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = _default_root() if root is None else root
+        self._verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
+        self._handed_out: dict[Path, None] = {}
+
+    def folder(self, name: str) -> Path:
+        """The sub-folder ``name`` for work of the caller's own, created if need be.
+
+        Raises CacheError when it cannot be created or written.
+        """
+        path = self.root / name
+        with _writing(self.root):
+            path.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=path).close()
+        return path
+
+    def get_or_build(
+        self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str = ""
+    ) -> Path:
+        """The folder of the entry ``key``, made by ``build(folder)`` unless it is there and undamaged.
+
+        ``kind`` is a plain word that names the sub-folder; ``key`` says everything that changes the content. ``build``
+        gets an empty folder and fills it; what it raises passes through and leaves no entry behind. ``about`` are a few
+        words for whoever lists the cache; an entry keeps those that it was built with. Raises CacheError
+        when the cache cannot be written, for whatever reason, or its disk is full.
+        """
+        entry, text = self._place(kind, key)
+        if self._fault(entry, text) is not None:
+            self._rebuild(entry, text, build, about)
+        self._handed_out[entry] = None
+        return entry
+
+    def _rebuild(self, entry: Path, text: str, build: Callable[[Path], None], about: str) -> None:
+        with _writing(self.root), entry_lock(entry):
+            fault = self._fault(entry, text)
+            if fault is None:  # somebody else built it meanwhile
+                return
+            if entry.exists():
+                _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
+            _clear(entry)
+            _build(entry, text, build, {"about": about} if about else {})
+
+    @contextmanager
+    def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:
+        """An entry that takes long to build: what an interrupted build left in its folder is there to go on with.
+
+        Unless it is ``finished``, the caller completes the folder inside the ``with`` block, alone; a failure leaves it
+        as it is. ``shelf`` are names of folders below the kind's, for people who look into the cache: an entry is found
+        by its key whatever shelf it lies on. ``about`` as for :meth:`put`; raises as :meth:`get_or_build`.
+        """
+        placed, text = self._place(kind, key)
+        entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
+        if self._fault(entry, text) is None:
+            self._handed_out[entry] = None
+            yield Continued(entry, entry, finished=True)
+            return
+        with _writing(self.root), entry_lock(entry):
+            fault = self._fault(entry, text)
+            if fault is not None:
+                if entry.exists():
+                    _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
+                _clear(entry)
+                folder = entry.with_suffix(UNFINISHED)
+                folder.mkdir(exist_ok=True)
+                yield Continued(entry, folder, finished=False)
+                _publish(folder, entry, text, {"about": about})
+        self._handed_out[entry] = None
+        if fault is None:  # somebody else built it meanwhile
+            yield Continued(entry, entry, finished=True)
+
+    def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
+        """Whether there is a finished entry, on whatever shelf; its checksums are compared when it is used."""
+        entry = self._lying(self._place(kind, key)[0])
+        return entry is not None and (entry / MANIFEST).is_file()
+
+    def begun(self, kind: str, key: Mapping[str, JSON]) -> Path | None:
+        """The folder of what an interrupted :meth:`continued` left; None where nothing is begun."""
+        entry = self._lying(self._place(kind, key)[0])
+        folder = entry.with_suffix(UNFINISHED) if entry is not None else None
+        return folder if folder is not None and folder.is_dir() else None
+
+    def _lying(self, placed: Path) -> Path | None:
+        """Where an entry lies that :meth:`continued` began or finished; None when there is none."""
+        found = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
+        return found[0].with_suffix("") if found else None
+
+    @contextmanager
+    def intact(self) -> Iterator[None]:
+        """Around whatever reads the entries of :meth:`get_or_build`, which no lock holds in place.
+
+        A failure becomes a CacheError when one of them is gone, wherever that was noticed: somebody removed it.
+        """
+        try:
+            yield
+        except Exception as error:
+            gone = [f"{entry.parent.name} {entry.name[:12]}" for entry in list(self._handed_out) if not entry.exists()]
+            if gone and not isinstance(error, CacheError):
+                raise CacheError(
+                    f"the cache '{self.root}' was emptied while it was used: {', '.join(gone)}",
+                    fix="run again; what is missing is made anew",
+                ) from error
+            raise
+
+    def put(self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str, state: str) -> None:
+        """Make the entry ``key`` anew, whole or not at all; it replaces the one that is there.
+
+        ``about`` and ``state`` are words for whoever lists the cache. Else as :meth:`get_or_build`.
+        """
+        entry, text = self._place(kind, key)
+        with _writing(self.root), entry_lock(entry):
+            _sweep(entry)
+            _build(entry, text, build, {"about": about, "state": state})
+
+    def revise(
+        self,
+        kind: str,
+        key: Mapping[str, JSON],
+        read: Callable[[Path], Content],
+        write: Callable[[Path, Content | None], None],
+        *,
+        about: str,
+        state: str,
+        durable: bool = False,
+    ) -> None:
+        """As :meth:`put`, by ``write(folder, what read(the entry that is there) gives, or None)``, under one lock.
+
+        So nothing that another process puts there meanwhile is lost. A ``durable`` revision is on the disk afterwards,
+        whatever happens to the machine.
+        """
+        entry, text = self._place(kind, key)
+        with _writing(self.root), entry_lock(entry):
+            known = self._read(entry, text, read)
+            _sweep(entry)
+            words = {"about": about, "state": state}
+            _build(entry, text, lambda folder: write(folder, known), words, durable=durable)
+
+    def read(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
+        """What ``read(folder)`` makes of an entry that :meth:`put` may replace; None when there is none.
+
+        Nobody replaces the entry meanwhile. A damaged one is named on the log and counts as none. Raises CacheError
+        when the lock cannot be written.
+        """
+        entry, text = self._place(kind, key)
+        if not entry.exists() and not entry.with_suffix(".lock").exists():
+            return None
+        with _writing(self.root), entry_lock(entry):
+            return self._read(entry, text, read)
+
+    def _read(self, entry: Path, key: str, read: Callable[[Path], Content]) -> Content | None:
+        recover(entry)
+        fault = self._fault(entry, key)
+        if fault is None:
+            return read(entry)
+        if entry.exists():
+            _log.warning("cache entry '%s' is damaged and is not used: %s", entry, fault)
+        return None
+
+    def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
+        return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
+
+    def _fault(self, entry: Path, key: str) -> str | None:
+        """What is wrong with an entry, or None. Its checksums are computed once per process and file state."""
+        try:
+            manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
+            if manifest["key"] != json.loads(key):
+                return "its manifest names another key"
+            state = _state(entry, manifest["files"])
+        except OSError as error:
+            return f"'{error.filename}': {error.strerror}"
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"its manifest cannot be read: {error}"
+        if self._verified.get(entry) == state:
+            return None
+        fault = files_fault(entry)
+        if fault is None:
+            self._verified[entry] = state
+        return fault
+
+
+def entry_name(kind: str, key: Mapping[str, JSON]) -> str:
+    """The name of the entry ``key`` among those of its kind: 32 hexadecimal digits."""
+    return hashlib.sha256(_canonical({"scheme": _SCHEME, "kind": kind, "key": key}).encode()).hexdigest()[:_NAME_LENGTH]
+
+
+@contextmanager
+def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]:
+    """Hold the lock of one entry, so that no other process builds, replaces, reads or removes it.
+
+    Raises filelock.Timeout when another process still holds it after ``timeout_s``; None waits for as long as it takes,
+    and says so.
+    """
+    from filelock import FileLock, Timeout
+
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(entry.with_suffix(".lock"))
+    try:
+        lock.acquire(timeout=_SILENT_WAIT_S if timeout_s is None else timeout_s)
+    except Timeout:
+        if timeout_s is not None:
+            raise
+        _log.warning("another process works on cache entry '%s': waiting until it is done", entry)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def files_fault(entry: Path) -> str | None:
+    """What an entry's checksums say is wrong with it, or None."""
+    try:
+        files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))["files"]
+        for name, expected in files.items():
+            path = entry / name
+            if path.stat().st_size != expected["bytes"] or file_digest(path) != expected["sha256"]:
+                return f"the checksum of '{name}' is wrong"
+    except OSError as error:
+        return f"'{error.filename}': {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"its manifest cannot be read: {error}"
+    return None
+
+
+def _canonical(content: Mapping[str, JSON]) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def _clear(entry: Path) -> None:
+    """Remove the damaged entry and what killed builds left: nobody else builds while the lock is held."""
+    if entry.exists():
+        entry.rename(_temporary(entry) / "damaged")
+    _sweep(entry)
+
+
+def _sweep(entry: Path) -> None:
+    for left in entry.parent.glob(f"{entry.name}.*.tmp"):
+        shutil.rmtree(left)
+
+
+def recover(entry: Path) -> None:
+    """Put an entry back that a killed process had moved away, and nothing yet in its place; the caller has its lock."""
+    aside = [] if entry.exists() else sorted(entry.parent.glob(f"{entry.name}.*.tmp/{_REPLACED}"))
+    if aside:
+        aside[0].rename(entry)
+
+
+def _build(
+    entry: Path, key: str, build: Callable[[Path], None], words: Mapping[str, str], *, durable: bool = False
+) -> None:
+    folder, replaced = _temporary(entry), _temporary(entry)
+    try:
+        build(folder)
+        _describe(folder, key, words)
+        if durable:
+            sync_folder(folder)
+        if entry.exists():
+            entry.rename(replaced / _REPLACED)
+        folder.rename(entry)
+        if durable:
+            sync_path(entry.parent)
+    finally:
+        recover(entry)  # interrupted between the two
+        for left in (folder, replaced):
+            if left.exists():
+                shutil.rmtree(left)
+
+
+def _publish(folder: Path, entry: Path, key: str, words: Mapping[str, str]) -> None:
+    _describe(folder, key, words)
+    folder.rename(entry)
+
+
+def _describe(folder: Path, key: str, words: Mapping[str, str]) -> None:
+    """Write the manifest: the entry's key, the checksum of each file, and words for people."""
+    files = {
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST
+    }
+    manifest = {"key": json.loads(key), "files": files, **words}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _temporary(entry: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
+
+
+def _state(entry: Path, files: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:
+    stats = ((name, (entry / name).stat()) for name in files)
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def _default_root() -> Path:
+    given = os.environ.get("HARNESS_CACHE")
+    if given:
+        try:
+            return Path(given).expanduser()
+        except RuntimeError as error:
+            raise CacheError(f"the cache '{given}' cannot be found: {error}", fix=_FIX) from error
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("retrieval-harness"))
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CacheError(f"the disk of the cache '{root}' is full", fix=_FIX) from error
+        if _concerns(error, root):
+            raise CacheError(f"the cache '{root}' cannot be written: {error.strerror or error}", fix=_FIX) from error
+        raise
+
+
+def _concerns(error: OSError, root: Path) -> bool:
+    """Whether the file that failed lies in the cache or on the way to it: not a file that a build reads."""
+    if error.filename is None:  # a stream that was open already
+        return error.errno in _WRITING_ONLY
+    failed, home = Path(os.fsdecode(error.filename)).absolute(), root.absolute()
+    return failed.is_relative_to(home) or home.is_relative_to(failed)

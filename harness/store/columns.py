@@ -1,0 +1,113 @@
+"""Columns on disk: sparse vectors as ``.npy`` files, string columns as uncompressed Arrow IPC files.
+
+Both open memory-mapped: a few milliseconds and no memory of their own. Nothing here is ever pickled.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.errors import CacheError
+
+__all__ = [
+    "load_column",
+    "load_ids",
+    "load_sparse",
+    "load_table",
+    "load_vectors",
+    "save_column",
+    "save_ids",
+    "save_sparse",
+    "save_table",
+]
+
+
+def save_table(path: Path, table: pa.Table) -> None:
+    """Write an Arrow table as an uncompressed IPC file, which can be memory-mapped; see :func:`save_column`."""
+    path.unlink(missing_ok=True)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def load_table(path: Path) -> pa.Table:
+    """Memory-map a table that :func:`save_table` wrote; raises CacheError when the file is missing or damaged."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
+
+
+def save_ids(path: Path, ids: Ids) -> None:
+    """Write an id column."""
+    save_table(path, pa.table({"id": ids.values}))
+
+
+def load_ids(path: Path) -> Ids:
+    """Memory-map an id column that :func:`save_ids` wrote."""
+    column = load_table(path).column("id").combine_chunks()
+    return Ids(column)
+
+
+def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
+    """Write ``name.indptr.npy``, ``name.indices.npy``, ``name.values.npy`` and ``name.dimensions.npy``."""
+    save_column(folder / f"{name}.indptr.npy", vectors.indptr)
+    save_column(folder / f"{name}.indices.npy", vectors.indices)
+    save_column(folder / f"{name}.values.npy", vectors.values)
+    save_column(folder / f"{name}.dimensions.npy", np.array(vectors.dimensions, dtype=np.int64))
+
+
+def load_sparse(folder: Path, name: str) -> SparseVectors:
+    """Memory-map vectors that :func:`save_sparse` wrote; raises CacheError when a file is missing or damaged."""
+    try:
+        dimensions = int(np.load(folder / f"{name}.dimensions.npy", allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise CacheError(f"cannot read '{folder / name}': {error}", fix="delete its folder; it is rebuilt") from error
+    arrays = [load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
+    return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)
+
+
+def save_vectors(folder: Path, name: str, vectors: SparseVectors | Float32Array) -> None:
+    """Write vectors for :func:`load_vectors`, dense or sparse."""
+    if isinstance(vectors, SparseVectors):
+        save_sparse(folder, name, vectors)
+    else:
+        save_column(folder / f"{name}.npy", vectors)
+
+
+def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
+    """Memory-map the vectors ``name`` of a folder: dense ones of ``name.npy``, C-contiguous (n, d), or sparse ones.
+
+    Raises CacheError when a file is missing or damaged.
+    """
+    dense = folder / f"{name}.npy"
+    return load_column(dense) if dense.exists() else load_sparse(folder, name)
+
+
+def save_column(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write one ``.npy`` file, always a new one: mappings of an earlier one, ``array`` too, keep their content."""
+    path.unlink(missing_ok=True)
+    np.save(path, array, allow_pickle=False)
+
+
+def load_column(path: Path) -> npt.NDArray[Any]:
+    """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
+    try:
+        return _map(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
+
+
+def _map(path: Path) -> npt.NDArray[Any]:
+    try:
+        mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (
+        ValueError
+    ):  # an empty file cannot be mapped: an array without elements, or a damaged one, which raises again
+        mapped = np.load(path, allow_pickle=False)
+    return mapped

@@ -1,0 +1,53 @@
+"""Checksums of files that are large and hardly ever change, remembered in the cache by the state of the file.
+
+Reading Anserini's jar of 170 MB costs most of a second, and every comparison with Lucene's analyzer needs its digest;
+archives of datasets, which are held against the MD5 that their publishers give, have gigabytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import CacheError
+from harness.store.cache import JSON, Cache, file_digest
+
+__all__ = ["steady_digest"]
+
+_KIND = "digests"
+_SETTLED_NS = 2_000_000_000
+"""Clocks of file systems tick in up to two seconds: a file changed since then may change again and look the same."""
+
+
+def steady_digest(path: Path, algorithm: str = "sha256") -> str:
+    """The checksum of a file, read anew when its place, size, inode or a time of change is another.
+
+    The time of change of the inode is among them, which no program can set. A cache that cannot be written is done
+    without. ``algorithm`` is one of hashlib's, for checksums and not for secrets.
+    """
+    found = path.resolve().stat()
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _SETTLED_NS:
+        return file_digest(path, algorithm)
+    changed = (found.st_mtime_ns, found.st_ctime_ns)
+    file = (found.st_size, found.st_dev, found.st_ino)
+    return _remembered(path.resolve(), algorithm, Cache().root, file, changed)
+
+
+@functools.cache
+def _remembered(path: Path, algorithm: str, root: Path, file: tuple[int, int, int], changed_ns: tuple[int, int]) -> str:
+    key: Mapping[str, JSON] = {
+        "path": str(path),
+        "algorithm": algorithm,
+        "size, device, inode": list(file),
+        "changed_ns": list(changed_ns),
+    }
+
+    def build(folder: Path) -> None:
+        (folder / algorithm).write_text(file_digest(path, algorithm), encoding="ascii")
+
+    try:
+        return (Cache(root).get_or_build(_KIND, key, build) / algorithm).read_text(encoding="ascii")
+    except (CacheError, FileNotFoundError):  # or somebody has just emptied it
+        return file_digest(path, algorithm)

@@ -1,0 +1,94 @@
+"""What files take on disk, and copies of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.data.progress import Progress
+from harness.errors import EngineUnavailableError
+
+__all__ = ["allocated_bytes", "copy_folder"]
+
+_CHUNK_BYTES = 1 << 26
+_CANNOT_SHARE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
+
+
+def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
+    """Bytes of the blocks that the files in ``folder`` take, sub-folders included, those named ``leave_out`` left out.
+
+    Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing.
+    """
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != leave_out)
+    return sum(path.stat().st_blocks for path in files) * _BLOCK_BYTES
+
+
+def copy_folder(source: Path, target: Path, progress: Progress) -> None:
+    """Copy all files of ``source`` into ``target``, holes left as holes; ``progress`` counts bytes of data.
+
+    File systems that can share blocks between files do so. Raises EngineUnavailableError when there is no room, or
+    when a file cannot be read.
+    """
+    needed, free = allocated_bytes(source), shutil.disk_usage(target).free
+    if needed > free:
+        raise EngineUnavailableError(
+            f"a copy of '{source}' takes {needed:,} bytes, and '{target}' has {free:,} free",
+            fix="free disk space, or put the cache on a larger disk: HARNESS_CACHE",
+        )
+    progress.start("copy", needed)
+    try:
+        for path in sorted(source.rglob("*")):
+            place = target / path.relative_to(source)
+            if path.is_dir():
+                place.mkdir(parents=True, exist_ok=True)
+            elif path.is_file():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                progress.advance(_copy_file(path, place))
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"'{source}' cannot be copied: {error}", fix="make it readable, and see that the disk is not full"
+        ) from error
+
+
+def _copy_file(source: Path, target: Path) -> int:
+    """The bytes of data that were copied."""
+    with source.open("rb") as read, target.open("wb") as written:
+        size = os.fstat(read.fileno()).st_size
+        os.ftruncate(written.fileno(), size)
+        copied = 0
+        for start, stop in _extents(read.fileno(), size):
+            _copy_range(read.fileno(), written.fileno(), start, stop)
+            copied += stop - start
+    return copied
+
+
+def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where a file holds data, hole after hole."""
+    stop = 0
+    while stop < size:
+        try:
+            start = os.lseek(file, stop, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return  # nothing but a hole is left
+        stop = os.lseek(file, start, os.SEEK_HOLE)
+        yield start, stop
+
+
+def _copy_range(source: int, target: int, start: int, stop: int) -> None:
+    while start < stop:
+        try:
+            # the kernel lets both files share the blocks where it can
+            done = os.copy_file_range(source, target, min(stop - start, _CHUNK_BYTES), start, start)
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _CANNOT_SHARE:
+                raise
+            done = os.pwrite(target, os.pread(source, min(stop - start, _CHUNK_BYTES), start), start)
+        if done == 0:
+            raise OSError(errno.EIO, "the file became shorter while it was copied")
+        start += done

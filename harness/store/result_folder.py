@@ -1,0 +1,196 @@
+"""The folder of a result on disk: built beside its place, and renamed when it is complete.
+
+What killed processes left is taken away or put back; of several processes that write to one place one wins; what the
+user put beside an earlier result stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from harness.errors import ResultError, UsageError
+from harness.store.scratch import scratch_folder
+
+__all__ = [
+    "LATENCIES",
+    "PARITY",
+    "PER_QUERY",
+    "QRELS",
+    "QUERIES",
+    "REPORT_NAME",
+    "Building",
+    "check_target",
+    "result_folder",
+]
+
+REPORT_NAME = "report.json"
+PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
+QRELS, QUERIES = "qrels.tsv", "queries.parquet"
+_OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, QRELS, QUERIES, "runs", "report.html", "regression.json"}
+"""What a new result never takes over from the one that it replaces."""
+_SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
+
+
+@dataclass(slots=True)
+class Building:
+    """A result that is being written in ``folder``; ``place`` is where it lies in the end."""
+
+    folder: Path
+    place: Path
+
+
+@contextmanager
+def result_folder(place: Path, *, overwrite: bool, numbered: bool, marker: str = REPORT_NAME) -> Iterator[Building]:
+    """A folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
+
+    ``marker`` is the file by which an earlier one that may be replaced is known. Raises UsageError as
+    :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
+    """
+    if not numbered:
+        check_target(place, overwrite=overwrite, marker=marker)
+    with _readable_failure(place), _beside(place) as scratch:
+        building = Building(scratch / _NEW, place)
+        building.folder.mkdir()
+        yield building
+        if numbered:
+            building.place = _place_numbered(building.folder, place)
+        else:
+            _place(building.folder, place, scratch / _OLD, overwrite=overwrite, marker=marker)
+
+
+def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) -> None:
+    """Refuse a place where a result cannot be written, or would replace something that the user has.
+
+    Only an earlier result with the same ``marker`` may be replaced.
+    """
+    nearest = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not nearest.is_dir() or not _takes_folders(nearest):
+        raise ResultError(
+            f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
+            fix="choose another --out",
+        )
+    held = _names(folder)
+    if not held and not folder.is_file():
+        return
+    if marker != REPORT_NAME and REPORT_NAME in held:
+        raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
+    if marker not in held:
+        raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
+    if not overwrite:
+        raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
+
+
+def _takes_folders(parent: Path) -> bool:
+    """Found out by making one: of /proc its permissions say yes, and root may do everything."""
+    try:
+        Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent)).rmdir()
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)  # said at the end, with what to do about it
+    return True
+
+
+def _names(folder: Path) -> set[str]:
+    """What a folder holds, nothing for what is none; of one folder, even if others take its place meanwhile."""
+    while True:
+        try:
+            before = folder.stat().st_ino
+            names = {path.name for path in folder.iterdir()}
+            if folder.stat().st_ino == before:
+                return names
+        except FileNotFoundError:
+            if not folder.exists():
+                return set()
+        except NotADirectoryError:
+            return set()
+
+
+@contextmanager
+def _readable_failure(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename if error.filename is not None else folder
+        raise ResultError(
+            f"the result cannot be written to '{folder}': {error.strerror or error} ('{where}')",
+            fix="free some space, or choose another --out",
+        ) from error
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    """A scratch folder on the same file system as the result's place; what killed processes left there goes first."""
+
+    def put_back(abandoned: Path) -> None:
+        """An earlier result that was taken away, and never replaced, because its process was killed just then."""
+        for earlier in (abandoned / _OLD).glob("*/*"):
+            if not (folder.parent / earlier.name).exists():
+                earlier.rename(folder.parent / earlier.name)
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(folder.parent, _SCRATCH, put_back) as scratch:
+        yield scratch
+
+
+def _place(building: Path, folder: Path, old: Path, *, overwrite: bool, marker: str) -> None:
+    """Rename the finished result to its place, first taking away the earlier one that it may replace.
+
+    Another process may write to the same place at any moment: a rename to a folder that holds something fails, and
+    then everything is looked at again.
+    """
+    for attempt in count(1):
+        check_target(folder, overwrite=overwrite, marker=marker)
+        if overwrite:
+            _take_away(folder, old / str(attempt) / folder.name, building)
+        if _rename(building, folder):
+            return
+
+
+def _take_away(folder: Path, place: Path, building: Path) -> None:
+    """Move an earlier result out of the way, if one is there, and copy what the user put beside it into the new one."""
+    place.parent.mkdir(parents=True)
+    try:
+        folder.rename(place)
+    except FileNotFoundError:
+        return
+    try:
+        _keep_foreign(place, building)
+    except OSError:
+        _rename(place, folder)
+        raise
+
+
+def _place_numbered(building: Path, folder: Path) -> Path:
+    for number in count(1):
+        place = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        if _rename(building, place):
+            return place
+    raise AssertionError("unreachable: count() does not end")
+
+
+def _rename(building: Path, folder: Path) -> bool:
+    """False when ``folder`` holds something; an empty folder may be there."""
+    try:
+        building.rename(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _keep_foreign(folder: Path, building: Path) -> None:
+    """Copy what the user put beside an earlier result into the new one."""
+    for path in folder.iterdir():
+        if path.name in _OURS or (building / path.name).exists():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, building / path.name, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(path, building / path.name, follow_symlinks=False)

@@ -1,0 +1,158 @@
+"""Counting terms: texts through an analyzer into sparse columns, a batch at a time.
+
+Tokens live no longer than their batch. What stays is eight bytes for each distinct (document, term) pair and one
+string for each distinct term.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from harness.data.jit import kernel
+from harness.data.progress import Progress
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
+from harness.text.registry import Analyzer
+
+__all__ = ["count_terms", "load_counts", "save_counts"]
+
+Array = TypeVar("Array", Int32Array, Float32Array)
+
+
+def count_terms(
+    analyzer: Analyzer,
+    documents: Iterable[Sequence[str]],
+    queries: Sequence[str],
+    progress: Progress | None = None,
+    *,
+    total: int | None = None,
+) -> TermCounts:
+    """Analyse and count ``documents`` (batches of texts, in corpus order) and ``queries``.
+
+    The vocabulary is the documents' terms in ascending byte order, so the result depends on the texts alone, not on
+    the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no
+    characters makes a document longer and is no term of a query, as in Anserini. Documents or queries without terms
+    become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is only
+    for ``progress``.
+    """
+    if progress is not None:
+        progress.start("analyse", total)
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    parts = _Parts()
+    for batch in documents:
+        tokens = analyzer.analyze(batch)
+        parts.add(_number(tokens, numbers))
+        if progress is not None:
+            progress.advance(len(batch))
+    numbers.default_factory = None
+    vocabulary = sorted(numbers)
+    column_of = np.empty(len(vocabulary), dtype=np.int32)
+    column_of[[numbers[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+    counted = parts.join(column_of)
+    return _with_queries(analyzer, queries, counted, vocabulary)
+
+
+def save_counts(folder: Path, counts: TermCounts) -> None:
+    """Write counts into an existing folder; :func:`load_counts` memory-maps them."""
+    save_sparse(folder, "documents", counts.documents)
+    save_sparse(folder, "queries", counts.queries)
+    save_ids(folder / "vocabulary.arrow", counts.vocabulary)
+    np.save(folder / "unknown_terms.npy", counts.unknown_terms, allow_pickle=False)
+
+
+def load_counts(folder: Path) -> TermCounts:
+    """Memory-map what :func:`save_counts` wrote; raises CacheError when a file is missing or damaged."""
+    return TermCounts(
+        documents=load_sparse(folder, "documents"),
+        queries=load_sparse(folder, "queries"),
+        vocabulary=load_ids(folder / "vocabulary.arrow"),
+        unknown_terms=load_column(folder / "unknown_terms.npy"),
+    )
+
+
+def _number(texts: Sequence[Sequence[str]], numbers: defaultdict[str, int]) -> SparseVectors:
+    """Counts of one batch, columns in order of first occurrence, new terms added to ``numbers``."""
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    terms = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=lengths.sum())
+    return _count_pairs(np.repeat(np.arange(len(texts), dtype=np.int64), lengths), terms, len(texts), len(numbers))
+
+
+def _count_pairs(rows: Int64Array, columns: Int64Array, height: int, width: int) -> SparseVectors:
+    keys, counts = np.unique((rows << 32) | columns, return_counts=True)
+    indptr = np.searchsorted(keys, np.arange(height + 1, dtype=np.int64) << 32).astype(np.int64)
+    indices = (keys & 0xFFFFFFFF).astype(np.int32)
+    return SparseVectors(indptr, indices, counts.astype(np.float32), width)
+
+
+def _with_queries(
+    analyzer: Analyzer, queries: Sequence[str], documents: SparseVectors, vocabulary: list[str]
+) -> TermCounts:
+    column_of = {term: column for column, term in enumerate(vocabulary)}
+    known = [[column_of.get(term, -1) for term in terms if term] for terms in analyzer.analyze(queries)]
+    lengths = np.fromiter(map(len, known), dtype=np.int64, count=len(known))
+    rows = np.repeat(np.arange(len(known), dtype=np.int64), lengths)
+    columns = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=lengths.sum())
+    found = columns >= 0
+    return TermCounts(
+        documents=documents,
+        queries=_count_pairs(rows[found], columns[found], len(known), len(vocabulary)),
+        vocabulary=Ids.of(vocabulary),
+        unknown_terms=np.bincount(rows[~found], minlength=len(known)).astype(np.int32),
+    )
+
+
+class _Parts:
+    """The batches counted so far."""
+
+    def __init__(self) -> None:
+        self._lengths: list[Int64Array] = []
+        self._indices: list[Int32Array] = []
+        self._values: list[Float32Array] = []
+
+    def add(self, part: SparseVectors) -> None:
+        self._lengths.append(np.diff(part.indptr))
+        self._indices.append(part.indices)
+        self._values.append(part.values)
+
+    def join(self, column_of: Int32Array) -> SparseVectors:
+        """All rows as one CSR under the final column numbers, ascending within each row. The batches are given up."""
+        indptr = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths]))
+        indices: Int32Array = _drain(self._indices, np.empty(indptr[-1], dtype=np.int32))
+        values: Float32Array = _drain(self._values, np.empty(indptr[-1], dtype=np.float32))
+        _renumber(indptr, column_of, indices, values)
+        return SparseVectors(indptr, indices, values, len(column_of))
+
+
+def _drain(parts: list[Array], whole: Array) -> Array:
+    """Move the parts into ``whole`` one by one, so that they are not all held twice."""
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    return whole
+
+
+@kernel
+def _renumber(indptr: Int64Array, column_of: Int32Array, indices: Int32Array, values: Float32Array) -> None:
+    """Give every row its final columns, in place, and sort the row by them."""
+    longest = 0
+    for row in range(len(indptr) - 1):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    keys = np.empty(longest, dtype=np.int64)
+    for row in range(len(indptr) - 1):
+        start, length = indptr[row], indptr[row + 1] - indptr[row]
+        for place in range(length):
+            keys[place] = (np.int64(column_of[indices[start + place]]) << 32) | np.int64(values[start + place])
+        keys[:length].sort()
+        for place in range(length):
+            indices[start + place] = np.int32(keys[place] >> 32)
+            values[start + place] = np.float32(keys[place] & 0xFFFFFFFF)

@@ -1,0 +1,340 @@
+"""Vectors of one dataset by models: encoded once per distinct key, documents and queries apart, kept in the cache."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.data.dataset import Dataset
+from harness.data.progress import Display
+from harness.data.types import SparseVectors
+from harness.encoders.derived import derive
+from harness.encoders.http_endpoint import calls_for
+from harness.encoders.identity import encoding_key
+from harness.encoders.prompts import applied_prompt, declared_prompts
+from harness.encoders.settings import EncoderName, Role, Settings
+from harness.encoders.sparsity import sparsity
+from harness.encoders.stream import Made, read_made, rows_begun
+from harness.errors import DataError, EncoderError, EngineFailureError, EngineUnavailableError, HarnessError
+from harness.exact.encoding import widen
+from harness.plan.plan import Trial
+from harness.registry.parameters import ParameterValue
+from harness.remote.calls import calls_in_words, calls_refused
+from harness.store.cache import JSON, Cache, Continued, entry_name
+from harness.store.columns import load_vectors
+from harness.worker.encoded_files import Encoded, read_encoded
+from harness.worker.executor import Executor
+from harness.worker.failure import failure_of
+from harness.worker.jobs import EncodeJob, EncodePart, write_job
+from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
+from harness.worker.verify import TOLERANCES, compare_sample, draw_sample
+
+__all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys"]
+
+KIND = "embeddings"
+_ROLES: tuple[Role, ...] = ("documents", "queries")
+_NS_PER_S = 1e9
+_PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
+_SPENT = ("calls", "repeated_calls", "tokens")
+
+
+class CacheCheck(NamedTuple):
+    """Which share of cached vectors is encoded again, and the seed that draws it; 0 checks nothing."""
+
+    share: float = 0.0
+    seed: int = 42
+
+
+class _Entries(NamedTuple):
+    """Where the vectors of documents and of queries lie, which were made or completed just now, what that took, and
+    what verifying the rest said.
+    """
+
+    folders: Folders
+    made_now: frozenset[Role]
+    encoded: Encoded
+    note: str | None = None
+
+
+class Embeddings:
+    """The vectors of one dataset, made when first asked for."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        dataset: Dataset,
+        texts: Mapping[Role, Path],
+        work: Path,
+        display: Display,
+        executor: Executor,
+        check: CacheCheck,
+    ) -> None:
+        """``texts`` are the Arrow files with columns id and text; ``executor`` runs each encoding.
+
+        Of cached vectors the share ``check`` is encoded again and compared, drawn by its seed.
+        """
+        self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
+        self._display, self._executor, self._check = display, executor, check
+        self._found: dict[tuple[str, ...], _Entries] = {}
+        self._read: dict[tuple[str, ...], Vectors] = {}
+        self._failed: dict[Hashable, HarnessError] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
+        """The vectors that a trial's parameters ask for; whoever comes second waits and shares them.
+
+        Raises EncoderError when the model or its process fails, and whatever else it raises.
+        """
+        settings = Settings.of(encoder, trial.parameters)
+        keys = embedding_keys(settings, self._dataset, fetch=True)
+        asked = tuple(entry_name(KIND, keys[role]) for role in _ROLES)
+        with self._one_at_a_time:  # a model fills the machine: two at once are no faster
+            # on another device, with smaller batches or with more patience it may go well
+            failed = (asked, settings.device, settings.batch_size, settings.limits)
+            if failed in self._failed:
+                raise self._failed[failed]
+            if asked not in self._found:
+                try:
+                    self._found[asked] = self._entries(settings, trial, keys)
+                except HarnessError as error:
+                    self._failed[failed] = error
+                    raise
+            if asked not in self._read:  # one copy for all backends, and its statistics counted once
+                self._read[asked] = _vectors(settings, self._found[asked])
+            return self._read[asked]
+
+    def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        model = settings.source.shown
+        own = settings.of_model
+        if own is settings:
+            found = self._encoded(settings, trial, keys)
+        else:  # a sweep of truncate_dim asks the model once
+            whole = self._encoded(own, trial, embedding_keys(own, self._dataset, fetch=True))
+            found = self._derived(settings, whole, keys)
+        self._display.done(model, self._in_words(found))
+        cached = {
+            role: folder for role, folder in zip(_ROLES, found.folders, strict=True) if role not in found.made_now
+        }
+        if not cached or not self._check.share:
+            return found
+        note, again = self._verify(settings, trial, cached, found.encoded.calls)
+        self._display.done(model, note)
+        spent = {name: getattr(found.encoded, name) + getattr(again, name) for name in _SPENT}
+        return found._replace(note=note, encoded=found.encoded._replace(**spent))
+
+    def _encoded(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        """The model's own vectors; what is missing is encoded."""
+        with self._continued(settings, keys) as entries:
+            # queries first: they are few, and tell soon that a model is no good
+            missing = [role for role in reversed(_ROLES) if not entries[role].finished]
+            encoded = Encoded({})
+            if missing:
+                folders = {role: entries[role].folder for role in missing}
+                self._refuse_calls(settings, folders)
+                encoded = self._encode(settings, trial, folders, self._texts, {})
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), frozenset(missing), encoded)
+
+    def _refuse_calls(self, settings: Settings, folders: Mapping[Role, Path]) -> None:
+        """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
+        if settings.limits.max_calls != 0:
+            return
+        left = {role: self._count(role) - rows_begun(folder) for role, folder in folders.items()}
+        if calls := sum(calls_for(count, settings) for count in left.values()):
+            what = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
+            raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
+
+    def _count(self, role: Role) -> int:
+        return len(self._dataset.corpus if role == "documents" else self._dataset.queries)
+
+    def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
+        """Vectors cut out of the model's own; ``made_now`` are those for which the model was asked just now."""
+        ids = {"documents": self._dataset.corpus.ids, "queries": self._dataset.queries.ids}
+        with self._continued(settings, keys) as entries:
+            for role, source in zip(_ROLES, whole.folders, strict=True):
+                if not entries[role].finished:
+                    derive(source, entries[role].folder, ids[role], role, settings)
+        return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now, whole.encoded)
+
+    @contextmanager
+    def _continued(
+        self, settings: Settings, keys: Mapping[Role, Mapping[str, JSON]]
+    ) -> Iterator[Mapping[Role, Continued]]:
+        """The cache's entries of both roles, to be completed inside the block."""
+        model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
+        with ExitStack() as stack:
+            yield {
+                role: stack.enter_context(
+                    self._cache.continued(
+                        KIND, keys[role], shelf=(model, dataset, role), about=f"{model} {dataset} {role}"
+                    )
+                )
+                for role in _ROLES
+            }
+
+    def _verify(
+        self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int
+    ) -> tuple[str, Encoded]:
+        """Encode a sample of the cached vectors again; what came of it, and what it took.
+
+        Raises CacheError where they differ. ``calls_made`` of an endpoint count against --max-calls:
+        EngineUnavailableError when they have used it up.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
+        share, seed = self._check
+        samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
+        limit: dict[str, ParameterValue] = {}
+        if settings.limits.max_calls is not None:
+            limit["max_calls"] = settings.limits.max_calls - calls_made
+        if limit.get("max_calls") == 0:
+            needed = sum(calls_for(len(sample.rows), settings) for sample in samples.values())
+            raise EngineUnavailableError(
+                f"endpoint '{settings.endpoint}': {calls_made} calls were made, and --max-calls allows none to "
+                "verify the cache",
+                fix=f"allow {needed} more, or leave --verify-cache out",
+            )
+        again = {role: folder / role for role in cached}
+        for role in cached:
+            again[role].mkdir()
+        texts = {role: sample.texts for role, sample in samples.items()}
+        encoded = self._encode(settings, trial, again, texts, limit)
+        worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
+        counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
+        said = (
+            f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
+            f"{TOLERANCES[settings.dtype]:g} is allowed"
+        )
+        return said, encoded
+
+    def _encode(
+        self,
+        settings: Settings,
+        trial: Trial,
+        targets: Mapping[Role, Path],
+        texts: Mapping[Role, Path],
+        limit: Mapping[str, ParameterValue],
+    ) -> Encoded:
+        folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
+        parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
+        asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
+        given = {name: asked.get(name, value) for name, value in trial.parameters.items()}
+        write_job(folder, EncodeJob(settings.encoder, given, parts))
+        try:
+            self._executor.run(folder, self._display.section(settings.source.shown))
+        except HarnessError as error:
+            if failure_of(error).type != EngineFailureError.__name__:
+                raise
+            own = "its code is yours: the traceback is in the log" if settings.source.kind == "python" else ""
+            raise EncoderError(
+                f"encoding with model '{settings.source.name}' failed: {error.what}",
+                fix=own or error.fix or "what was encoded is kept: the next run goes on from there",
+                log=error.log,
+            ) from error
+        return read_encoded(folder)
+
+    def _in_words(self, found: _Entries) -> str:
+        parts = []
+        for role, folder in zip(_ROLES, found.folders, strict=True):
+            made = read_made(folder)
+            if not made.rows:
+                continue  # an index that is searched without a collection
+            if role in found.made_now:
+                seconds, before = made.took_ns / _NS_PER_S, made.rows - found.encoded.rows[role]
+                whole = f" ({before:,} of them by an earlier run)" if before else ""
+                parts.append(f"{made.rows:,} {role} encoded{whole}, {made.rows / max(seconds, 1e-9):,.0f}/s")
+            else:
+                parts.append(f"vectors of {made.rows:,} {role} re-used")
+        return ", ".join(parts) + ("" if found.made_now else ": nothing was encoded")
+
+
+def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
+    """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.identity.encoding_key`."""
+    digests: dict[Role, str] = {"documents": dataset.corpus.digest, "queries": dataset.queries.digest}
+    return {role: encoding_key(settings, role, digest, fetch=fetch) for role, digest in digests.items()}
+
+
+def _vectors(settings: Settings, entries: _Entries) -> Vectors:
+    folders = entries.folders
+    documents, queries = (load_vectors(folder, role) for folder, role in zip(folders, _ROLES, strict=True))
+    made = {role: read_made(folder) for role, folder in zip(_ROLES, folders, strict=True)}
+    sparse, dense = None, None
+    if isinstance(documents, SparseVectors) and isinstance(queries, SparseVectors):
+        sparse = SparsePair(widen(documents, queries.dimensions), widen(queries, documents.dimensions))
+    elif not isinstance(documents, SparseVectors) and not isinstance(queries, SparseVectors):
+        dense = DensePair(documents, queries)
+        if len(documents) and documents.shape[1] != queries.shape[1]:
+            problem = f"{documents.shape[1]} dimensions of documents, {queries.shape[1]} of queries"
+            raise DataError(f"model '{settings.source.name}'", [problem], fix="both must come from one model")
+    facts = _facts(settings, made, entries.encoded, sparse)
+    calls = (calls_in_words(facts),) if settings.source.kind == "http" else ()
+    return Vectors(
+        encoder=settings.encoder,
+        sparse=sparse,
+        dense=dense,
+        folders=(folders,),
+        steps_ns=tuple(made[role].took_ns if role in entries.made_now else None for role in _ROLES),
+        facts=facts,
+        notes=(*_notes(settings, made), *((entries.note,) if entries.note is not None else ()), *calls),
+    )
+
+
+def _facts(
+    settings: Settings, made: Mapping[Role, Made], encoded: Encoded, sparse: SparsePair | None
+) -> dict[str, ParameterValue | None]:
+    """What the report says of the encoder: the model, the prompts that were applied, and how it was run."""
+    documents, queries = made["documents"], made["queries"]
+    statistics = None
+    if sparse is not None and sparse.documents is not None:
+        statistics = sparsity(sparse.documents, sparse.queries)
+    return {
+        "encoder": settings.encoder,
+        "model": settings.source.name,
+        "source": settings.source.kind,
+        "dimensions": documents.dimensions or queries.dimensions,  # there may be no documents
+        "document_prompt": documents.prompt,
+        "query_prompt": queries.prompt,
+        **{f"{_PARAMETER[role]}_from": origin for role, origin in _origins(settings).items()},
+        "documents_encoded": encoded.rows.get("documents", 0),
+        "queries_encoded": encoded.rows.get("queries", 0),
+        "encode_seconds": documents.took_ns / _NS_PER_S,
+        "documents_per_second": documents.rows / (documents.took_ns / _NS_PER_S) if documents.took_ns else None,
+        "batch_size": documents.batch_size,
+        **({name: float(value) for name, value in statistics._asdict().items()} if statistics is not None else {}),
+        **documents.facts,
+        **(_calls(made, encoded) if settings.source.kind == "http" else {}),
+    }
+
+
+def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterValue]:
+    """The calls of this run, and those of earlier ones whose answers are in the cache."""
+    return {
+        **{name: getattr(encoded, name) for name in _SPENT},
+        "calls_before": sum(one.chunks for one in made.values()) - encoded.chunks,
+    }
+
+
+def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
+    """Which prompts were applied without being asked for, or that declared ones were not."""
+    origins = _origins(settings)
+    if origins:
+        said = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
+        left_out = " and ".join(f"{_PARAMETER[role]}=none" for role in origins)
+        leave = "leave them out" if len(origins) > 1 else "leaves it out"
+        return (f"model '{settings.source.shown}' gets {said}: {left_out} {leave}",)
+    declared = {name: text for name, text in declared_prompts(settings).items() if text}
+    asked = any(settings.prompts[role] is not None for role in _ROLES)
+    if not declared or asked or any(one.prompt for one in made.values()):
+        return ()
+    listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())
+    said = f"the model declares prompts ({listed}) and none was applied"
+    return (f"{said}: query_prompt_name= and document_prompt_name= choose them",)
+
+
+def _origins(settings: Settings) -> dict[Role, str]:
+    """Who says that a prompt stands before texts, of each role that has one without being given it."""
+    prompts = {role: applied_prompt(settings, role) for role in reversed(_ROLES)}
+    return {role: prompt.origin for role, prompt in prompts.items() if prompt.origin}

@@ -1,0 +1,209 @@
+"""Texts to vectors once per distinct encoder, shared by every backend that has it, and kept in the cache.
+
+An entry's key holds what changes its content and nothing else: the digests of documents and queries, the analyzer with
+what decides its terms (versions and stop words, or the jar), and for BM25 weights its parameters.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.progress import Clock, Display, Progress
+from harness.encoders import bm25
+from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
+from harness.errors import DataError, HarnessError
+from harness.plan.plan import Trial
+from harness.registry.parameters import ParameterValue
+from harness.store.cache import JSON, Cache
+from harness.store.columns import load_sparse, load_table, save_sparse
+from harness.text import analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
+from harness.wording import counted
+from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
+from harness.worker.executor import Executor
+from harness.worker.jobs import AnalyseJob, read_analysed, write_job
+from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
+
+__all__ = ["Encodings", "analyse", "encoder_key"]
+
+NO_CHECK = CacheCheck()
+_SCHEME = 1
+_BATCH = 2000
+_BM25 = "bm25"
+_JAVA = ("heap", "jar")
+
+
+class Encodings:
+    """The encodings of one dataset, made when first asked for."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        dataset: Dataset,
+        corpus: Path,
+        queries: Path,
+        work: Path,
+        display: Display,
+        executor: Executor,
+        check: CacheCheck = NO_CHECK,
+    ) -> None:
+        """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones."""
+        self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
+        self._corpus, self._queries, self._executor = corpus, queries, executor
+        self._took_ns: dict[Path, int] = {}
+        self._failed: dict[tuple[object, ...], HarnessError] = {}
+        texts: Mapping[Role, Path] = {"documents": corpus, "queries": queries}
+        self._embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
+
+    def vectors(self, trial: Trial, *, weights: bool) -> Vectors | None:
+        """What a trial's encoder makes: a model's vectors, or BM25 term counts and, where it needs ``weights``, these.
+        An encoder that is made of two makes both.
+
+        None for a backend whose card says that nothing encodes its input.
+        May be called from several threads: whoever comes second waits for the lock of the cache entry.
+        Raises whatever the analyzer raises, and DataError when no document has a term: every score would be 0.
+        """
+        terms, model = _encoders_of(trial)
+        of_terms = self._of_terms(trial, weights=weights) if terms else None
+        of_model = self._embeddings.vectors(trial, model) if model is not None else None
+        return both(of_terms, of_model) if of_terms is not None and of_model is not None else of_terms or of_model
+
+    def _of_terms(self, trial: Trial, *, weights: bool) -> Vectors:
+        counts_key = _terms_key(trial, self._dataset)
+        analyzer, java = str(trial.analyzer), _java(trial)
+        counts_folder = self._entry("terms", counts_key, lambda target: self._analyse(analyzer, java, target))
+        counts = load_counts(counts_folder)
+        if counts.documents.nnz == 0:
+            raise DataError(
+                f"dataset '{self._dataset.name}'",
+                [f"no document has a term under the analyzer '{analyzer}'"],
+                fix="choose an analyzer for the collection's language and script (analyzer=)",
+            )
+        analyse_ns = self._took_ns.get(counts_folder)
+        terms = Terms(analyzer, counts, counts_folder)
+        if not weights:
+            return Vectors(
+                _BM25, SparsePair(None, counts.queries), terms=terms, steps_ns=(analyse_ns, None), facts=_facts(terms)
+            )
+        k1, b = float(trial.parameters["k1"]), float(trial.parameters["b"])
+        factor = bool(trial.parameters.get("k1_plus_1", False))
+        key: dict[str, JSON] = {"terms": counts_key, "scheme": _SCHEME, "k1": k1, "b": b, "k1_plus_1": factor}
+
+        def weigh(target: Path) -> int:
+            started = time.perf_counter_ns()
+            save_sparse(target, "documents", bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=factor))
+            save_sparse(target, "queries", counts.queries)
+            return time.perf_counter_ns() - started
+
+        folder = self._entry("bm25", key, weigh)
+        documents = load_sparse(folder, "documents")
+        return Vectors(
+            _BM25,
+            SparsePair(documents, counts.queries),
+            folders=(Folders(folder, folder),),
+            terms=terms,
+            steps_ns=(analyse_ns, self._took_ns.get(folder)),
+            facts=_facts(terms),
+        )
+
+    def model_vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
+        """The vectors of the model that a trial's parameters name, whatever its card says: for second stages.
+
+        Raises as :meth:`vectors`.
+        """
+        return self._embeddings.vectors(trial, encoder)
+
+    def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int]) -> Path:
+        """The cache's entry; ``make`` says how long making it took, which holds for all who share it."""
+        made_ns: list[int] = []
+        folder = self._cache.get_or_build(kind, key, lambda target: made_ns.append(make(target)))
+        if made_ns:
+            self._took_ns[folder] = made_ns[0]
+        return folder
+
+    def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> int:
+        asked = (analyzer, *sorted(java.items()))
+        if asked in self._failed:  # a deadline is waited for once, not once for each backend
+            raise self._failed[asked]
+        folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
+        write_job(folder, AnalyseJob(analyzer, str(self._corpus), str(self._queries), str(target), **java))
+        try:
+            self._executor.run(folder, self._display.section(analyzer))
+        except HarnessError as error:
+            self._failed[asked] = error
+            raise
+        self._display.done(analyzer, f"{counted(len(self._dataset.corpus), 'document')} analysed")
+        return read_analysed(folder)
+
+
+def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSON] | None:
+    """The key of what a trial's encoder makes; None for a backend whose card says that nothing encodes its input.
+
+    Found without analysing or encoding anything or starting a JVM; ``fetch`` downloads a hub model that is
+    not there. Raises as :func:`harness.text.analyzer_identity`
+    and :func:`harness.encoders.identity.encoding_key` do.
+    """
+    terms, model = _encoders_of(trial)
+    of_terms = _terms_key(trial, dataset) if terms else None
+    if model is None:
+        return of_terms
+    keys = embedding_keys(Settings.of(model, trial.parameters), dataset, fetch=fetch)
+    of_model: dict[str, JSON] = {str(role): key for role, key in keys.items()}
+    return of_model if of_terms is None else {"terms": of_terms, "model": of_model}
+
+
+def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
+    """Whether BM25 counts the terms for a trial, and the encoder that runs its model, None without one."""
+    name = trial.spec.card.encoder if trial.spec.card is not None else "none"
+    return _BM25 in name.split("+"), model_encoder(name)
+
+
+def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
+    analyzer = str(trial.analyzer)
+    return {
+        "scheme": _SCHEME,
+        "analyzer": analyzer,
+        "identity": analyzer_identity(analyzer, jar=_java(trial).get("jar")),
+        "documents": dataset.corpus.digest,
+        "queries": dataset.queries.digest,
+    }
+
+
+def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
+    """What the report says of the terms."""
+    lengths = terms.counts.lengths
+    with_terms = int(np.count_nonzero(lengths))
+    return {
+        "encoder": _BM25,
+        "analyzer": terms.analyzer,
+        "terms": int(lengths.sum()),
+        "distinct_terms": len(terms.counts.vocabulary),
+        "documents_with_terms": with_terms,
+        "average_length": float(lengths.sum() / with_terms) if with_terms else None,
+    }
+
+
+def analyse(job: AnalyseJob, progress: Progress, clock: Clock) -> int:
+    """Count the terms of documents and queries, and give the nanoseconds that took, without the analyzer's start.
+
+    Runs in a worker: the analyzer may need a JVM.
+    """
+    documents = load_table(Path(job.corpus)).column("text")
+    queries = load_table(Path(job.queries)).column("text")
+    batches = (documents.slice(start, _BATCH).to_pylist() for start in range(0, len(documents), _BATCH))
+    analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
+    started = clock()
+    counts = count_terms(analyzer, batches, queries.to_pylist(), progress, total=len(documents))
+    save_counts(Path(job.target), counts)
+    return clock() - started
+
+
+def _java(trial: Trial) -> dict[str, str]:
+    """The backend's own heap and jar, where it has them: its terms must be those of the jar that it searches with."""
+    given = {name: trial.parameters.get(name) for name in _JAVA}
+    return {name: value for name, value in given.items() if isinstance(value, str) and value}

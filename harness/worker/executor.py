@@ -1,0 +1,172 @@
+"""Where jobs run: each in a spawned worker of its own, or in the harness's own process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from harness.data.progress import Progress
+from harness.errors import EngineFailureError
+from harness.plan.execution_options import ExecutionOptions, Isolation
+from harness.worker.process import Finished, Worker
+from harness.worker.run_job import carry_out
+
+__all__ = ["Aside", "Executor", "InProcess", "Workers", "create_clients", "create_executor", "side_by_side"]
+
+_POLL_S = 0.2
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """Runs jobs that lie in folders (:mod:`harness.worker.jobs`)."""
+
+    def run(self, folder: Path, progress: Progress) -> Finished:
+        """Run one job to its end; its results are in ``folder``. Raises HarnessError when it failed.
+
+        May be called from several threads when the plan says so. An exception that is raised in the thread that waits,
+        KeyboardInterrupt above all, ends the job.
+        """
+
+
+class Workers:
+    """A spawned process for each job: deadlines, memory limits and crashes concern that job alone."""
+
+    def __init__(self, *, deadline_s: float | None = None, memory_limit_bytes: int | None = None) -> None:
+        """Both limits are for one job; None sets none."""
+        self._deadline_s, self._memory_limit_bytes = deadline_s, memory_limit_bytes
+
+    def run(self, folder: Path, progress: Progress) -> Finished:
+        """Run one job in a worker; raises as :meth:`harness.worker.process.Worker.run` does."""
+        worker = Worker(folder, deadline_s=self._deadline_s, memory_limit_bytes=self._memory_limit_bytes)
+        return worker.run(progress)
+
+
+class InProcess:
+    """No process but the harness's own, for debuggers and profilers.
+
+    Nothing is enforced and no memory is measured: a crash is the harness's own, and its memory holds everything else
+    too. What a job prints goes to standard error, because standard output is for results.
+    """
+
+    def run(self, folder: Path, progress: Progress) -> Finished:
+        """Run one job here and now; it cannot be called from several threads."""
+        try:
+            with _stdout_to_stderr():
+                carry_out(folder, progress, before_open=_nothing)
+        except SystemExit as error:
+            raise EngineFailureError(
+                f"the adapter asked Python to exit with {error.code!r}", fix="this is a defect of the adapter"
+            ) from error
+        return Finished(None, None, ())
+
+
+def create_executor(options: ExecutionOptions) -> Executor:
+    """The executor that the options ask for."""
+    if options.isolation is Isolation.NONE:
+        return InProcess()
+    return create_clients(options)
+
+
+def create_clients(options: ExecutionOptions) -> Workers:
+    """Workers with the limits that the options set: clients are processes even where the backend is none."""
+    return Workers(deadline_s=options.deadline_s, memory_limit_bytes=options.memory_limit_bytes)
+
+
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs: int) -> list[Result]:
+    """``work`` on every item, ``jobs`` of them at a time in threads, results in the order of the items.
+
+    One job runs in the calling thread. When anything is raised here, an interruption too, KeyboardInterrupt is raised
+    in the threads that still work, and all of them are over before it is passed on.
+    """
+    if jobs == 1:
+        return [work(item) for item in items]
+    busy: set[int] = set()
+
+    def run(item: Item) -> Result:
+        busy.add(threading.get_ident())
+        try:
+            return work(item)
+        finally:
+            busy.discard(threading.get_ident())
+
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="trial")
+    try:
+        futures = [pool.submit(run, item) for item in items]
+        # in short waits: the system may hand a signal to another thread, which does not end a long one in this thread
+        waiting: set[Future[Result]] = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, _POLL_S, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        return [future.result() for future in futures]
+    finally:
+        _end(pool, busy)
+
+
+class Aside(Generic[Result]):
+    """Work in a thread beside the caller, which is interrupted when the ``with`` block ends before it."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="aside")
+        self._busy: set[int] = set()
+        self._future: Future[Result] | None = None
+
+    def begin(self, work: Callable[[], Result]) -> None:
+        """Start ``work``, once."""
+
+        def run() -> Result:
+            self._busy.add(threading.get_ident())
+            try:
+                return work()
+            finally:
+                self._busy.discard(threading.get_ident())
+
+        self._future = self._pool.submit(run)
+
+    def result(self) -> Result | None:
+        """What came of the work, when it is over; raises what it raised. None when nothing was begun."""
+        return None if self._future is None else self._future.result()
+
+    def __enter__(self) -> Aside[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _end(self._pool, self._busy)
+
+
+def _end(pool: ThreadPoolExecutor, busy: Collection[int]) -> None:
+    """Wait until all threads are over; those that are not are interrupted, and again by every further Ctrl-C."""
+    while True:
+        for thread in tuple(busy):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+        try:
+            pool.shutdown(cancel_futures=True)
+        except KeyboardInterrupt:
+            continue
+        return
+
+
+def _nothing() -> None:
+    """There is no base line of memory to note."""
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Below Python, so that it holds for native code too."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,95 @@
+"""The worker process: ``python -m harness.worker.main JOB_FOLDER``.
+
+Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
+to standard error, which is the job's log. A failure is written to ``error.json``; a job that ended well says so in the
+last message, so that a process that only went away is no success.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO, NoReturn
+
+import orjson
+import psutil
+
+from harness.errors import HarnessError
+from harness.worker.descendants import guard_group
+from harness.worker.run_job import carry_out
+
+__all__ = ["main"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipeProgress:
+    """Progress as JSON lines; a message is one ``write``, so that lines of several threads stay whole."""
+
+    pipe: BinaryIO
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Tell the parent that a phase begins."""
+        self.send(event="start", phase=phase, total=total)
+
+    def advance(self, amount: int) -> None:
+        """Tell the parent that ``amount`` more units are done."""
+        self.send(event="advance", amount=amount)
+
+    def memory_baseline(self) -> None:
+        """Tell the parent that memory counts from here."""
+        memory = psutil.Process().memory_info()
+        self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
+
+    def send(self, **message: str | int | None) -> None:
+        """One message to the parent."""
+        self.pipe.write(orjson.dumps(message) + b"\n")
+        self.pipe.flush()
+
+
+def main() -> int:
+    """Run the job in the folder given as the only argument; the exit code is 0 when it ended well."""
+    folder = Path(sys.argv[1])
+    progress = PipeProgress(_take_over_stdout())
+    guard_group()
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        carry_out(folder, progress, before_open=progress.memory_baseline)
+    except HarnessError as error:
+        report = {"type": type(error).__name__, "what": error.what, "fix": error.fix, "log": error.log}
+        (folder / "error.json").write_bytes(orjson.dumps(report))
+        return error.exit_code
+    progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
+    return 0
+
+
+def _take_over_stdout() -> BinaryIO:
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(pipe, "wb")
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature is the signal module's
+    raise SystemExit(128 + number)
+
+
+def _peak_rss_bytes() -> int:
+    """Of this process alone: ``ru_maxrss`` would hold the parent's peak too, which a started program inherits."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        high_water = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(high_water.split()[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # at once: a client's leftover threads and exit handlers must not hold the result back
+    os._exit(code)

@@ -1,0 +1,233 @@
+"""Run one job in a spawned process: its progress shown by the parent, its memory watched, its end explained.
+
+The child gets a job folder and talks back through one pipe, a JSON line per message. It is spawned, never forked, in a
+session of its own, so that the terminal's Ctrl-C reaches the parent alone and the parent can end the child with
+whatever it started. A child whose parent dies is ended too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+import psutil
+
+from harness.data.progress import Progress
+from harness.engines.base import LEFT_BEHIND
+from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
+from harness.worker.descendants import JOB_VARIABLE, end_family, family_memory, has_ended
+from harness.worker.jobs import HELD
+
+__all__ = ["Finished", "RemoteError", "Worker"]
+
+_POLL_S = 0.02
+_FAMILY_POLL_S = 0.2
+"""Less often: every process of the machine is looked at."""
+_LOG_LINES = 40
+_GRACE_S = 3.0
+"""From being asked to end to being killed; engines tidy up meanwhile."""
+_LINGER_S = 10.0
+_MEBIBYTE = 1024**2
+_messages = logging.getLogger("harness")
+
+
+class RemoteError(BackendError):
+    """A failure that the worker reported itself, with the type it had there."""
+
+    def __init__(self, type_name: str, what: str, fix: str | None, log: list[str]) -> None:
+        self.type_name = type_name
+        super().__init__(what, fix=fix, log=log)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A job that ended well: memory in bytes as the parent saw it (None where nobody could), and its last log lines."""
+
+    peak_rss_bytes: int | None
+    peak_anonymous_bytes: int | None
+    log: tuple[str, ...]
+
+
+class Worker:
+    """One job in one process. Use :meth:`run`; everything is over when it returns or raises."""
+
+    def __init__(
+        self,
+        job: Path,
+        *,
+        deadline_s: float | None = None,
+        memory_limit_bytes: int | None = None,
+    ) -> None:
+        """``deadline_s`` is for the job's own work: while it is held open for clients that clock stands.
+
+        ``memory_limit_bytes`` is for the resident memory of the process and of all that it started, at any time.
+        """
+        self._job = job
+        self._log = job / "log.txt"
+        self._deadline_s, self._memory_limit_bytes = deadline_s, memory_limit_bytes
+        self._worked_s, self._working_since = 0.0, time.monotonic()
+        self._held = False
+        self._family_seen = 0.0
+        self._finished = False
+        self._peak_rss: int | None = None
+        self._base_anonymous: int | None = None
+        self._peak_anonymous: int | None = None
+
+    def run(self, progress: Progress) -> Finished:
+        """Run the job to its end.
+
+        Raises RemoteError for a failure that the job reported, EngineFailureError when the process died,
+        EngineTimeoutError when it outlived the deadline and MemoryLimitError when it outgrew its limit, each with the
+        last lines of its log.
+        """
+        with self._log.open("wb") as log:
+            process = start_worker(self._job, log)
+        try:
+            self._listen(process, progress)
+        finally:
+            end_family(process, str(self._job), grace_s=_GRACE_S)
+            for line in self._log_tail():  # also after Ctrl-C, when nobody will ever read the log
+                if line.startswith(LEFT_BEHIND):
+                    _messages.warning(line)
+        if process.returncode != 0 or not self._finished:
+            raise self._explain(process.returncode)
+        peak = None if self._peak_anonymous is None else max(0, self._peak_anonymous - (self._base_anonymous or 0))
+        return Finished(self._peak_rss, peak, tuple(self._log_tail()))
+
+    def _log_tail(self) -> list[str]:
+        """The last lines that the worker wrote to standard error (or to standard output, which goes there too)."""
+        with self._log.open(errors="replace") as log:
+            return [line.rstrip("\n") for line in deque(log, maxlen=_LOG_LINES)]
+
+    def _listen(self, process: subprocess.Popen[bytes], progress: Progress) -> None:
+        stdout = process.stdout
+        if stdout is None:
+            raise AssertionError("the worker was started without a pipe")
+        pipe, pending = stdout.fileno(), b""
+        self._working_since = time.monotonic()
+        watched = psutil.Process(process.pid)
+        while True:
+            ended = has_ended(process)  # asked before reading: nothing that it wrote is missed
+            readable, _, _ = select.select([pipe], [], [], 0 if ended else _POLL_S)
+            self._watch(watched)
+            self._check_deadline()
+            self._check_memory(process.pid)
+            if readable:
+                received = os.read(pipe, 65536)
+                if not received:
+                    self._await_exit(process)
+                    return
+                *lines, pending = (pending + received).split(b"\n")
+                for line in lines:
+                    self._take(orjson.loads(line), progress)
+            elif ended:  # a process that it forked may keep the pipe open
+                return
+
+    def _hold(self, *, held: bool) -> None:
+        """Stop the clock of the deadline, or let it go on."""
+        now = time.monotonic()
+        if held != self._held:
+            self._worked_s += now - self._working_since if held else 0.0
+            self._held, self._working_since = held, now
+
+    def _check_deadline(self) -> None:
+        worked_s = self._worked_s + (0.0 if self._held else time.monotonic() - self._working_since)
+        if self._deadline_s is not None and worked_s > self._deadline_s:
+            raise EngineTimeoutError(
+                f"still running after {self._deadline_s:g} s",
+                fix="give it more time with --deadline, or look at why it hangs",
+                log=self._log_tail(),
+            )
+
+    def _check_memory(self, leader: int) -> None:
+        limit, used, whose = self._memory_limit_bytes, self._peak_rss or 0, ""
+        if limit is None:
+            return
+        if used <= limit and time.monotonic() - self._family_seen > _FAMILY_POLL_S:
+            used, whose = family_memory(leader, limit), " with the processes that it started"
+            self._family_seen = time.monotonic()
+        if used > limit:
+            raise MemoryLimitError(
+                f"used {-(-used // _MEBIBYTE):,} MiB of memory{whose}, "
+                f"more than the {limit // _MEBIBYTE:,} MiB it was given",
+                fix="give it more with --memory-limit, or make it need less",
+                log=self._log_tail(),
+            )
+
+    def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _LINGER_S
+        while not has_ended(process):
+            if time.monotonic() > deadline:
+                raise EngineTimeoutError(
+                    f"the worker said nothing more and did not end within {_LINGER_S:g} s",
+                    fix="this is a defect of the engine",
+                    log=self._log_tail(),
+                )
+            time.sleep(_POLL_S)
+
+    def _take(self, message: dict[str, object], progress: Progress) -> None:
+        match message["event"]:
+            case "start":
+                phase, total = str(message["phase"]), message["total"]
+                self._hold(held=phase == HELD)
+                progress.start(phase, int(str(total)) if total is not None else None)
+            case "advance":
+                progress.advance(int(str(message["amount"])))
+            case "memory_baseline":
+                self._base_anonymous = int(str(message["anonymous_bytes"]))
+                self._peak_anonymous = self._base_anonymous
+            case "finished":
+                self._finished = True
+                self._peak_rss = int(str(message["peak_rss_bytes"]))
+            case other:
+                raise AssertionError(f"the worker sent an unknown event: {other}")
+
+    def _watch(self, process: psutil.Process) -> None:
+        try:
+            memory = process.memory_info()
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            return
+        self._peak_rss = max(self._peak_rss or 0, int(memory.rss))
+        if self._peak_anonymous is not None and hasattr(memory, "shared"):
+            self._peak_anonymous = max(self._peak_anonymous, int(memory.rss - memory.shared))
+
+    def _explain(self, code: int) -> HarnessError:
+        report = self._job / "error.json"
+        if report.exists():
+            error = orjson.loads(report.read_bytes())
+            return RemoteError(error["type"], error["what"], error["fix"], [*self._log_tail(), *error["log"]])
+        if code < 0:
+            reason = f"was killed by signal {_signal_name(-code)}"
+        else:
+            reason = f"ended with exit code {code}" + (" and left no result" if code == 0 else "")
+        hint = (
+            " (SIGKILL without a sender is usually the system running out of memory)" if code == -signal.SIGKILL else ""
+        )
+        return EngineFailureError(f"the worker {reason}{hint}", log=self._log_tail())
+
+
+def start_worker(job: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """The process of a job, which says on its standard output how it goes; ``log`` gets the rest of what it writes."""
+    return subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", "harness.worker.main", str(job)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+        env={**os.environ, JOB_VARIABLE: str(job)},
+    )
+
+
+def _signal_name(number: int) -> str:
+    known = {int(member): member.name for member in signal.Signals}
+    return known.get(number, str(number))

@@ -1,0 +1,259 @@
+"""One trial: one engine indexes the documents and searches the queries. Runs in a worker."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.types import Ids, Int64Array, SparseVectors
+from harness.engines.base import (
+    Caveats,
+    Engine,
+    Filtering,
+    Fusing,
+    IndexReport,
+    SearchedState,
+    SearchResult,
+    WithCaveats,
+)
+from harness.errors import EngineFailureError
+from harness.exact.encoding import widen
+from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_table, load_vectors
+from harness.worker.attach import Ready, attach, read_only
+from harness.worker.candidate_hits import CandidateHits
+from harness.worker.jobs import TrialJob, TrialRecord, read_trial
+
+__all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
+
+_CHUNK = 32
+_CHUNK_HITS = 1_000_000
+"""Most hits of one call of several queries: 8 MB, where every document is asked for and only candidates are kept."""
+_NS_PER_S = 1e9
+
+
+def run_trial(
+    job: TrialJob,
+    progress: Progress,
+    clock: Clock,
+    *,
+    before_open: Callable[[], None],
+    before_close: Callable[[TrialRecord], None],
+) -> TrialRecord:
+    """Open, index, warm up, search, measure, close; every failure leaves the engine closed.
+
+    With ``job.existing`` the user's index takes the place of opening and indexing, and its files are hashed around it.
+    A shared index is closed when it is built, and opened again: all trials that search it find it in the same state.
+
+    ``before_open`` is called when everything but the engine is in memory, ``before_close`` with what was measured while
+    the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
+    then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
+    """
+    documents = load_inputs(Path(job.corpus), job.document_vectors, "documents", dimensions=job.dimensions)
+    queries = load_inputs(Path(job.queries), job.query_vectors, "queries", dimensions=job.dimensions)
+    if job.metadata is not None:
+        documents = replace(documents, metadata=load_table(Path(job.metadata)))
+    kept = CandidateHits.load(job, queries.ids, documents.ids)
+    engine = create_engine(job)
+    before_open()
+    if job.existing:
+        with read_only(engine, job, progress) as files, closing(engine):
+            ready = attach(engine, job, documents, queries, files, progress, clock)
+            record = _measure(engine, ready, job, queries, kept, progress, clock)
+            ready.require_unchanged()
+            return record
+    report = read_trial(Path(job.built)).index if job.built is not None else None
+    if report is None:
+        with closing(engine):
+            ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
+            if not job.shared:
+                record = _measure(engine, ready, job, queries, kept, progress, clock)
+                before_close(record)
+                return record
+            report = ready.report
+        engine = create_engine(job)
+    finished = report
+    with closing(engine):
+        ready = _open(engine, job, documents, clock, lambda: finished)
+        return _measure(engine, ready, job, queries, kept, progress, clock)
+
+
+def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]) -> Ready:
+    started = clock()
+    info = engine.open(Path(job.index_folder), documents.ids)
+    opened = clock()
+    report = index()
+    restrict(engine, job)
+    return Ready(info, opened - started, report, len(documents))
+
+
+def _measure(
+    engine: Engine,
+    ready: Ready,
+    job: TrialJob,
+    queries: Inputs,
+    kept: CandidateHits | None,
+    progress: Progress,
+    clock: Clock,
+) -> TrialRecord:
+    first = engine.search(part_of(queries, 0, 1), job.k, clock)
+    progress.start("warm-up", job.warm_up_queries)
+    warming = clock()
+    warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
+    warm = clock()
+    progress.start("search", len(queries) * job.repeats)
+    if kept is not None and ready.existing is not None:
+        kept = replace(kept, rows=ready.existing.rows)
+    passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
+    return TrialRecord(
+        engine=ready.info,
+        input=engine.capabilities.input,
+        open_ns=ready.open_ns,
+        index=replace(ready.report, state={**ready.report.state, **_searched_state(engine, job.k)}),
+        storage=engine.storage(),
+        hits=passes[0]._replace(repeated_calls=sum(one.repeated_calls for one in passes)),
+        search_ns=np.stack([one.search_ns for one in passes]),
+        transfer_ns=np.stack([one.transfer_ns for one in passes]),
+        first_query_ns=int(first.search_ns[0]),
+        k=job.k,
+        warm_up_queries=warmed,
+        warm_up_ns=warm - warming,
+        existing=ready.existing,
+        lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
+        caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
+    )
+
+
+def _searched_state(engine: Engine, k: int) -> Mapping[str, ParameterValue]:
+    return engine.searched_state(k) if isinstance(engine, SearchedState) else {}
+
+
+def load_inputs(
+    table: Path, vectors: Sequence[str], name: Literal["documents", "queries"], *, dimensions: int = 0
+) -> Inputs:
+    """Documents or queries as engines take them, memory-mapped.
+
+    ``vectors`` are the folders of theirs, if any; sparse ones get at least ``dimensions`` columns.
+    """
+    columns = load_table(table)
+    ids, texts = Ids(columns.column("id").combine_chunks()), columns.column("text")
+    inputs = Inputs(ids, texts)
+    for folder in vectors:
+        found = load_vectors(Path(folder), name)
+        if isinstance(found, SparseVectors):
+            inputs = replace(inputs, sparse=widen(found, dimensions))
+        else:
+            inputs = replace(inputs, dense=found)
+    return inputs
+
+
+def create_engine(job: TrialJob) -> Engine:
+    """The engine that the job names, not yet open; raises EngineFailureError when it is none."""
+    module, _, name = job.engine.partition(":")
+    engine = getattr(importlib.import_module(module), name)(job.parameters)
+    if not isinstance(engine, Engine):
+        raise EngineFailureError(
+            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.base.Engine",
+            fix="run the contract suite of harness.testing against it",
+        )
+    return engine
+
+
+def restrict(engine: Engine, job: TrialJob) -> None:
+    """Have an engine whose index is there search only what matches the job's filter, if it has one."""
+    if not job.filter:
+        return
+    if not engine.capabilities.filters or not isinstance(engine, Filtering):
+        raise EngineFailureError(
+            f"'{type(engine).__name__}' cannot filter, and was asked to",
+            fix="this is a defect of the adapter: harness.engines.base.Filtering, and Capabilities(filters=True)",
+        )
+    engine.restrict(job.filter)
+
+
+def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock) -> int:
+    """All queries, again and again, until enough have run or the time is over; the number that ran."""
+    started, done = clock(), 0
+    while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
+        start = done % len(queries)
+        part = part_of(queries, start, start + min(_chunk(job.k), job.warm_up_queries - done))
+        search_all(engine, part, documents, job.k, progress, clock)
+        done += len(part)
+    return done
+
+
+def search_all(
+    engine: Engine,
+    queries: Inputs,
+    documents: int,
+    k: int,
+    progress: Progress,
+    clock: Clock,
+    kept: CandidateHits | None = None,
+) -> SearchResult:
+    """Every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
+
+    Of each call's hits only those among the candidates are kept, where there are any.
+    """
+    parts, chunk = [], _chunk(k)
+    for start in range(0, len(queries), chunk):
+        part = part_of(queries, start, start + chunk)
+        result = _checked(engine.search(part, k, clock), len(part), documents, k)
+        rows = np.arange(start, start + len(part), dtype=np.int32)
+        parts.append(result if kept is None else kept.of(result, rows))
+        progress.advance(len(part))
+    return _join(parts)
+
+
+def _chunk(k: int) -> int:
+    return int(np.clip(_CHUNK_HITS // k, 1, _CHUNK))
+
+
+def _checked(result: SearchResult, queries: int, documents: int, k: int) -> SearchResult:
+    lengths = np.diff(result.indptr)
+    if len(lengths) != queries or lengths.min() < 0 or result.indptr[-1] != len(result.rows):
+        raise EngineFailureError(f"the adapter answered {len(lengths)} of {queries} queries or with broken offsets")
+    if len(result.rows) and not 0 <= int(result.rows.min()) <= int(result.rows.max()) < documents:
+        raise EngineFailureError(f"the adapter returned a row outside the {documents} documents")
+    if lengths.max() > k:
+        raise EngineFailureError(f"the engine returned {lengths.max()} hits where {k} were asked for")
+    return result
+
+
+def _join(parts: list[SearchResult]) -> SearchResult:
+    if not parts:
+        nothing = np.zeros(0, dtype=np.int64)
+        return SearchResult(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), nothing, nothing)
+    lengths: Int64Array = np.concatenate([np.diff(part.indptr) for part in parts])
+    return SearchResult(
+        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        rows=np.concatenate([part.rows for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
+        search_ns=np.concatenate([part.search_ns for part in parts]),
+        transfer_ns=np.concatenate([part.transfer_ns for part in parts]),
+        repeated_calls=sum(part.repeated_calls for part in parts),
+        queries_per_call=max(part.queries_per_call for part in parts),
+    )
+
+
+def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
+    """Rows ``start`` to ``stop``, without copying."""
+    stop = min(stop, len(inputs))
+    texts = inputs.texts.slice(start, stop - start) if inputs.texts is not None else None
+    sparse = _rows(inputs.sparse, start, stop) if inputs.sparse is not None else None
+    dense = inputs.dense[start:stop] if inputs.dense is not None else None
+    return Inputs(Ids(inputs.ids.values.slice(start, stop - start)), texts, sparse, dense)
+
+
+def _rows(vectors: SparseVectors, start: int, stop: int) -> SparseVectors:
+    indptr = vectors.indptr[start : stop + 1]
+    values = slice(int(indptr[0]), int(indptr[-1]))
+    return SparseVectors(indptr - indptr[0], vectors.indices[values], vectors.values[values], vectors.dimensions)

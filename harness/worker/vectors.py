@@ -1,0 +1,89 @@
+"""What an encoder made of one dataset, wherever its backends need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.data.types import Float32Array, SparseVectors
+from harness.registry.parameters import ParameterValue
+from harness.text import TermCounts
+
+__all__ = ["DensePair", "Folders", "SparsePair", "Terms", "Vectors", "both"]
+
+
+class Terms(NamedTuple):
+    """The analyzer's term counts, stored in ``folder``."""
+
+    analyzer: str
+    counts: TermCounts
+    folder: Path
+
+
+class SparsePair(NamedTuple):
+    """Sparse vectors of a dataset; ``documents`` is None where only term counts were needed."""
+
+    documents: SparseVectors | None
+    queries: SparseVectors
+
+
+class DensePair(NamedTuple):
+    """Dense vectors of a dataset: two C-contiguous float32 arrays (n, d), memory-mapped."""
+
+    documents: Float32Array
+    queries: Float32Array
+
+
+class Folders(NamedTuple):
+    """Where the vectors of documents and of queries lie, for :func:`harness.store.columns.load_vectors`."""
+
+    documents: Path
+    queries: Path
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Vectors:
+    """Vectors of documents and queries: ``sparse`` or ``dense`` by one encoder, or both by two.
+
+    ``folders`` are those of each encoder; none when there are no vectors of documents. ``terms`` are what BM25 weights
+    are made of, None for a model. ``steps_ns`` is what each step of making them took now, None for a step whose result
+    was there before. ``facts`` and ``notes`` are for the report.
+    """
+
+    encoder: str
+    sparse: SparsePair | None = None
+    dense: DensePair | None = None
+    folders: tuple[Folders, ...] = ()
+    terms: Terms | None = None
+    steps_ns: tuple[int | None, ...] = ()
+    facts: Mapping[str, ParameterValue | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dimensions(self) -> int:
+        """Columns that documents and queries have together: of the sparse ones, where there are both."""
+        if self.sparse is None and self.dense is not None:
+            return int(self.dense.queries.shape[1])
+        return max((one.dimensions for one in self.sparse or () if one is not None), default=0)
+
+    @property
+    def places(self) -> tuple[Path | None, ...]:
+        """The folders that they lie in: the same ones for the same vectors."""
+        of_terms = self.terms.folder if self.terms is not None else None
+        return (of_terms, *(place for one in self.folders for place in one))
+
+
+def both(terms: Vectors, model: Vectors) -> Vectors:
+    """Sparse vectors of ``terms`` and dense ones of ``model``, for an engine that reads both."""
+    return Vectors(
+        encoder=f"{terms.encoder}+{model.encoder}",
+        sparse=terms.sparse,
+        dense=model.dense,
+        folders=(*terms.folders, *model.folders),
+        terms=terms.terms,
+        steps_ns=(*terms.steps_ns, *model.steps_ns),
+        facts={**terms.facts, **model.facts, "encoder": f"{terms.encoder}+{model.encoder}"},
+        notes=(*terms.notes, *model.notes),
+    )
