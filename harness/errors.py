@@ -56,9 +56,6 @@ __all__ = [
     "ResultError",
     "UnknownNameError",
     "UsageError",
-    "near_name",
-    "nearest",
-    "nearness",
 ]
 
 _SHOWN = 20

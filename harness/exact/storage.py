@@ -33,6 +33,8 @@ __all__ = [
     "save_optional",
 ]
 
+_FORMAT = "harness.reference"
+"""What files have been called since the first of them; the package has another name now."""
 _VERSION = 1
 _HEADER = "header.json"
 _CHUNK_BYTES = 1 << 22
@@ -131,7 +133,7 @@ def begin(folder: Path) -> None:
 def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
     """Write the header with the checksums of all files, atomically."""
     files = {path.name: _checksum(path) for path in sorted(folder.iterdir()) if path.suffix in (".npy", ".arrow")}
-    header = {"format": f"harness.exact.{kind}", "version": _VERSION, **content, "files": files}
+    header = {"format": f"{_FORMAT}.{kind}", "version": _VERSION, **content, "files": files}
     temporary = folder / f"{_HEADER}.{os.getpid()}"
     temporary.write_text(json.dumps(header, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     temporary.replace(folder / _HEADER)
@@ -144,10 +146,10 @@ def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise CacheError(f"cannot read '{folder / _HEADER}': {error}", fix=_DAMAGED) from error
     found = (header.get("format"), header.get("version")) if isinstance(header, dict) else (None, None)
-    if found != (f"harness.exact.{kind}", _VERSION):
+    if found != (f"{_FORMAT}.{kind}", _VERSION):
         raise DataError(
             str(folder / _HEADER),
-            [f"holds {found[0]} version {found[1]}, expected harness.exact.{kind} version {_VERSION}"],
+            [f"holds {found[0]} version {found[1]}, expected {_FORMAT}.{kind} version {_VERSION}"],
         )
     if not {"counts", "files"} <= header.keys():
         raise damaged(folder, "the header is incomplete")

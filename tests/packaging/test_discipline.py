@@ -24,7 +24,7 @@ BOUNDARIES = {
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
     "engines/chroma/connect.py": "hands what happened in a thread with a deadline over to the one that waits",
     "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
-    "engines/callable/python_callable.py": "a user's own code: whatever it raises fails one question, with its traceback",
+    "engines/callable/python_callable.py": "whatever the code of a user raises fails one question, with its traceback",
     "engines/qdrant/edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -9,8 +9,8 @@ import pytest
 
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.plan.backend_spec import parse_backends
+from harness.registry import lookup as registry
 from harness.registry.lookup import find_cards, load_engine
-from harness.registry.lookup import lookup as registry
 
 CARD = """
 name = "{name}"
