@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 _SHOWN = 20
+_EXAMPLES = 3
 _NAMES = 12
 _NEAR = 0.5
 _SHORT = 4
@@ -150,20 +151,26 @@ class DataError(HarnessError):
         *,
         fix: str | None = None,
         count: int | None = None,
+        because: str | None = None,
         others: Sequence[DataError] = (),
     ) -> None:
-        """``count`` is the number of problems when ``problems`` holds only the first of them."""
+        """``count`` is the number of problems when ``problems`` holds only the first of them.
+
+        ``because`` explains them: it is shown first, and a few of the problems after it as examples.
+        """
         given, source = source, without_secrets(source)  # it may be a URL that was taken for a path
         if source != given:  # systems and libraries repeat it; ids are left as they are
             problems = [problem.replace(given, source) for problem in problems]
         self.source, self.others = source, tuple(others)
         self.problems = tuple(readable(problem).replace("\n", "\\n") for problem in problems)
         self.count = len(self.problems) if count is None else count
-        shown = [f"  {problem}" for problem in self.problems[:_SHOWN]]
+        self.because = None if because is None else readable(because)
+        shown = [f"  {problem}" for problem in self.problems[: _SHOWN if because is None else _EXAMPLES]]
         if self.count > len(shown):
             shown.append(f"  … and {self.count - len(shown)} more")
         plural = "problem" if self.count == 1 else "problems"
-        super().__init__("\n".join([f"{source}: {self.count} {plural}", *shown]), fix=fix)
+        reason = [] if self.because is None else [f"  {self.because}"]
+        super().__init__("\n".join([f"{source}: {self.count} {plural}", *reason, *shown]), fix=fix)
         if others:
             self.args = ("\n".join(map(str, (self, *others))),)
 
@@ -173,7 +180,7 @@ class DataError(HarnessError):
         first, *others = {str(fault): fault for fault in faults}.values()
         if not others:
             return first
-        return cls(first.source, first.problems, fix=first.fix, count=first.count, others=others)
+        return cls(first.source, first.problems, fix=first.fix, count=first.count, because=first.because, others=others)
 
 
 class RankingError(HarnessError):

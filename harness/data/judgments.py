@@ -110,4 +110,4 @@ def refuse_unknown(qrels: Qrels, queries: Ids, documents: Ids) -> None:
     reasons = [unmet_queries(qrels.query_ids, queries, "the queries")] if problems.count else []
     reasons += [unmet_documents(qrels.doc_ids, documents, "the corpus")] if problems.count else []
     alike = "are ids written alike everywhere? 1 and '1' are the same, '01' is another"
-    problems.raise_if_any(fix="; ".join(filter(None, reasons)) or alike)
+    problems.raise_if_any(fix=alike, because="; ".join(filter(None, reasons)) or None)

@@ -42,11 +42,11 @@ class Problems:
         """Return where something else stands, for a text: ``on line 3``, ``in row 3``."""
         return f"{'on' if self.unit == 'line' else 'in'} {self.unit} {number}"
 
-    def raise_if_any(self, fix: str | None = None) -> None:
-        """Raise one DataError with everything noted, if anything was."""
+    def raise_if_any(self, fix: str | None = None, because: str | None = None) -> None:
+        """Raise one DataError with everything noted, if anything was; ``because`` explains most of it at once."""
         if self.count:
             lines = [self._shown(line, text) for line, _, text in self._kept]
-            raise DataError(self.source, lines, fix=fix, count=self.count)
+            raise DataError(self.source, lines, fix=fix, count=self.count, because=because)
 
     def _shown(self, line: int, text: str) -> str:
         placed = f"{self.unit} {line}: {text}" if line else text

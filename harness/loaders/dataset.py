@@ -521,20 +521,16 @@ def _read_judgments(source: JudgmentSource, split: str, known: _Known) -> _Judge
     if stated and strangers:
         verb = "names a document that is" if len(strangers) == 1 else "name documents that are"
         notes.append(f"{counted(len(strangers), 'judgment')} {verb} not in the corpus")
-    fixes = list[str | None]()
+    reasons, fixes = list[str | None](), list[str]()
     if strange_queries:
-        fixes += [
-            unmet_queries(qrels.query_ids, known.query_ids, known.queries),
-            _UNKNOWN_QUERIES_FIX.format(known.queries),
-        ]
+        reasons.append(unmet_queries(qrels.query_ids, known.query_ids, known.queries))
+        fixes.append(_UNKNOWN_QUERIES_FIX.format(known.queries))
     if strangers and not stated:
         for row in strangers:
             problems.add(judgments.lines[row], f"document '{judgments.doc_ids[row]}' is not in {known.documents}")
-        fixes += [
-            unmet_documents(qrels.doc_ids, known.doc_ids, known.documents),
-            _UNKNOWN_FIX.format(split or "test", len(strangers)),
-        ]
-    problems.raise_if_any(fix="; ".join(filter(None, fixes)) or None)
+        reasons.append(unmet_documents(qrels.doc_ids, known.doc_ids, known.documents))
+        fixes.append(_UNKNOWN_FIX.format(split or "test", len(strangers)))
+    problems.raise_if_any(fix="; ".join(fixes) or None, because="; ".join(filter(None, reasons)) or None)
     return _Judged(qrels, len(strangers), tuple(notes))
 
 

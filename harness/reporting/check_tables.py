@@ -104,7 +104,7 @@ def remarks(report: CheckReport) -> list[str]:
 def _on_problem(problem: PreflightProblem, severity: str) -> list[str]:
     about = f"{problem.subject}: " if problem.subject is not None else ""
     examples = [f"    {line}" for example in problem.examples for line in example.splitlines()]
-    return [f"{severity}: {about}{problem.message}", *examples, f"  {problem.fix}"]
+    return [f"{severity} ({problem.check}): {about}{problem.message}", *examples, f"  fix: {problem.fix}"]
 
 
 def _on_requirement(one: RequirementResult, report: CheckReport) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
+import textwrap
 from collections.abc import Callable, Sequence
 
 from harness.errors import UnknownNameError
@@ -61,8 +63,16 @@ def terminal_text(head: str, shown: Sequence[Table], lines: Sequence[str], *, te
             drawn.add_row(Text(_folded(shortened(label))), *(Text(shortened(cell)) for cell in cells))
         console.print(drawn)
     for line in lines:
-        console.print(Text(readable(line)), soft_wrap=True)
+        for part in readable(line).split("\n"):
+            console.print(Text(_wrapped(part) if terminal else part), soft_wrap=True)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
+
+
+def _wrapped(line: str) -> str:
+    """A line in the columns of the terminal, indented where it goes on; a path or an address stays whole."""
+    indent = line[: len(line) - len(line.lstrip())]
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _folded(label: str) -> str:

@@ -102,3 +102,13 @@ def test_one_is_no_plural() -> None:
 def test_unknown_format_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown format 'tabel'"):
         render(sample_report(), "tabel")
+
+
+def test_long_lines_are_folded_to_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    line = f"warning (a-check): {'numbers and what to do ' * 9}see /a/path/{'that-is-long/' * 6}"
+    folded = terminal_text("head", [], [line], terminal=True).splitlines()[1:]
+    assert len(folded) > 4
+    assert all(len(part) <= 50 for part in folded if "/" not in part)
+    assert " ".join(part.strip() for part in folded) == line
+    assert terminal_text("head", [], [line], terminal=False).splitlines()[1:] == [line]
