@@ -39,6 +39,7 @@ __all__ = [
 
 _SHOWN = 3
 _FEW_QUERIES = 5
+_QUERIES_IN_A_ROW = 20
 _SAMPLE = 1_000_000
 _SHAPE = parse_measures("nDCG@10,RR@10,R@100")
 _SMALLEST_POOL = 1000
@@ -73,16 +74,20 @@ class JudgedRun:
     @cached_property
     def shape(self) -> dict[str, float]:
         """nDCG@10, RR@10 and R@100, whichever metrics were asked for."""
-        found = score(
+        return self.shape_by(self.qrels)
+
+    def shape_by(self, qrels: Qrels) -> dict[str, float]:
+        """Return nDCG@10, RR@10 and R@100 by other judgments of the same documents."""
+        scores = score(
             self.run,
-            self.qrels,
+            qrels,
             _SHAPE,
             ties=TieRule.TREC_EVAL,
             queries=self.scores.queries,
             relevance=self.relevance,
             unjudged=True,
         )
-        return {measure.name: summary.value for measure, summary in zip(_SHAPE, found.means(), strict=True)}
+        return {measure.name: summary.value for measure, summary in zip(_SHAPE, scores.means(), strict=True)}
 
     @property
     def is_example(self) -> bool:
@@ -247,6 +252,27 @@ def _all_zero(judged: JudgedRun) -> Finding | None:
     )
 
 
+def _judgments_of_neighbours(judged: JudgedRun) -> Finding | None:
+    """Find judgments that stand one query too early or too late, by which a run is far better than by its own.
+
+    Topics of one collection overlap, yet nowhere so that three times as much is found for the neighbour.
+    """
+    own, queries = judged.shape["RR"], judged.qrels.query_ids.to_list()
+    if judged.scores.counts.evaluated < _QUERIES_IN_A_ROW or own >= 1 / 3:
+        return None
+    for step, side in ((1, "before"), (-1, "after")):
+        moved = Ids.of([*queries[step:], *queries[:step]])
+        other = judged.shape_by(replace(judged.qrels, query_ids=moved))["RR"]
+        if other >= max(3 * own, 0.2):
+            return Finding(
+                "shifted-judgments",
+                "warning",
+                f"RR@10 is {own:.3f}, and {other:.3f} when each query is judged by what stands at the query {side} it",
+                "look for a line too many or too few where ids were put beside queries or judgments",
+            )
+    return None
+
+
 def _cut_short(judged: JudgedRun) -> Finding | None:
     """Find metrics that look deeper than the run: R@1000 of lists that all end at 100.
 
@@ -352,6 +378,7 @@ RUN_CHECKS: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     _equal_scores,
     _ids_spelled_otherwise,
     _all_zero,
+    _judgments_of_neighbours,
     _cut_short,
     _raw_weights,
     _first_hit_alone,

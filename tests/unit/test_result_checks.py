@@ -160,13 +160,27 @@ def numbers() -> dict[str, dict[str, int]]:
 
 
 def test_metrics_that_are_all_zero() -> None:
-    found = only(judged(at_rank(1), {f"q{row}": {f"d{(row + 1) % QUERIES}": 1} for row in range(QUERIES)}))
+    found = only(judged(at_rank(1), {f"q{row}": {f"d{(row + 7) % QUERIES}": 1} for row in range(QUERIES)}))
     assert found.check == "all-zero-metrics"
     assert found.message.startswith(
         "nDCG@10, RR@10 are 0 on all 40 queries, with 800 hits on 98 documents, of which 40"
     )
     few = judged(at_rank(1, queries=4), {f"q{row}": {f"d{(row + 1) % 4}": 1} for row in range(4)})
     assert run_findings(few) == []
+
+
+@pytest.mark.parametrize(("step", "side"), [(1, "before"), (-1, "after")])
+def test_judgments_that_stand_at_the_next_query(step: int, side: str) -> None:
+    shifted = {f"q{row}": {f"d{(row + step) % QUERIES}": 1} for row in range(QUERIES)}
+    run = {query: {**hits, f"d{(int(query[1:]) + step) % QUERIES}": 11.5} for query, hits in at_rank(2).items()}
+    found = only(judged(run, shifted))
+    assert found.check == "shifted-judgments"
+    assert found.message == (
+        f"RR@10 is 0.100, and 0.500 when each query is judged by what stands at the query {side} it"
+    )
+    few = judged(at_rank(2, queries=19), {f"q{row}": {f"d{(row + step) % 19}": 1} for row in range(19)})
+    assert "shifted-judgments" not in [one.check for one in run_findings(few)]
+    assert run_findings(judged(at_rank(2), one_each())) == []
 
 
 def test_a_metric_deeper_than_the_run() -> None:
@@ -363,6 +377,7 @@ def test_every_check_is_reached_by_these_tests() -> None:
         "_equal_scores",
         "_ids_spelled_otherwise",
         "_all_zero",
+        "_judgments_of_neighbours",
         "_cut_short",
         "_raw_weights",
         "_first_hit_alone",
