@@ -31,7 +31,8 @@ def folder():
 """
 
 USE = """
-from harness.registry.lookup import find_cards, load_engine, parse_backends
+from harness.plan.backend_spec import parse_backends
+from harness.registry.lookup import find_cards, load_engine
 
 (spec,) = parse_backends("toy")
 print(sorted(find_cards("backends")), load_engine(spec.card).__name__)
