@@ -1,4 +1,4 @@
-"""``harness compare``: run backends on a dataset and hold each against its oracle."""
+"""``harness compare``: run backends on a dataset and hold each against its reference."""
 
 from __future__ import annotations
 

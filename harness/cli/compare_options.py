@@ -138,7 +138,9 @@ ReferenceOption = Annotated[
 AllPairsOption = Annotated[
     bool, Option("--all-pairs/--no-all-pairs", help="Compare every backend with every other, not with one alone.")
 ]
-ThreadsOption = Annotated[int, Option(help="Threads of the exact reference, as a backend and as the oracle.")]
+ThreadsOption = Annotated[
+    int, Option(help="Threads of the exact reference, as a backend and as what engines are held against.")
+]
 RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percentiles use every sample.")]
 WarmUpOption = Annotated[
     float | None,

@@ -67,7 +67,7 @@ TimingAgainOption = Annotated[
     Option("--timing/--no-timing", help="Warm up and time, or only search each query once.", show_default=False),
 ]
 ThreadsAgainOption = Annotated[
-    int | None, Option(help="Threads of the exact reference, as a backend and as the oracle.")
+    int | None, Option(help="Threads of the exact reference, as a backend and as what engines are held against.")
 ]
 JobsAgainOption = Annotated[int | None, Option(help="Backends that run side by side; more than one needs --no-timing.")]
 IsolationAgainOption = Annotated[

@@ -51,7 +51,7 @@ def _is_dense(backend: BackendResult) -> bool:
 def _parity(backends: list[BackendResult], over: str) -> Table:
     depths = _depths(backends)
     columns = (
-        *("backend", "oracle", "bit-equal", "identical", "tie-equiv."),
+        *("backend", "reference", "bit-equal", "identical", "tie-equiv."),
         *_named("overlap", depths),
         *("RBO", "Δscore"),
     )
@@ -119,8 +119,8 @@ def _named(name: str, depths: list[int]) -> list[str]:
 def _row(backend: BackendResult, depths: list[int], width: int) -> tuple[str, ...]:
     parity = backend.parity
     if parity is None:
-        oracle = FAILED if backend.status == "failed" else "none"
-        return (backend.label, oracle, *([NOT_APPLICABLE] * (width - 2)))
+        reference = FAILED if backend.status == "failed" else "none"
+        return (backend.label, reference, *([NOT_APPLICABLE] * (width - 2)))
     return (backend.label, *_agreement(parity, depths))
 
 

@@ -111,7 +111,7 @@ def remarks(report: Report) -> list[str]:
                 f"{cause} ({count} of {counted(backend.parity.queries, 'query')})"
                 for cause, count in backend.parity.causes.items()
             )
-            lines.append(f"{backend.label} differs from its oracle because of: {causes}")
+            lines.append(f"{backend.label} differs from its reference because of: {causes}")
         for note in backend.notes:
             shared.setdefault(note, []).append(backend.label)
     lines.extend(f"{', '.join(labels)}: {note}" for note, labels in shared.items())
