@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.parity.case import Case, Hypothesis, Rescored
+from harness.parity.causes import HYPOTHESES
 from harness.parity.compare import UNKNOWN, compare_run, explain
 from harness.parity.dense_oracle import DenseOracle, DenseRecipe
-from harness.parity.hypotheses import HYPOTHESES
 from harness.parity.oracles import Oracle, SparseOracle
 from harness.parity.recipe import Recipe, make_recipe
 from harness.parity.result import Level, Parity, QueryParity

@@ -13,7 +13,7 @@ from harness.data.types import Float64Array, Int32Array, Run
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
 from harness.parity.case import Case, Hypothesis
-from harness.parity.hypotheses import HYPOTHESES
+from harness.parity.causes import HYPOTHESES
 from harness.parity.judging import Judgements, judge
 from harness.parity.oracles import Oracle
 from harness.parity.result import Level, Parity, QueryParity

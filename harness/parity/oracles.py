@@ -12,8 +12,7 @@ from harness.data import ranking
 from harness.data.ranking import TieBreak
 from harness.data.types import Float32Array, Float64Array, Int32Array, Run, SparseVectors
 from harness.exact import LuceneIndex, SparseIndex
-from harness.parity.recipe import Recipe
-from harness.parity.shards import spread_documents, spread_queries
+from harness.parity.recipe import Recipe, spread_documents, spread_queries
 
 __all__ = ["Oracle", "SparseOracle"]
 

@@ -1,25 +1,32 @@
-"""What an oracle is made of. A cause of a difference is one field of it, changed."""
+"""Recipes of exact references. A cause of a difference is one field of a recipe, changed.
+
+A collection in several shards, each with an IDF of its own, is one matrix with columns for every shard: a document has
+its terms in the columns of its shard, a query in the columns of all. What meets is what the shard scores, and one index
+over all of it ranks what the shards' answers, merged by score, rank.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from harness.data.filtering import BoolArray
 from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, Int32Array, Run, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, SparseVectors
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.quantised import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["Mode", "Recipe", "empty_rows", "make_recipe"]
+__all__ = ["Mode", "Recipe", "empty_rows", "idf_by_shard", "make_recipe", "spread_documents", "spread_queries"]
 
 Mode = Literal["textbook", "lucene"]
+Formula = Callable[[Int64Array, int], Float32Array]
+"""IDF from document frequencies int64 (V,) and the number of documents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +125,48 @@ def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
     kept = ~np.repeat(gone, lengths)
     indptr = np.concatenate([[0], np.cumsum(np.where(gone, 0, lengths))]).astype(np.int64)
     return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
+
+
+class Spread(NamedTuple):
+    """Documents with columns for every shard, and the factor of each column (None: no IDF)."""
+
+    documents: SparseVectors
+    idf: Float32Array | None
+
+
+def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:
+    """The IDF that ``formula`` gives: float32 (V,), or (shards, V) for a recipe with shards.
+
+    N is the number of documents with terms, ``over_all`` the number of all documents, in each shard apart.
+    """
+    if recipe.shards is None:
+        return _idf(recipe.documents, formula, over_all=over_all)
+    parts = [np.flatnonzero(recipe.shards == shard) for shard in range(_count(recipe.shards))]
+    return np.stack([_idf(recipe.documents.take(rows), formula, over_all=over_all) for rows in parts])
+
+
+def _idf(documents: SparseVectors, formula: Formula, *, over_all: bool) -> Float32Array:
+    containing, with_terms = document_frequencies(documents)
+    return formula(containing, len(documents) if over_all else with_terms)
+
+
+def spread_documents(recipe: Recipe, shards: Int32Array) -> Spread:
+    """The recipe's documents over the columns of all ``shards`` (int32, one for each document)."""
+    documents = recipe.documents
+    offsets = np.repeat(shards, np.diff(documents.indptr)) * documents.dimensions
+    columns = documents.dimensions * _count(shards)
+    spread = SparseVectors(documents.indptr, documents.indices + offsets, documents.values, columns)
+    if recipe.idf is None:
+        return Spread(spread, None)
+    return Spread(spread, idf_by_shard(recipe, bm25_idf).ravel() if isinstance(recipe.idf, str) else recipe.idf.ravel())
+
+
+def spread_queries(queries: SparseVectors, shards: Int32Array) -> SparseVectors:
+    """The queries over the columns of all shards."""
+    from scipy.sparse import hstack
+
+    return SparseVectors.from_scipy(hstack([queries.to_scipy()] * _count(shards), format="csr"))
+
+
+def _count(shards: Int32Array) -> int:
+    return int(shards.max(initial=0)) + 1
