@@ -16,6 +16,10 @@ MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 12000000 {
 # What is compiled at the first import must be kept, or each of the many processes compiles it again: half of their time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# More test processes than cores, each with as many threads as cores, mostly wait for one another.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+
 .PHONY: help demo test check chromium kernels bench docs clean
 
 help:
@@ -42,9 +46,11 @@ check: $(VENV)/.installed-all,test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Once for all tests: their first processes would compile the same kernels side by side.
+# Once for all tests: their first processes would compile the same kernels and modules side by side. What cannot be
+# collected is told by the tests.
 kernels: $(VENV)/.installed-all,test
 	$(BIN)/python -c 'from harness.exact import *; compile_kernels(); compile_dense_kernels()'
+	$(BIN)/python -m pytest --collect-only --quiet --quiet $(TESTS) >/dev/null || true
 
 # The page for people is tested in a real browser: Debian's, where this is root's machine and none is there. Elsewhere
 # those tests are skipped, and the table at the end says so.

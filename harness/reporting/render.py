@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import shutil
-import textwrap
 from collections.abc import Callable, Sequence
 
 from harness.errors import UnknownNameError
@@ -69,10 +68,18 @@ def terminal_text(head: str, shown: Sequence[Table], lines: Sequence[str], *, te
 
 
 def _wrapped(line: str) -> str:
-    """A line in the columns of the terminal, indented where it goes on; a path or an address stays whole."""
-    indent = line[: len(line) - len(line.lstrip())]
+    """A line in the columns of the terminal, indented where it goes on; a word, a path or an address stays whole."""
+    from rich.cells import cell_len
+
     width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
+    first, *words = line.split(" ")
+    rows = [first]
+    for word in words:
+        if rows[-1].strip() and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+            rows.append(f"  {word}")
+        else:
+            rows[-1] += f" {word}"
+    return "\n".join(rows)
 
 
 def _folded(label: str) -> str:

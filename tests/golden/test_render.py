@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rich.cells import cell_len
 from sample_report import sample_report, swept_report
 
 from harness.errors import UnknownNameError
@@ -111,4 +112,6 @@ def test_long_lines_are_folded_to_a_terminal_and_nowhere_else(monkeypatch: pytes
     assert len(folded) > 4
     assert all(len(part) <= 50 for part in folded if "/" not in part)
     assert " ".join(part.strip() for part in folded) == line
+    korean = "이것은 긴 문장입니다 " * 12
+    assert all(cell_len(part) <= 50 for part in terminal_text("head", [], [korean], terminal=True).splitlines()[1:])
     assert terminal_text("head", [], [line], terminal=False).splitlines()[1:] == [line]
