@@ -38,8 +38,8 @@ from bare_clients import Asked, BareChroma, BareClient, BareEdge, BareLucene, Si
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import Engine
 from harness.engines.chroma.engine import ChromaEngine
+from harness.engines.interface import EngineProtocol
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.loaders import load_dataset
@@ -61,7 +61,7 @@ class Quiet:
 class Harness:
     """Through an adapter, as a trial does it."""
 
-    def __init__(self, kind: Callable[[dict[str, ParameterValue]], Engine], *, arrays: bool) -> None:
+    def __init__(self, kind: Callable[[dict[str, ParameterValue]], EngineProtocol], *, arrays: bool) -> None:
         self.kind, self.arrays = kind, arrays
 
     def index(self, work: Work, folder: Path) -> None:

@@ -99,7 +99,7 @@ def _scope(parameter: Parameter) -> str:
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
     """What the engine itself declares that it cannot do; adapters are imported for it, client libraries are not."""
-    from harness.engines.base import Capabilities  # brings numpy, which the list of backends does without
+    from harness.engines.interface import Capabilities  # brings numpy, which the list of backends does without
 
     try:
         declared = getattr(load_engine(card), "capabilities", None)

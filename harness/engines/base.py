@@ -1,326 +1,460 @@
-"""The small interfaces between the harness and what plugs into it.
+"""The guarded base class of engines: checks, clocks, counts and messages once; an engine fills in five hooks.
 
-An engine's life: ``open`` an empty folder, ``index`` once, ``search`` as often as wanted, ``close``. Opening a folder
-that already holds an index skips ``index``. An index that somebody else made is searched by ``attach``, ``search``,
-``close``. Everything runs in one thread of one worker process.
+| hook | does |
+|---|---|
+| ``info()`` | starts what must run before documents or queries come; name, version and mode |
+| ``build(folder, documents, progress)`` | writes an index of all documents |
+| ``load(folder)`` | makes it searchable, and says what the engine itself counts |
+| ``retrieve(query, k)`` | asks for one query; all of it is search time |
+| ``size(folder)`` | bytes of the index; by default those of its files |
+
+An engine overrides more where it needs to: ``check`` (what it refuses), ``prepare`` (queries in the client's own form,
+made before the clock runs), ``columns`` (rows and scores of an answer: transfer), ``translated`` (its client's errors).
+:class:`Filterable` and :class:`ExternalIndex` add filters and indexes that somebody else made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
+from harness.engines import stored_metadata
+from harness.engines.checks import (
+    require_announced_ids,
+    require_dense,
+    require_positive_k,
+    require_sparse,
+    require_texts,
+)
+from harness.engines.disk import allocated_bytes
+from harness.engines.hits import HitCollector
+from harness.engines.interface import (
+    Attached,
+    Capabilities,
+    Content,
+    EngineInfo,
+    IndexReport,
+    SearchResult,
+    Storage,
+)
+from harness.engines.manifest import check_manifest, write_manifest
+from harness.engines.reference_errors import as_backend_errors
+from harness.errors import (
+    BackendError,
+    EngineFailureError,
+    EngineUnavailableError,
+    LostDocumentsError,
+    RejectedInputError,
+)
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
-    "LEFT_BEHIND",
-    "Attached",
     "Capabilities",
-    "Caveats",
-    "Content",
+    "Documents",
     "Engine",
     "EngineInfo",
-    "ExistingIndex",
-    "Filtering",
-    "Fusing",
-    "Hits",
-    "Identified",
-    "IndexReport",
-    "InputKind",
-    "SearchResult",
-    "SearchedState",
+    "External",
+    "ExternalIndex",
+    "Filterable",
+    "LoadedIndex",
     "Storage",
-    "StoredDocuments",
-    "WithCaveats",
-    "WithStoredVectors",
 ]
 
-InputKind = Literal["text", "sparse", "dense", "hybrid"]
-
-LEFT_BEHIND = "left behind: "
-"""How a line on standard error begins that names what an engine made outside its folder and could not remove."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What an engine can do. The contract suite tests what is declared, and requires a minimum."""
-
-    input: InputKind
-    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``."""
-    exact: bool
-    """True when the engine computes its scoring function over all documents, without approximation."""
-    deterministic: bool
-    """True when two builds from the same input give the same rankings."""
-    reopens: bool
-    """True when a closed index can be opened again from its folder."""
-    keeps_k_prefix: bool
-    """True when the top 3 is always a prefix of the top 5, ties included."""
-    shares_index: bool = False
-    """True when several processes may have one finished index open at once, to search it."""
-    threads: bool = False
-    """True when several threads may search one open engine at once, and its client releases Python's lock meanwhile."""
-    gaps: Mapping[str, str] = field(default_factory=dict)
-    """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
-    existing: bool = False
-    """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
-    filters: bool = False
-    """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineInfo:
-    """What really ran: the engine's own name and version, and how it was reached (``embedded``, ``server`` …).
-
-    ``note`` is what a reader must know before comparing it with another; empty when there is nothing.
-    """
-
-    name: str
-    version: str
-    mode: str
-    note: str = ""
-
-    @property
-    def is_server(self) -> bool:
-        """Whether the engine runs outside its client's process: the mode is ``server``, or ``server,`` and more."""
-        return self.mode.partition(",")[0] == "server"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What became of the documents that were sent. Counts come from the engine, never from the sender.
-
-    ``missing_rows`` names documents that the engine does not hold (int32). ``index_ns`` is the time of ingestion,
-    ``ready_ns`` the time from the last document to an idle optimiser. ``state`` is the engine's own account of its
-    index (segments, indexed vectors …).
-    """
-
-    sent: int
-    indexed: int
-    missing_rows: Int32Array
-    index_ns: int
-    ready_ns: int
-    state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-
-
-class Storage(NamedTuple):
-    """Allocated bytes on disk (or in memory, for engines without files): the index, and its write-ahead log apart.
-
-    ``index_bytes`` is None where a server does not tell.
-    """
-
-    index_bytes: int | None
-    log_bytes: int
-
-
-class SearchResult(NamedTuple):
-    """Hits of a batch of queries in the engine's own order, and the time of every query.
-
-    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,); ``search_ns`` int64 (Q,) is the engine's
-    work, ``transfer_ns`` int64 (Q,) the time to bring its hits into these arrays. ``repeated_calls`` counts calls that
-    were made again after an error that passed; the time of a query includes them. With ``queries_per_call`` above 1
-    queries were sent together, and their times are equal shares of the calls'.
-    """
-
-    indptr: Int64Array
-    rows: Int32Array
-    scores: Float32Array
-    search_ns: Int64Array
-    transfer_ns: Int64Array
-    repeated_calls: int = 0
-    queries_per_call: int = 1
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """An engine that indexes and searches. One class per engine, one instance per index.
-
-    The constructor takes the card's engine parameters, already parsed and complete, and does nothing else.
-    """
-
-    capabilities: ClassVar[Capabilities]
-
-    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
-
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start the engine on ``folder``: empty for a new index, or holding one that :meth:`index` made.
-
-        ``ids`` are the documents' external ids; row numbers in results refer to them. Raises EngineUnavailableError.
-        """
-
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Index all documents and wait until searchable and idle. Called once, on an empty index.
-
-        Raises RejectedInputError for input the engine would take silently and answer wrongly (NaN, repeated indices).
-        """
-
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` (at least 1) documents of each query, one query after the other, each timed.
-
-        A query without known terms has no hits. Raises EngineFailureError naming the query that failed.
-        """
-
-    def storage(self) -> Storage:
-        """Bytes that the index takes now."""
-
-    def close(self) -> None:
-        """Release everything; calling it again does nothing."""
+Column = TypeVar("Column")
+"""What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts, or Inputs."""
+_REBUILD = "delete the folder and index again"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Attached:
-    """An index that was there before.
+class Documents(Generic[Column]):
+    """All documents, checked: ``column`` is what the engine reads of them, ``metadata`` what it can filter by."""
 
-    ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
-    ``state`` as in :class:`IndexReport`. ``changed`` says after the last search what changed meanwhile, None when
-    nothing did; it is for servers, because files are hashed by the harness.
+    ids: Ids
+    column: Column
+    metadata: pa.Table | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadedIndex:
+    """What the engine itself says of an index that can be searched.
+
+    Attributes:
+        documents: How many documents it holds; with ``missing`` they must be all that were sent.
+        state: For the report: segments, dimensions, vectors in a graph.
+        dimensions: Dimensions that dense queries must have; None for any number.
+        missing: Rows (int32) of documents that it does not hold.
+    """
+
+    documents: int
+    state: Mapping[str, ParameterValue]
+    dimensions: int | None = None
+    missing: Int32Array = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+
+class Engine(ABC, Generic[Column]):
+    """An engine in a folder of its own; implements :class:`harness.engines.interface.EngineProtocol`.
+
+    Attributes:
+        capabilities: What the engine promises; the contract suite tests it.
+        name: Written into the manifest of each index, and into messages.
+        search_parameters: Parameters that may differ when an index is opened again, because they do not change it.
+        faults: Exceptions of the library; they leave the engine as a BackendError.
+    """
+
+    capabilities: ClassVar[Capabilities]
+    name: ClassVar[str]
+    search_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
+    faults: ClassVar[tuple[type[Exception], ...]] = (RuntimeError,)
+
+    def __init_subclass__(cls) -> None:
+        """Declare the filters and external indexes that the class implements: nobody declares them by hand."""
+        super().__init_subclass__()
+        declared = getattr(cls, "capabilities", None)
+        if declared is not None:
+            filters, external = issubclass(cls, Filterable), issubclass(cls, ExternalIndex)
+            cls.capabilities = replace(declared, filters=filters, existing=external)
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        self.parameters = dict(parameters)
+        self.resources = ExitStack()
+        """Whatever an engine must let go of: closed by :meth:`close`, and when opening fails."""
+        self.finished = False
+        """Whether the folder holds an index: known before :meth:`info` is called."""
+        self._folder: Path | None = None
+        self._ids = Ids.of([])
+        self._loaded: LoadedIndex | None = None
+
+    # The hooks.
+
+    @abstractmethod
+    def info(self) -> EngineInfo:
+        """Start what must run before documents or queries come, which no time of theirs includes; say what runs.
+
+        :attr:`folder` is set, and :attr:`finished` says whether it holds an index.
+        """
+
+    @abstractmethod
+    def build(self, folder: Path, documents: Documents[Column], progress: Progress) -> None:
+        """Write an index of all documents.
+
+        Args:
+            folder: The engine's own; empty but for what :meth:`info` wrote.
+            documents: With the ids that were announced, and a column that :meth:`check` let pass.
+            progress: Counts documents already: advance it where they go in some at a time. Starting a phase of its
+                own ends ingestion; the time from then on is that of getting ready.
+        """
+
+    @abstractmethod
+    def load(self, folder: Path) -> LoadedIndex:
+        """Make searchable what :meth:`build` wrote: right after it, and whenever a finished index is opened again."""
+
+    @abstractmethod
+    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - in the client's own form, as prepare gave it
+        """Ask for one query; everything in here is its search time.
+
+        Args:
+            query: As :meth:`prepare` made it: by default one row of the column.
+            k: At least 1, and no more than there are documents.
+
+        Returns:
+            What :meth:`columns` takes: by default rows and their scores, best first, rows below 0 being padding.
+        """
+
+    def size(self, folder: Path) -> Storage:
+        """Return the bytes of the index: unless overridden, those of all files in ``folder``, without a log."""
+        return Storage(allocated_bytes(folder), 0)
+
+    # What an engine overrides where it needs to.
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Column:
+        """Return the column that the engine reads, without anything that it would take and answer wrongly.
+
+        Args:
+            inputs: Documents or queries.
+            what: ``document`` or ``query``, for messages.
+            dimensions: Of the index, for queries to one of dense vectors.
+
+        Raises:
+            RejectedInputError: NaN, repeated columns, a zero vector under cosine, another number of dimensions.
+        """
+        if self.capabilities.input == "text":
+            return cast("Column", require_texts(inputs, what))
+        if self.capabilities.input == "sparse":
+            return cast("Column", require_sparse(inputs, what))
+        cosine = self.parameters.get("similarity") == "cosine"
+        return cast("Column", require_dense(inputs, what, cosine=cosine, dimensions=dimensions))
+
+    def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
+        """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing."""
+        return (_row_of(queries, row) for row in range(len(cast("Any", queries))))
+
+    def columns(self, answer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike]:  # noqa: ANN401 - of the client
+        """Return rows and scores of an answer; this is the time of transfer."""
+        return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
+
+    @contextmanager
+    def translated(
+        self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
+    ) -> Iterator[None]:
+        """Raise an error of the library as a ``kind`` that says what the engine was ``doing``."""
+        try:
+            with as_backend_errors():
+                yield
+        except self.faults as fault:
+            raise kind(f"the {self.name} engine failed while {doing()}: {fault}", fix=fix) from fault
+
+    @property
+    def index_parameters(self) -> dict[str, ParameterValue]:
+        """Parameters that decide what an index holds; they must be the same when it is opened again."""
+        return {name: value for name, value in self.parameters.items() if name not in self.search_parameters}
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that the client made again so far, because the first answer was an error that may pass."""
+        return 0
+
+    # What the harness calls.
+
+    @property
+    def folder(self) -> Path:
+        """Where the engine is open. Raises EngineUnavailableError when it is not."""
+        if self._folder is None:
+            raise EngineUnavailableError(f"the {self.name} engine is not open", fix="open it first")
+        return self._folder
+
+    @property
+    def loaded(self) -> LoadedIndex:
+        """The index that is searched. Raises EngineUnavailableError when there is none."""
+        self.folder  # noqa: B018 - raises when the engine is not open
+        if self._loaded is None:
+            raise EngineUnavailableError(f"the {self.name} engine has no index yet", fix="index documents first")
+        return self._loaded
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        """Start on an empty folder, or load the index that it holds.
+
+        Raises:
+            EngineUnavailableError: The library is not there or does not start, or the index is damaged.
+            LostDocumentsError: The index does not hold all the documents.
+            RejectedInputError: The index was built with other parameters, or from other documents.
+        """
+        self.finished = check_manifest(folder, self.name, self.index_parameters, ids, free=self.search_parameters)
+        self._folder, self._ids = folder, ids
+        with self._closed_on_failure():
+            with self.translated(lambda: "starting", EngineUnavailableError):
+                info = self.info()
+            if self.finished:
+                self._loaded = self._load(folder, ids)
+        return info
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Check, build, load and count; the manifest, written last, makes the index a finished one."""
+        folder = self.folder
+        if self._loaded is not None:
+            raise RejectedInputError(f"'{folder}' holds an index already", fix="index into a new folder")
+        require_announced_ids(documents, self._ids)
+        checked = Documents(documents.ids, self.check(documents, "document", None), documents.metadata)
+        ingestion = _Ingestion(progress, len(documents), clock)
+        started = clock()
+        with self.translated(lambda: "indexing"):
+            self.build(folder, checked, ingestion)
+        ingested = ingestion.end()
+        loaded = self._load(folder, documents.ids)
+        ready = clock()
+        if isinstance(self, Filterable):
+            self.save_metadata(folder, documents.metadata)
+        write_manifest(folder, self.name, self.index_parameters, documents.ids)
+        self._loaded, self.finished = loaded, True
+        times = ingested - started, ready - ingested
+        return IndexReport(len(documents), loaded.documents, loaded.missing, *times, loaded.state)
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        """Return the best ``k`` documents of each query, asked one by one, each timed.
+
+        ``retrieve`` is the search time of a query, ``columns`` its transfer; ``prepare`` is in neither.
+        """
+        loaded = self.loaded
+        require_positive_k(k)
+        column = self.check(queries, "query", loaded.dimensions)
+        depth = max(1, min(k, loaded.documents))
+        repeated = self.repeated_calls
+        with self.translated(lambda: "preparing the queries"):
+            prepared = list(self.prepare(column, depth))
+        hits = self.search_prepared(prepared, queries.ids, depth, clock)
+        return hits._replace(repeated_calls=self.repeated_calls - repeated)
+
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
+        """Ask for one query after the other; an engine that answers several in one call overrides it."""
+        collector = HitCollector(len(ids))
+        with self.translated(lambda: f"searching for query '{ids[len(collector)]}'"):
+            for query in prepared:
+                started = clock()
+                answer = None if query is None else self.retrieve(query, k)
+                searched = clock()
+                rows, scores = _NOTHING if query is None else self.arrays(answer)
+                del answer  # freed here: the next query's hits would be made beside them, and they be freed in its time
+                collector.add(rows, scores, searched - started, clock() - searched)
+        return collector.result()
+
+    def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - of the client
+        """Return rows (int32) and scores (float32) of an answer, without padding."""
+        rows, scores = (np.asarray(part) for part in self.columns(answer))
+        if len(rows) and rows.min() < 0:
+            rows, scores = rows[rows >= 0], scores[rows >= 0]
+        return rows.astype(np.int32, copy=False), scores.astype(np.float32, copy=False)
+
+    def storage(self) -> Storage:
+        """Return what :meth:`size` says of the folder that is open."""
+        return self.size(self.folder)
+
+    def close(self) -> None:
+        """Let go of everything; calling it again does nothing."""
+        self._folder, self._loaded, self.finished = None, None, False
+        self.resources.close()
+
+    def _load(self, folder: Path, ids: Ids) -> LoadedIndex:
+        with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, _REBUILD):
+            loaded = self.load(folder)
+        if loaded.documents + len(loaded.missing) != len(ids):
+            raise LostDocumentsError(
+                f"the index in '{folder}' holds {loaded.documents} of {len(ids)} documents", fix=_REBUILD
+            )
+        return loaded
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+class Filterable(Engine[Column]):
+    """An engine that can return only the documents whose metadata match. Its index holds all of them."""
+
+    @abstractmethod
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """From now on return only documents whose field has the value, for every field; all of them for none."""
+
+    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
+        """Keep beside the index which fields were given; an engine that stores none itself keeps the values."""
+        stored_metadata.save_fields(folder, metadata)
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Filter from now on; raises RejectedInputError for a field that was not indexed."""
+        self.loaded  # noqa: B018 - raises when there is no index
+        self.require_fields(wanted)
+        with self.translated(lambda: "building the filter"):
+            self.filter(wanted)
+
+    def require_fields(self, wanted: Mapping[str, str]) -> None:
+        """Refuse fields of which the index holds nothing: the engine would find nothing, silently."""
+        stored_metadata.require_fields(self.folder, wanted)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class External:
+    """An index that somebody else made, open to be read.
+
+    Attributes:
+        info: What reads it, and how.
+        ids: Ids of its documents, each once; rows of hits are places among them.
+        loaded: What is searched.
+        folder: What :meth:`Engine.size` is asked about: the user's folder, or a copy.
+        changed: Says after the last search what changed meanwhile, for servers; None when nothing did.
     """
 
     info: EngineInfo
     ids: Ids
-    state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    loaded: LoadedIndex
+    folder: Path
     changed: Callable[[], str | None] | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Content:
-    """What an existing index should hold, if it was made of the collection: the collection's part of its documents.
-
-    ``rows`` int32 (m,) are rows of :class:`Attached`, ascending; ``documents`` are the collection's documents of the
-    same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
-    the analyzer's counts of both, None for a backend without an encoder.
-    """
-
-    rows: Int32Array
-    documents: Inputs
-    queries: Inputs
-    terms: TermCounts | None = None
-
-
-@runtime_checkable
-class ExistingIndex(Protocol):
-    """What an engine has besides, when its capabilities say ``existing``. It never writes to the user's index."""
+class ExternalIndex(Engine[Column]):
+    """An engine that can search an index made by somebody else, and never writes to it."""
 
     @property
+    @abstractmethod
     def source(self) -> Path | None:
-        """The user's folder, whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
+        """The user's folder, whose files are hashed before and after; None for a server."""
+
+    @abstractmethod
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Open the index that the parameters name; ``folder`` is empty and the engine's own, for copies.
+
+        Raises:
+            EngineUnavailableError: It cannot be read.
+            RejectedInputError: Its documents have no ids or the same id twice, or the parameters contradict it.
+        """
+
+    @abstractmethod
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Say why results cannot be held against a reference made of ``content``; None where the index holds the same.
+
+        Raises:
+            RejectedInputError: Answers to these queries would be nonsense.
+        """
 
     def attach(self, folder: Path, progress: Progress) -> Attached:
-        """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
-
-        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
-        no ids, or the same one twice, and for one that the parameters contradict. A parameter that the card has it
-        read (``existing.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
-        ``search``, ``storage`` and ``close`` work as for an index of its own.
-        """
+        """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as ever."""
+        if not self.parameters.get("existing"):
+            raise RejectedInputError("no external index is named", fix="give existing=true and say where it is")
+        with self._closed_on_failure():
+            external = self.open_external(folder, progress)
+        self._folder, self._ids, self._loaded = external.folder, external.ids, external.loaded
+        return Attached(external.info, external.ids, external.loaded.state, external.changed)
 
     def differs(self, content: Content, progress: Progress) -> str | None:
-        """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
-
-        Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
-        """
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class StoredDocuments:
-    """A few documents of an existing index as it keeps them, of those that have a vector.
-
-    ``rows`` int32 (n,) are rows of :class:`Attached`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for a
-    document of which the index keeps no text. ``place`` is where the texts were found, for messages.
-    """
-
-    rows: Int32Array
-    texts: tuple[str | None, ...]
-    vectors: Float32Array | SparseVectors
-    place: str = ""
+        """Say why the index is not one of ``content``, after :meth:`attach`."""
+        self.loaded  # noqa: B018 - raises when nothing is attached
+        return self.difference(content, progress)
 
 
-@runtime_checkable
-class WithStoredVectors(Protocol):
-    """Optional protocol of an existing index: read back the vectors of some documents, and their texts if it has them.
+class _Ingestion:
+    """The progress of ``build``: notes when ingestion ends, and counts the documents that ``build`` did not."""
 
-    The harness encodes the texts again and compares, because an index of another model answers without an error.
-    """
+    def __init__(self, progress: Progress, documents: int, clock: Clock) -> None:
+        self._progress, self._left, self._clock = progress, documents, clock
+        self._ended: int | None = None
+        progress.start("index", documents)
 
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Return at most ``count`` documents from all over the index. Called once, after ``attach``."""
+    def start(self, phase: str, total: int | None) -> None:
+        self.end()
+        self._progress.start(phase, total)
 
+    def advance(self, amount: int) -> None:
+        if self._ended is None:
+            self._left -= amount
+        self._progress.advance(amount)
 
-class Hits(NamedTuple):
-    """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
-
-    indptr: Int64Array
-    rows: Int32Array
-    scores: Float32Array
-
-
-@runtime_checkable
-class Fusing(Protocol):
-    """What an engine has besides that fuses several ranked lists itself: it can be asked for each of them."""
-
-    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
-        """The lists that a search of these queries fuses, in the engine's own order, by the column of ``queries``.
-
-        Each is asked for by itself, after everything was measured. Raises as ``search`` does.
-        """
+    def end(self) -> int:
+        if self._ended is None:
+            self._ended = self._clock()
+            self._progress.advance(self._left)
+        return self._ended
 
 
-@runtime_checkable
-class SearchedState(Protocol):
-    """What an engine has besides whose index state depends on how it is searched: an exact search uses no graph."""
-
-    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Entries of the index's state as they are for this trial's searches of the best ``k``; they replace others.
-
-        Asked for when everything was searched. An index that several trials search has the state of its builder else.
-        """
+_NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
 
 
-class Caveats(NamedTuple):
-    """Reservations about the results of a trial, for whoever reads them.
-
-    ``notes`` are whole statements. ``without_effect`` maps names of parameters that changed nothing about the searches
-    to the reason; the report shows those of them that somebody set.
-    """
-
-    notes: tuple[str, ...] = ()
-    without_effect: Mapping[str, str] = {}
-
-
-@runtime_checkable
-class WithCaveats(Protocol):
-    """Optional protocol: tell what only the open engine knows of how far the results of a trial can be trusted."""
-
-    def caveats(self, k: int) -> Caveats:
-        """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
-
-
-@runtime_checkable
-class Identified(Protocol):
-    """An engine class that says what, beside its parameters, decides its hits: it is part of a stored trial's key."""
-
-    def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Names and versions of what computes the hits: the client library, the server. A class method.
-
-        A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
-        Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
-        told.
-        """
-
-
-@runtime_checkable
-class Filtering(Protocol):
-    """What an engine has besides, when its capabilities say ``filters``: it stores metadata and filters by them."""
-
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """From now on return only documents whose field has the value, for every field in ``wanted``; all for none.
-
-        Called on an index that is there, before searching. The index holds all documents, and its statistics stay
-        those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`
-        was given no column of.
-        """
+def _row_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a batch of one row of the same kind; of texts the text
+    if isinstance(column, SparseVectors):
+        indices, values = column.row(row)
+        return SparseVectors(np.array([0, len(indices)]), indices, values, column.dimensions)
+    return column[row : row + 1] if isinstance(column, np.ndarray) else column[row].as_py()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from harness.data.inputs import Inputs
 from harness.data.jit import kernel
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.errors import RejectedInputError
 
-__all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse"]
+__all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse", "require_texts"]
 
 _ROWS_AT_ONCE = 4096
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
@@ -34,6 +35,20 @@ def require_announced_ids(documents: Inputs, announced: Ids) -> None:
             f"{len(documents)} documents came for an engine that was opened for {len(announced)} others",
             fix="open the engine with the ids of the documents that it will index",
         )
+
+
+def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
+    """The texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
+
+    Raises RejectedInputError when there are none, or another number than of ids.
+    """
+    if inputs.texts is None:
+        raise RejectedInputError(
+            f"the {what} inputs hold no texts", fix="the engine analyses texts by itself: pass them"
+        )
+    if len(inputs.texts) != len(inputs.ids):
+        raise RejectedInputError(f"{len(inputs.texts)} texts came with {len(inputs.ids)} {what} ids")
+    return inputs.texts
 
 
 def require_sparse(inputs: Inputs, what: str) -> SparseVectors:

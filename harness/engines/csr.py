@@ -1,43 +1,45 @@
-"""The exact reference as a backend of its own: sparse vectors, exact scores, the one order of ties."""
+"""The exact sparse reference as a backend of its own: exact scores, the one order of ties."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from harness._version import __version__
-from harness.data.inputs import Inputs
-from harness.data.progress import Clock, Progress
-from harness.data.types import Ids, SparseVectors
-from harness.engines.base import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
-from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
-from harness.engines.csr_existing import SavedIndex
-from harness.engines.disk import allocated_bytes
-from harness.engines.existing import source_folder
-from harness.engines.hits import HitCollector
-from harness.engines.manifest import check_manifest, write_manifest
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Int32Array, SparseVectors
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+)
+from harness.engines.existing import NOT_THESE_VECTORS, other_weights, read_ids, require_same_columns, source_folder
+from harness.engines.interface import Content
 from harness.engines.reference_errors import as_backend_errors
 from harness.engines.stored_metadata import matching_documents, save_metadata
 from harness.engines.used_columns import UsedColumns
-from harness.errors import EngineUnavailableError, RejectedInputError
-from harness.exact import SparseIndex, compile_kernels
+from harness.errors import RejectedInputError
+from harness.exact import SparseIndex, TopK, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
-from harness.registry.parameters import ParameterValue
+from harness.exact.storage import load_index
 
 __all__ = ["CsrEngine"]
 
-_NAME = "csr"
 _KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
-_FREE = ("threads",)
-_OF_EXISTING = ("existing", "path", "id_file")
 
 
-class CsrEngine:
+class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
     """Exact sparse top-k in the process; equal scores by document id descending, as trec_eval orders them."""
 
+    name = "csr"
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="sparse",
         exact=True,
@@ -46,139 +48,112 @@ class CsrEngine:
         keeps_k_prefix=True,
         shares_index=True,
         threads=True,
-        existing=True,
-        filters=True,
     )
+    search_parameters = frozenset({"threads", "existing", "path", "id_file"})
 
-    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        self._parameters = dict(parameters)
-        self._saved: SavedIndex | None = None
-        self._idf = bool(parameters["idf"])
-        self._threads = int(parameters["threads"])
-        self._folder: Path | None = None
-        self._ids = Ids.of([])
-        self._index: SparseIndex | None = None
-        self._filtered: SparseIndex | None = None
-        self._columns: UsedColumns | None = None
+    _index: SparseIndex
+    _filtered: SparseIndex | None = None
+    _columns: UsedColumns | None = None
 
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start on an empty folder, or load the index that it holds; compiles the kernels, so that no search does.
-
-        Raises EngineUnavailableError for a damaged index, RejectedInputError for one of other parameters or documents.
-        """
+    def info(self) -> EngineInfo:
+        """Compile the kernels, so that no search does."""
         compile_kernels()
-        if check_manifest(folder, _NAME, self._of_index, ids, free=_FREE):
-            with as_backend_errors():
-                self._index = SparseIndex.load(folder / "index")
-                self._columns = UsedColumns.load(folder)
-        self._folder, self._ids = folder, ids
         return EngineInfo("harness csr", __version__, "embedded")
+
+    def build(self, folder: Path, documents: Documents[SparseVectors], progress: Progress) -> None:
+        """Transpose the vectors into postings; getting ready is saving them and mapping the files."""
+        columns = UsedColumns.of(documents.column)
+        vectors = documents.column if columns is None else columns.narrow(documents.column)
+        tie_break = documents.ids.tie_rank
+        index = SparseIndex.build(vectors, idf="bm25" if self.parameters["idf"] else None, tie_break=tie_break)
+        progress.start("save", None)
+        index.save(folder / "index")
+        if columns is not None:
+            columns.save(folder)
+
+    def load(self, folder: Path) -> LoadedIndex:
+        """Map the saved postings; those of an index opened again are compared with their checksums first."""
+        self._index = SparseIndex.load(folder / "index", verify=self.finished)
+        self._columns, self._filtered = UsedColumns.load(folder), None
+        documents, with_terms = len(self._index), self._index.count_documents_with_terms()
+        counts = {"idf_documents": with_terms, "empty_vectors": documents - with_terms}
+        return LoadedIndex(documents, {"postings": self._index.postings, **counts})
+
+    def prepare(self, queries: SparseVectors, k: int) -> Iterable[SparseVectors]:
+        """Give each query the dimensions of the index."""
+        if self._columns is not None:
+            queries = self._columns.narrow(queries)
+        elif self.parameters["existing"]:
+            queries = widen(queries, self._index.dimensions)
+        return super().prepare(queries, k)
+
+    def retrieve(self, query: SparseVectors, k: int) -> TopK:
+        """Return the exact best ``k``."""
+        index = self._index if self._filtered is None else self._filtered
+        return index.retrieve(query, k, int(self.parameters["threads"]))
+
+    def columns(self, answer: TopK) -> tuple[Int32Array, Float32Array]:
+        """Return rows and scores, which are arrays from the start."""
+        return answer.rows, answer.scores
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Leave out the postings of documents that do not match: a search is one of the rest."""
+        self._filtered = self._index.filtered(matching_documents(self.folder, wanted)) if wanted else None
+
+    def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
+        """Keep the values: the index stores none."""
+        save_metadata(folder, metadata)
 
     @property
     def source(self) -> Path | None:
         """The folder that ``SparseIndex.save`` wrote."""
-        return source_folder(self._parameters)
+        return source_folder(self.parameters)
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:  # noqa: ARG002 - nothing is copied
-        """Map a saved index; its kernels are compiled, so that no search does it. Needs no copy."""
-        compile_kernels()
+    def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied
+        """Map a saved index; ``idf`` must be what it was saved with."""
+        info, source = self.info(), source_folder(self.parameters)
         progress.start("attach", None)
-        source = source_folder(self._parameters)
         with as_backend_errors(_KEEP):
-            saved = SavedIndex(source, id_file=str(self._parameters["id_file"]), idf=self._idf)
-        self._saved, self._index, self._folder, self._ids = saved, saved.index, source, saved.ids
-        state = {"dimensions": saved.index.dimensions}
-        return Attached(EngineInfo("harness csr", __version__, "embedded, existing index"), saved.ids, state)
+            index = SparseIndex.load(source)
+        idf = bool(self.parameters["idf"])
+        if (index.idf is not None) != idf:
+            stored = "no IDF" if idf else "an IDF"
+            raise RejectedInputError(
+                f"the index in '{source}' was saved with {stored}", fix=f"say idf={str(not idf).lower()}"
+            )
+        ids = read_ids(source / Path(str(self.parameters["id_file"])).expanduser(), len(index))
+        self._index = index
+        info = EngineInfo(info.name, info.version, "embedded, existing index")
+        return External(info, ids, LoadedIndex(len(index), {"dimensions": index.dimensions}), source)
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares every stored vector, and the IDF; the columns of all must be the encoder's."""
-        if self._saved is None:
-            raise EngineUnavailableError("no existing index is attached", fix="call attach first")
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare every stored vector, and the IDF; the columns of all must be the encoder's."""
         progress.start("compare", None)
+        expected, queries = content.documents.sparse, content.queries.sparse
+        if expected is None or queries is None:
+            raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
+        if queries.dimensions > self._index.dimensions:  # of fewer the encoder may know those that it gave, no more
+            raise RejectedInputError(
+                f"the index has {self._index.dimensions} dimensions, the encoder {queries.dimensions}",
+                fix=NOT_THESE_VECTORS,
+            )
         with as_backend_errors(_KEEP):
-            return self._saved.differs(content)
+            return _difference(self.folder, content, expected)
 
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Transpose the vectors into postings, and save them; ``ready_ns`` is the time that saving took.
 
-        Raises RejectedInputError.
-        """
-        folder = self._opened()
-        if self._index is not None:
-            raise RejectedInputError(f"'{folder}' holds an index already", fix="index into a new folder")
-        require_announced_ids(documents, self._ids)
-        vectors = require_sparse(documents, "document")
-        progress.start("index", len(vectors))
-        tie_break = documents.ids.tie_rank
-        started = clock()
-        columns = UsedColumns.of(vectors)
-        with as_backend_errors():
-            narrowed = vectors if columns is None else columns.narrow(vectors)
-            index = SparseIndex.build(narrowed, idf="bm25" if self._idf else None, tie_break=tie_break)
-        built = clock()
-        index.save(folder / "index")
-        save_metadata(folder, documents.metadata)
-        if columns is not None:
-            columns.save(folder)
-        write_manifest(folder, _NAME, self._of_index, documents.ids)
-        saved = clock()
-        progress.advance(len(vectors))
-        self._index, self._columns = index, columns
-        with_terms = len(vectors.nonempty_rows)
-        state = {"postings": vectors.nnz, "idf_documents": with_terms, "empty_vectors": len(index) - with_terms}
-        missing = np.array([], dtype=np.int32)
-        return IndexReport(len(documents), len(index), missing, built - started, saved - built, state)
+def _difference(folder: Path, content: Content, expected: SparseVectors) -> str | None:
+    from scipy.sparse import csc_array
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Leave out, before any query, the postings of documents that do not match: a search is one of the rest.
-
-        Raises RejectedInputError for a field that was not indexed.
-        """
-        index = self._indexed()
-        self._filtered = index.filtered(matching_documents(self._opened(), wanted)) if wanted else None
-
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` of each query, asked one by one; hits are arrays from the start, so transfer takes no time.
-
-        Raises RejectedInputError.
-        """
-        whole = self._indexed()
-        index = whole if self._filtered is None else self._filtered
-        require_positive_k(k)
-        vectors = require_sparse(queries, "query")
-        if self._saved is not None:
-            vectors = widen(vectors, index.dimensions)
-        if self._columns is not None:
-            vectors = self._columns.narrow(vectors)
-        collector = HitCollector(len(queries))
-        with as_backend_errors():
-            for query in range(len(queries)):
-                indices, values = vectors.row(query)
-                one = SparseVectors(np.array([0, len(indices)]), indices, values, vectors.dimensions)
-                started = clock()
-                found = index.retrieve(one, k, self._threads)
-                collector.add(found.rows, found.scores, clock() - started, 0)
-        return collector.result()
-
-    def storage(self) -> Storage:
-        """Allocated bytes of the saved index, which is memory-mapped when it is opened again; there is no log."""
-        return Storage(allocated_bytes(self._opened()), 0)
-
-    def close(self) -> None:
-        """Let go of the index; calling it again does nothing."""
-        self._folder, self._index, self._filtered, self._columns, self._saved = None, None, None, None, None
-
-    @property
-    def _of_index(self) -> dict[str, ParameterValue]:
-        return {name: value for name, value in self._parameters.items() if name not in _OF_EXISTING}
-
-    def _opened(self) -> Path:
-        if self._folder is None:
-            raise EngineUnavailableError("the csr engine is closed", fix="open it first")
-        return self._folder
-
-    def _indexed(self) -> SparseIndex:
-        self._opened()
-        if self._index is None:
-            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
-        return self._index
+    stored = load_index(folder, "sparse", verify=False)
+    columns, rows, values = stored.postings
+    external = rows.astype(np.int64) if stored.order is None else stored.order[rows.astype(np.int64)]
+    shape = (stored.documents, len(columns) - 1)
+    vectors = SparseVectors.from_scipy(csc_array((values, external, columns.astype(np.int64)), shape=shape))
+    other = require_same_columns(vectors.take(content.rows), expected, content.documents.ids)
+    if len(other):
+        return other_weights(other, content.documents.ids)
+    if stored.idf is not None:
+        own = bm25_idf(stored.postings.document_frequencies(), len(vectors.nonempty_rows))
+        if not np.array_equal(own, stored.idf):
+            return "its IDF is not BM25's over its own documents"
+    return None

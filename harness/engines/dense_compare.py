@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Content
 from harness.engines.existing import other_vectors
+from harness.engines.interface import Content
 from harness.errors import RejectedInputError
 from harness.exact.dense import vector_lengths
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.data.types import Ids, Int32Array, SparseVectors
-from harness.engines.base import Content
+from harness.engines.interface import Content
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 

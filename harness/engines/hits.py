@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 
 __all__ = ["HitCollector"]
 

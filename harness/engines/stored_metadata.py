@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from harness.data.filtering import BoolArray, matching_rows
-from harness.errors import CacheError, EngineUnavailableError, RejectedInputError, UnknownNameError
+from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.store.columns import load_table, save_table
 
 __all__ = ["matching_documents", "records_of", "require_fields", "save_fields", "save_metadata"]
@@ -29,16 +29,12 @@ def save_metadata(folder: Path, metadata: pa.Table | None) -> None:
 
 
 def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
-    """Which documents match, bool (n,), by what :func:`save_metadata` wrote.
+    """Return which documents match, bool (n,), by what :func:`save_metadata` wrote.
 
-    Raises RejectedInputError for a field that is not there, EngineUnavailableError for a damaged file.
+    The fields are there: see :func:`require_fields`. Raises EngineUnavailableError for a damaged file.
     """
-    if not (folder / _TABLE).exists():
-        raise RejectedInputError("the index holds no metadata to filter by", fix=_INDEX_AGAIN)
     try:
         return matching_rows(load_table(folder / _TABLE), wanted)
-    except UnknownNameError as error:
-        raise RejectedInputError(f"the index holds no {error.kind} '{error.name}'", fix=_INDEX_AGAIN) from error
     except CacheError as error:
         raise EngineUnavailableError(error.what, fix=_REBUILD) from error
 
@@ -50,17 +46,28 @@ def save_fields(folder: Path, metadata: pa.Table | None) -> None:
 
 
 def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
-    """Refuse fields that :func:`save_fields` did not write down: RejectedInputError, and EngineUnavailableError for a
-    damaged file.
+    """Refuse fields of which the index holds nothing.
+
+    Raises:
+        RejectedInputError: No document was indexed with such a field.
+        EngineUnavailableError: The file that names the fields is damaged.
     """
-    path = folder / _FIELDS
-    try:
-        held = orjson.loads(path.read_bytes()) if path.exists() else []
-    except orjson.JSONDecodeError as error:
-        raise EngineUnavailableError(f"'{path}' is damaged: {error}", fix=_REBUILD) from error
+    fields = _stored_fields(folder)
     for field in wanted:
-        if field not in held:
+        if field not in fields:
             raise RejectedInputError(f"the index holds no metadata field '{field}'", fix=_INDEX_AGAIN)
+
+
+def _stored_fields(folder: Path) -> list[str]:
+    try:
+        if (folder / _TABLE).exists():
+            return list(load_table(folder / _TABLE).column_names)
+        path = folder / _FIELDS
+        return list(orjson.loads(path.read_bytes())) if path.exists() else []
+    except (CacheError, orjson.JSONDecodeError) as error:
+        raise EngineUnavailableError(
+            f"the fields of the index in '{folder}' cannot be read: {error}", fix=_REBUILD
+        ) from error
 
 
 def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:

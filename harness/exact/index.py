@@ -75,6 +75,17 @@ class SparseIndex:
         return len(self._searcher.postings.columns) - 1
 
     @property
+    def postings(self) -> int:
+        """Number of stored values."""
+        return len(self._searcher.postings.values)
+
+    def count_documents_with_terms(self) -> int:
+        """Count the documents that have at least one stored value: those that BM25's IDF counts."""
+        present = np.zeros(len(self), dtype=bool)
+        present[self._searcher.postings.rows] = True
+        return int(np.count_nonzero(present))
+
+    @property
     def idf(self) -> Float32Array | None:
         """The factor of each dimension's query weight (float32, shape (dimensions,)), None when IDF is off."""
         return self._idf

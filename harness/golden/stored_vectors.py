@@ -21,7 +21,7 @@ from harness.data.progress import Display
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
-from harness.engines.base import StoredDocuments
+from harness.engines.interface import StoredDocuments
 from harness.errors import HarnessError
 from harness.exact.encoding import widen
 from harness.plan.execution_options import ExecutionOptions

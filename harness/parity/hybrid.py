@@ -38,7 +38,7 @@ def hold_hybrid(
     if record.lists.keys() != oracles.keys():
         raise EngineFailureError(
             f"the adapter told the lists {', '.join(record.lists) or 'none'}, not {', '.join(oracles)}",
-            fix="this is a defect of the adapter: it must be a harness.engines.base.Fusing",
+            fix="this is a defect of the adapter: it must be a harness.engines.interface.Fusing",
         )
     method, constant = str(trial.parameters["fusion"]), int(trial.parameters["rrf_k"])
     lists = EngineLists(

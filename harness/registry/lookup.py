@@ -23,7 +23,7 @@ from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_data
 from harness.registry.strict_toml import Document, read_document
 
 if TYPE_CHECKING:
-    from harness.engines.base import Engine
+    from harness.engines.interface import EngineProtocol
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -112,7 +112,7 @@ def unknown_dataset(
     return UnknownNameError(kind, name, [card.name for card in family.members.values()])
 
 
-def load_engine(card: BackendCard) -> type[Engine]:
+def load_engine(card: BackendCard) -> type[EngineProtocol]:
     """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
@@ -138,7 +138,7 @@ def load_engine(card: BackendCard) -> type[Engine]:
     engine = getattr(module, class_name, None)
     if not isinstance(engine, type):
         raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
-    return cast("type[Engine]", engine)
+    return cast("type[EngineProtocol]", engine)
 
 
 def _sorted(cards: Mapping[str, C]) -> Mapping[str, C]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.data.dataset import Dataset
 from harness.data.types import Run
-from harness.engines.base import EngineInfo, SearchResult
+from harness.engines.interface import EngineInfo, SearchResult
 from harness.metrics import Scores, is_mean
 from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.plan import Plan

@@ -14,7 +14,7 @@ import pytest
 from harness.data.arrow import numbers, strings
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Similarity, SparseVectors
-from harness.engines.base import Capabilities, Engine, IndexReport, SearchResult
+from harness.engines.interface import Capabilities, EngineProtocol, IndexReport, SearchResult
 from harness.registry.parameters import ParameterValue
 from harness.testing.dense import DenseSample, dense_scores, embed_words
 from harness.testing.drive import RecordingProgress, StepClock
@@ -62,14 +62,14 @@ class Collection(NamedTuple):
 class Built(NamedTuple):
     """An open engine that holds a collection, and its report of indexing it."""
 
-    engine: Engine
+    engine: EngineProtocol
     report: IndexReport
 
 
 class Base:
     """Attributes that a test class sets, and helpers that the tests use."""
 
-    engine: ClassVar[type[Engine]]
+    engine: ClassVar[type[EngineProtocol]]
     """The engine class under test."""
     parameters: ClassVar[Mapping[str, ParameterValue]] = {}
     """What its constructor gets."""
@@ -149,7 +149,7 @@ class Base:
     @contextmanager
     def opened(
         self, folder: Path, ids: Ids, parameters: Mapping[str, ParameterValue] | None = None
-    ) -> Iterator[Engine]:
+    ) -> Iterator[EngineProtocol]:
         """The engine, open on ``folder``, which is made when missing; closed afterwards.
 
         ``parameters`` replace those of the test class that have the same names.
@@ -170,13 +170,13 @@ class Base:
         with self.opened(folder, documents.ids, parameters) as engine:
             yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
 
-    def search(self, engine: Engine, queries: Inputs, documents: int, k: int) -> SearchResult:
+    def search(self, engine: EngineProtocol, queries: Inputs, documents: int, k: int) -> SearchResult:
         """A search whose result is well formed."""
         result = engine.search(queries, k, StepClock())
         assert_well_formed(result, len(queries), documents, k)
         return result
 
-    def search_rightly(self, engine: Engine, sample: Collection, k: int) -> SearchResult:
+    def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
         """A search whose result is right: exactly, or by its recall when the engine does not claim to be exact."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         if self.engine.capabilities.exact:

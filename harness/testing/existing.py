@@ -13,7 +13,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import Attached, Capabilities, Content, Engine, ExistingIndex
+from harness.engines.interface import Attached, Capabilities, Content, EngineProtocol, ExistingIndex
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing.base import Base, only_where
@@ -32,7 +32,7 @@ def _existing(capabilities: Capabilities) -> bool:
 
 
 class _Open(NamedTuple):
-    engine: Engine
+    engine: EngineProtocol
     existing: ExistingIndex
     attached: Attached
 

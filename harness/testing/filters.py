@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.arrow import strings
 from harness.data.filtering import BoolArray
-from harness.engines.base import Capabilities, Engine, Filtering
+from harness.engines.interface import Capabilities, EngineProtocol, Filtering
 from harness.errors import RejectedInputError
 from harness.testing.base import Base, Collection, only_where
 from harness.testing.samples import random_texts, word
@@ -90,7 +90,7 @@ class FilterContract(Base):
             with pytest.raises(RejectedInputError, match="shape"):
                 engine.restrict({"shape": "round"})
 
-    def _search_filtered(self, engine: Engine, sample: Collection, k: int, *, fields: int) -> None:
+    def _search_filtered(self, engine: EngineProtocol, sample: Collection, k: int, *, fields: int) -> None:
         """A graph may lose more of a combination of fields than its recall elsewhere allows; it must find some."""
         if self.engine.capabilities.exact or fields == 1:
             self.search_rightly(engine, sample, k)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.base import Capabilities
+from harness.engines.interface import Capabilities
 from harness.errors import RejectedInputError
 from harness.testing.base import Base, has_terms, only_where
 from harness.testing.drive import RecordingProgress, StepClock

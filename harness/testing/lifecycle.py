@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import Capabilities, Engine, EngineInfo, IndexReport, InputKind, Storage
+from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, InputKind, Storage
 from harness.errors import BackendError
 from harness.testing.base import Base, has_terms, only_where
 from harness.testing.drive import STEP_NS, RecordingProgress, StepClock
@@ -49,7 +49,7 @@ class LifecycleContract(Base):
     def test_has_the_methods_of_the_protocol(self) -> None:
         """Each method is there, with the protocol's parameter names in their order."""
         for name in _METHODS:
-            wanted = list(inspect.signature(getattr(Engine, name)).parameters)
+            wanted = list(inspect.signature(getattr(EngineProtocol, name)).parameters)
             method = getattr(self.engine, name, None)
             assert callable(method), f"method '{name}' is missing"
             assert list(inspect.signature(method).parameters) == wanted, (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.data.types import Ids
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.base import Base, has_terms, only_where, select
 from harness.testing.drive import StepClock

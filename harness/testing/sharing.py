@@ -15,7 +15,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import Engine, SearchResult
+from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import HarnessError
 from harness.registry.parameters import ParameterValue
 from harness.testing.base import Base, only_where, select
@@ -83,7 +83,7 @@ class SharingContract(Base):
 
 
 def _in_another_process(
-    engine: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
+    engine: type[EngineProtocol], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult:
     with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
         found = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
@@ -111,7 +111,7 @@ def _take_environment(environment: Mapping[str, str]) -> None:
 
 
 def _search(
-    kind: type[Engine], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
+    kind: type[EngineProtocol], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult | str:
     engine = kind(parameters)
     try:

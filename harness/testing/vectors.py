@@ -9,7 +9,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
-from harness.engines.base import Capabilities, Engine, Fusing, SearchResult
+from harness.engines.interface import Capabilities, EngineProtocol, Fusing, SearchResult
 from harness.errors import RejectedInputError
 from harness.testing.base import Base, Collection, only_where
 from harness.testing.dense import DenseSample, dense_scores, random_unit_vectors
@@ -102,7 +102,7 @@ class DenseContract(Base):
         both = self.engine.capabilities.input == "hybrid"
         return Inputs(ids, sparse=to_vectors([{0: 1.0}] * len(ids), 1) if both else None, dense=dense)
 
-    def _dense_hits(self, engine: Engine, queries: Inputs) -> SearchResult:
+    def _dense_hits(self, engine: EngineProtocol, queries: Inputs) -> SearchResult:
         if not isinstance(engine, Fusing):
             return self.search(engine, queries, _IN_GRAPH, _K)
         nothing = np.zeros(len(queries), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data.types import Float64Array, Int32Array
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.testing.drive import STEP_NS
 from harness.testing.oracle import Expected
 

@@ -13,11 +13,11 @@ from harness.data.arrow import numbers, take_rows
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, Int32Array, SparseVectors
-from harness.engines.base import (
+from harness.engines.interface import (
     Attached,
     Content,
-    Engine,
     EngineInfo,
+    EngineProtocol,
     ExistingIndex,
     IndexReport,
     StoredDocuments,
@@ -60,7 +60,7 @@ class Ready:
 
 
 @contextmanager
-def read_only(engine: Engine, job: TrialJob, progress: Progress) -> Iterator[Fingerprint | None]:
+def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iterator[Fingerprint | None]:
     """Around everything from before ``attach`` until after ``close``: raises IndexChangedError for changed files.
 
     Yields what the user's files hold, None for an index that has no files here.
@@ -76,7 +76,7 @@ def read_only(engine: Engine, job: TrialJob, progress: Progress) -> Iterator[Fin
 
 
 def attach(
-    engine: Engine,
+    engine: EngineProtocol,
     job: TrialJob,
     documents: Inputs,
     queries: Inputs,
@@ -138,11 +138,11 @@ def _record(attached: Attached, rows: Int32Array, no_oracle: str | None, files: 
     )
 
 
-def _existing(engine: Engine) -> ExistingIndex:
+def _existing(engine: EngineProtocol) -> ExistingIndex:
     if not engine.capabilities.existing or not isinstance(engine, ExistingIndex):
         raise EngineFailureError(
             f"'{type(engine).__name__}' cannot search an existing index, although its card offers it",
-            fix="this is a defect of the adapter: harness.engines.base.ExistingIndex, and Capabilities(existing=True)",
+            fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
         )
     return engine
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.engines.base import Capabilities
+from harness.engines.interface import Capabilities
 from harness.errors import HarnessError
 from harness.plan.plan import Trial, may_be_server
 from harness.worker.jobs import TrialJob, TrialRecord

@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.data import ranking
 from harness.data.arrow import as_numpy, numbers
 from harness.data.types import Ids, Int32Array, Run
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.store.columns import load_table, save_table
 from harness.worker.jobs import TrialJob
 

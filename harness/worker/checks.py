@@ -10,7 +10,7 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.filtering import in_words
 from harness.data.types import Run
-from harness.engines.base import Capabilities, Engine
+from harness.engines.interface import Capabilities, EngineProtocol
 from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
 from harness.plan.load_options import ClientKind, LoadOptions
 from harness.plan.plan import Plan
@@ -44,7 +44,7 @@ def refuse_impossible(plan: Plan) -> None:
             _refuse_load(plan.load, engine.capabilities, existing=trial.existing)
             _refuse_filter(plan, engine.capabilities, existing=trial.existing)
             if card.engine.startswith(OWN_ADAPTERS):
-                cast("Callable[[Mapping[str, ParameterValue]], Engine]", engine)(trial.parameters)
+                cast("Callable[[Mapping[str, ParameterValue]], EngineProtocol]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
             mistakes.append(UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix))
     if len(mistakes) == 1:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.data.types import Ids, Int32Array, Int64Array
-from harness.engines.base import (
+from harness.engines.interface import (
     Caveats,
     EngineInfo,
     Hits,
@@ -176,9 +176,9 @@ class RerankJob:
 
 @dataclass(frozen=True, slots=True)
 class IdentityJob:
-    """Ask an engine's class what, beside its parameters, decides its hits (:class:`harness.engines.base.Identified`).
+    """Ask an engine's class what, beside its parameters, decides its hits.
 
-    ``engine`` is ``module:class``.
+    ``engine`` is ``module:class``; see :class:`harness.engines.interface.Identified`.
     """
 
     engine: str

@@ -23,7 +23,7 @@ import orjson
 import psutil
 
 from harness.data.progress import Progress
-from harness.engines.base import LEFT_BEHIND
+from harness.engines.interface import LEFT_BEHIND
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
 from harness.worker.descendants import JOB_VARIABLE, end_family, family_memory, has_ended
 from harness.worker.jobs import HELD

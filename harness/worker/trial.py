@@ -14,9 +14,9 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, Int64Array, SparseVectors
-from harness.engines.base import (
+from harness.engines.interface import (
     Caveats,
-    Engine,
+    EngineProtocol,
     Filtering,
     Fusing,
     IndexReport,
@@ -86,7 +86,9 @@ def run_trial(
         return _measure(engine, ready, job, queries, kept, progress, clock)
 
 
-def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]) -> Ready:
+def _open(
+    engine: EngineProtocol, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]
+) -> Ready:
     started = clock()
     info = engine.open(Path(job.index_folder), documents.ids)
     opened = clock()
@@ -96,7 +98,7 @@ def _open(engine: Engine, job: TrialJob, documents: Inputs, clock: Clock, index:
 
 
 def _measure(
-    engine: Engine,
+    engine: EngineProtocol,
     ready: Ready,
     job: TrialJob,
     queries: Inputs,
@@ -132,7 +134,7 @@ def _measure(
     )
 
 
-def _searched_state(engine: Engine, k: int) -> Mapping[str, ParameterValue]:
+def _searched_state(engine: EngineProtocol, k: int) -> Mapping[str, ParameterValue]:
     return engine.searched_state(k) if isinstance(engine, SearchedState) else {}
 
 
@@ -155,31 +157,33 @@ def load_inputs(
     return inputs
 
 
-def create_engine(job: TrialJob) -> Engine:
+def create_engine(job: TrialJob) -> EngineProtocol:
     """The engine that the job names, not yet open; raises EngineFailureError when it is none."""
     module, _, name = job.engine.partition(":")
     engine = getattr(importlib.import_module(module), name)(job.parameters)
-    if not isinstance(engine, Engine):
+    if not isinstance(engine, EngineProtocol):
         raise EngineFailureError(
-            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.base.Engine",
+            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.interface.Engine",
             fix="run the contract suite of harness.testing against it",
         )
     return engine
 
 
-def restrict(engine: Engine, job: TrialJob) -> None:
+def restrict(engine: EngineProtocol, job: TrialJob) -> None:
     """Have an engine whose index is there search only what matches the job's filter, if it has one."""
     if not job.filter:
         return
     if not engine.capabilities.filters or not isinstance(engine, Filtering):
         raise EngineFailureError(
             f"'{type(engine).__name__}' cannot filter, and was asked to",
-            fix="this is a defect of the adapter: harness.engines.base.Filtering, and Capabilities(filters=True)",
+            fix="this is a defect of the engine: it does not subclass harness.engines.base.Filterable",
         )
     engine.restrict(job.filter)
 
 
-def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock) -> int:
+def _warm_up(
+    engine: EngineProtocol, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock
+) -> int:
     """All queries, again and again, until enough have run or the time is over; the number that ran."""
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
@@ -191,7 +195,7 @@ def _warm_up(engine: Engine, queries: Inputs, documents: int, job: TrialJob, pro
 
 
 def search_all(
-    engine: Engine,
+    engine: EngineProtocol,
     queries: Inputs,
     documents: int,
     k: int,

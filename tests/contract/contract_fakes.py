@@ -14,10 +14,10 @@ from harness.data.filtering import BoolArray
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Similarity, SparseVectors
-from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
+from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.manifest import MANIFEST, check_manifest, write_manifest
-from harness.engines.stored_metadata import matching_documents, save_metadata
+from harness.engines.stored_metadata import matching_documents, require_fields, save_metadata
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table
@@ -69,6 +69,7 @@ class FakeEngine:
         )
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
+        require_fields(self.opened(), wanted)
         self.matching = matching_documents(self.opened(), wanted) if wanted else None
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:

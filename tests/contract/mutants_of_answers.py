@@ -12,7 +12,7 @@ from contract_kills import breaks, sparse_of
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.engines.base import IndexReport, SearchResult
+from harness.engines.interface import IndexReport, SearchResult
 from harness.errors import BackendError, RejectedInputError
 from harness.testing import Bm25, Expected
 from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores

@@ -12,7 +12,7 @@ from contract_kills import breaks, sparse_of
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids
-from harness.engines.base import Attached, Content, EngineInfo, SearchResult
+from harness.engines.interface import Attached, Content, EngineInfo, SearchResult
 from harness.errors import EngineUnavailableError, HarnessError
 from harness.store.columns import load_ids, load_sparse, save_ids
 

@@ -12,7 +12,7 @@ from contract_kills import breaks
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.errors import RejectedInputError
 from harness.testing import Expected
 

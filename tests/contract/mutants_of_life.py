@@ -15,7 +15,7 @@ from contract_kills import breaks
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import BackendError, HarnessError
 from harness.registry.parameters import ParameterValue
 from harness.testing import Expected

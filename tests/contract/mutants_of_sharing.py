@@ -13,7 +13,7 @@ from contract_kills import breaks
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import EngineInfo
+from harness.engines.interface import EngineInfo
 from harness.errors import EngineUnavailableError
 from harness.testing import Expected
 

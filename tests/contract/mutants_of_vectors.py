@@ -13,7 +13,7 @@ from contract_kills import breaks
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array
-from harness.engines.base import IndexReport
+from harness.engines.interface import IndexReport
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing import Expected

@@ -15,7 +15,7 @@ from test_qdrant_dense_contract import GRAPH
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float64Array
-from harness.engines.base import Capabilities, Engine, SearchResult
+from harness.engines.interface import Capabilities, EngineProtocol, SearchResult
 from harness.engines.qdrant.hybrid import QdrantHybridEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
@@ -99,7 +99,7 @@ class TestQdrantHybridByRanks(Hybrid):
         low, high = (np.sum([_reciprocal(one, at_last=last) for one in lists], axis=0) for last in (True, False))
         return Expected(low, lists[0].matches | lists[1].matches, high)
 
-    def search_rightly(self, engine: Engine, sample: Collection, k: int) -> SearchResult:
+    def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
         """Each score is one that an order of the ties gives, and nothing that is better in all orders is missing."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         low, matches, high = sample.expected
@@ -115,7 +115,7 @@ class TestQdrantHybridByRanks(Hybrid):
             assert np.isin(better, rows).all(), f"query {query}: a better document is missing"
         return result
 
-    def _search_filtered(self, engine: Engine, sample: Collection, k: int, *, fields: int) -> None:
+    def _search_filtered(self, engine: EngineProtocol, sample: Collection, k: int, *, fields: int) -> None:
         """Everything is scanned: nothing is lost, however many fields there are."""
         self.search_rightly(engine, sample, k)
 

@@ -10,7 +10,7 @@ from harness.data.inputs import Inputs
 from harness.data.terms import TermCounts
 from harness.data.types import Ids, Run
 from harness.encoders.bm25 import document_weights
-from harness.engines.base import IndexReport
+from harness.engines.interface import IndexReport
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.exact.qdrant_shards import shards_of
 from harness.parity import Parity, SparseOracle, compare_run, make_recipe

@@ -17,8 +17,8 @@ from harness.data.progress import Clock
 from harness.data.ranking import order
 from harness.data.types import Run, SparseVectors
 from harness.encoders import bm25
-from harness.engines.base import SearchResult
 from harness.engines.csr import CsrEngine
+from harness.engines.interface import SearchResult
 from harness.evaluation import as_qrels
 from harness.exact import SparseIndex
 from harness.results.comparison import Comparison

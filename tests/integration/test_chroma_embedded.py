@@ -14,8 +14,8 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import SearchResult
 from harness.engines.chroma.engine import ChromaEngine
+from harness.engines.interface import SearchResult
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError, UnknownNameError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

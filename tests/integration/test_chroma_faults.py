@@ -20,8 +20,8 @@ from faulty_http import Act, cut_off, dead, dead_after_work, raw, serve, slow
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import IndexReport, SearchResult
 from harness.engines.chroma.engine import ChromaEngine
+from harness.engines.interface import IndexReport, SearchResult
 from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,

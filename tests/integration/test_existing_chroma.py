@@ -19,8 +19,8 @@ from faulty_http import serve
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import Attached, Content
 from harness.engines.chroma.engine import ChromaEngine
+from harness.engines.interface import Attached, Content
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

@@ -18,8 +18,8 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
-from harness.engines.base import Content, SearchResult
 from harness.engines.csr import CsrEngine
+from harness.engines.interface import Content, SearchResult
 from harness.errors import BackendError
 from harness.exact import SparseIndex
 from harness.registry.lookup import find_cards

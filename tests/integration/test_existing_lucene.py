@@ -22,7 +22,7 @@ import harness
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import Attached, Content, SearchResult
+from harness.engines.interface import Attached, Content, SearchResult
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.loaders import load_dataset

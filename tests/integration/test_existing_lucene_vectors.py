@@ -19,7 +19,7 @@ from lucene_indexes import add_vectors, delete, run_anserini, writer
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.base import Attached, Content
+from harness.engines.interface import Attached, Content
 from harness.engines.lucene.impact import LuceneImpactEngine, read_vocabulary
 from harness.engines.lucene.rows import RowsEngine
 from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine

@@ -23,7 +23,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
-from harness.engines.base import Attached, Content
+from harness.engines.interface import Attached, Content
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards

@@ -23,7 +23,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
 from harness.encoders import bm25
-from harness.engines.base import Attached, Content
+from harness.engines.interface import Attached, Content
 from harness.engines.qdrant.dense import QdrantDenseEngine
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.hybrid import QdrantHybridEngine

@@ -15,7 +15,7 @@ from harness import api
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids
-from harness.engines.base import EngineInfo
+from harness.engines.interface import EngineInfo
 from harness.errors import CacheError
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]

@@ -16,7 +16,7 @@ import harness
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, Run
-from harness.engines.base import IndexReport, SearchResult
+from harness.engines.interface import IndexReport, SearchResult
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.engines.lucene.runtime import open_directory
 from harness.errors import EngineUnavailableError, RejectedInputError

@@ -102,7 +102,7 @@ INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
 from harness.engines.qdrant.sparse import QdrantEngine
-from harness.engines.base import Inputs
+from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards
 from harness.testing import StepClock
 from harness.testing.oracle import to_vectors
@@ -134,7 +134,7 @@ import resource, signal, sys
 from pathlib import Path
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineUnavailableError
-from harness.engines.base import Inputs
+from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
 from harness.testing.oracle import to_vectors

@@ -20,7 +20,7 @@ from qdrant_stub import Stub, error, serve
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import EngineInfo, IndexReport, SearchResult
+from harness.engines.interface import EngineInfo, IndexReport, SearchResult
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.registry.lookup import find_cards

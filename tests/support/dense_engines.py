@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.engines.base import Capabilities, IndexReport, SearchResult
 from harness.engines.flat import FlatEngine
+from harness.engines.interface import Capabilities, IndexReport, SearchResult
 
 
 class HalfBlind(FlatEngine):

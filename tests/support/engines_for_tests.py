@@ -19,7 +19,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 

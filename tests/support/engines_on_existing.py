@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
-from harness.engines.base import SearchResult
 from harness.engines.csr import CsrEngine
+from harness.engines.interface import SearchResult
 
 
 class WritesAndRaises(CsrEngine):

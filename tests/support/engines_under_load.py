@@ -18,7 +18,7 @@ from engines_for_tests import BruteForce
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids
-from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_sparse, save_sparse

@@ -14,7 +14,7 @@ from engines_for_tests import BruteForce
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.statistics.under_load import arrivals_ns
 from harness.statistics.under_load import open_loop as statistics

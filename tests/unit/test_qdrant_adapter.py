@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.base import EngineInfo, Storage
+from harness.engines.interface import EngineInfo, Storage
 from harness.engines.manifest import MANIFEST
 from harness.engines.qdrant.points import TERMS, Vectors
 from harness.engines.qdrant.sparse import QdrantEngine

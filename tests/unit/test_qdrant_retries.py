@@ -185,7 +185,7 @@ def test_versions_that_do_not(server: str) -> None:
 
 
 def test_a_queue_of_updates_is_no_idle_server() -> None:
-    from harness.engines.base import EngineInfo
+    from harness.engines.interface import EngineInfo
     from harness.engines.qdrant.client_store import ClientStore
     from harness.engines.qdrant.settings import QdrantSettings
     from harness.registry.lookup import find_cards

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from harness.engines.base import EngineInfo, IndexReport, SearchResult, Storage
+from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
 from harness.results.load import closed_loops, open_loops, queries_with_terms
 from harness.statistics.under_load import Samples
 from harness.worker.jobs import TrialRecord

@@ -15,7 +15,7 @@ import pytest
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
-from harness.engines.base import EngineInfo, IndexReport, Storage
+from harness.engines.interface import EngineInfo, IndexReport, Storage
 from harness.engines.qdrant.settings import FREE_ON_REOPENING
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
 from harness.engines.hits import HitCollector
+from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.manifest import check_manifest, write_manifest
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.exact import bm25_idf, document_frequencies

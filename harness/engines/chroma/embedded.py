@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.data.progress import Progress
-from harness.engines.base import EngineInfo, Storage
 from harness.engines.chroma.client import PACKAGE, persistent_client, require_chroma
 from harness.engines.chroma.graph import DATABASE, read_graph
 from harness.engines.chroma.settings import ChromaSettings, ExistingChroma
@@ -18,6 +17,7 @@ from harness.engines.chroma.store import ChromaStore
 from harness.engines.disk import allocated_bytes
 from harness.engines.existing import theirs
 from harness.engines.faults import shown
+from harness.engines.interface import EngineInfo, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.disk import copy_folder

@@ -17,7 +17,14 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float64Array, Ids, Int32Array, Similarity
-from harness.engines.base import (
+from harness.engines.checks import require_announced_ids, require_dense, require_positive_k
+from harness.engines.chroma.client import PACKAGE, close_http_client
+from harness.engines.chroma.existing import ExistingRecords
+from harness.engines.chroma.settings import FREE_ON_REOPENING, ChromaSettings
+from harness.engines.chroma.space import similarity_of
+from harness.engines.chroma.store import ChromaStore, Hits
+from harness.engines.hits import HitCollector
+from harness.engines.interface import (
     Attached,
     Capabilities,
     Caveats,
@@ -28,13 +35,6 @@ from harness.engines.base import (
     Storage,
     StoredDocuments,
 )
-from harness.engines.checks import require_announced_ids, require_dense, require_positive_k
-from harness.engines.chroma.client import PACKAGE, close_http_client
-from harness.engines.chroma.existing import ExistingRecords
-from harness.engines.chroma.settings import FREE_ON_REOPENING, ChromaSettings
-from harness.engines.chroma.space import similarity_of
-from harness.engines.chroma.store import ChromaStore, Hits
-from harness.engines.hits import HitCollector
 from harness.engines.manifest import check_manifest, write_manifest
 from harness.engines.stored_metadata import require_fields, save_fields
 from harness.errors import EngineUnavailableError, LostDocumentsError, RejectedInputError

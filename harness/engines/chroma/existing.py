@@ -6,9 +6,9 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array
-from harness.engines.base import Content, StoredDocuments
 from harness.engines.chroma.store import ChromaStore, Hits
 from harness.engines.existing import other_vectors, places_of, spread_rows, unique_ids
+from harness.engines.interface import Content, StoredDocuments
 from harness.errors import IndexChangedError, RejectedInputError
 
 __all__ = ["ExistingRecords"]
@@ -40,7 +40,7 @@ class ExistingRecords:
             ) from error
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Records from all over the collection; see :meth:`harness.engines.base.WithStoredVectors.stored_documents`."""
+        """Return records from all over the collection."""
         names = list(self._row_of)
         wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
         found = self._store.records(wanted)
@@ -53,7 +53,7 @@ class ExistingRecords:
         )
 
     def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares every stored vector, page by page; see :meth:`harness.engines.base.ExistingIndex.differs`."""
+        """Compares every stored vector, page by page; see :meth:`harness.engines.interface.ExistingIndex.differs`."""
         expected, queries = content.documents.dense, content.queries.dense
         if expected is None or queries is None:
             raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")

@@ -14,7 +14,6 @@ from typing import Any, Self, TypeVar
 import orjson
 
 from harness.engines.address import Address
-from harness.engines.base import LEFT_BEHIND, EngineInfo, Storage
 from harness.engines.chroma.address import address_of
 from harness.engines.chroma.client import close_http_client, http_sessions
 from harness.engines.chroma.connect import Connection, connect, within
@@ -22,6 +21,7 @@ from harness.engines.chroma.faults import Retrier, translated
 from harness.engines.chroma.settings import ChromaSettings
 from harness.engines.chroma.store import ChromaStore
 from harness.engines.faults import Cause, FaultError, shown
+from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 

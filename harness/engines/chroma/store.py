@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Float32Array
-from harness.engines.base import EngineInfo, Storage
 from harness.engines.chroma.settings import ChromaSettings
+from harness.engines.interface import EngineInfo, Storage
 from harness.engines.stored_metadata import records_of
 from harness.registry.parameters import ParameterValue
 

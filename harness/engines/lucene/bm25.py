@@ -13,10 +13,10 @@ from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, Int32Array
-from harness.engines.base import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.checks import require_announced_ids, require_positive_k
 from harness.engines.disk import allocated_bytes
 from harness.engines.existing import theirs
+from harness.engines.interface import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.lucene.existing import differs, documents_of
 from harness.engines.lucene.feedback import Feedback, require_enough_documents
 from harness.engines.lucene.held import READABLE, require_intact

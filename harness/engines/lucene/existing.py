@@ -7,7 +7,7 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.terms import TermCounts
 from harness.data.types import Ids
-from harness.engines.base import Content
+from harness.engines.interface import Content
 from harness.engines.lucene.held import Held, held_documents, require_some_term
 from harness.engines.lucene.search import OpenIndex
 from harness.engines.lucene.settings import LuceneSettings

@@ -12,9 +12,9 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import SparseVectors
-from harness.engines.base import Capabilities, Content
 from harness.engines.checks import require_sparse
 from harness.engines.existing import places_of
+from harness.engines.interface import Capabilities, Content
 from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.held import Held, require_some_term
 from harness.engines.lucene.rows import RowsEngine

@@ -13,11 +13,11 @@ from harness.data.arrow import numbers
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.base import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.checks import require_announced_ids, require_positive_k
 from harness.engines.disk import allocated_bytes
 from harness.engines.existing import source_folder, theirs
 from harness.engines.hits import HitCollector
+from harness.engines.interface import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
 from harness.engines.lucene.filter import filter_query, with_metadata
 from harness.engines.lucene.held import READABLE, Held, held_documents, require_intact
 from harness.engines.lucene.runtime import info_of, java_of, open_directory, writer_configuration

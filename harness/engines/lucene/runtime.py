@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import EngineInfo
+from harness.engines.interface import EngineInfo
 from harness.java.bridge import JavaBridge
 from harness.text.lucene import versions
 

@@ -10,10 +10,10 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.engines.base import Capabilities, Content, StoredDocuments
 from harness.engines.checks import require_dense
 from harness.engines.dense_compare import DenseComparison, Kept
 from harness.engines.existing import places_of, spread_rows
+from harness.engines.interface import Capabilities, Content, StoredDocuments
 from harness.engines.lucene.floats import float_rows
 from harness.engines.lucene.held import Held
 from harness.engines.lucene.rows import RowsEngine

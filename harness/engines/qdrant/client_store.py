@@ -16,8 +16,8 @@ import orjson
 
 from harness.data.inputs import Inputs
 from harness.engines.address import Address
-from harness.engines.base import LEFT_BEHIND, EngineInfo, Storage
 from harness.engines.faults import Cause, FaultError, shown
+from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
 from harness.engines.qdrant.address import address_of
 from harness.engines.qdrant.client_config import collection_of, filter_of, fusion_of, search_parameters
 from harness.engines.qdrant.connect import connect

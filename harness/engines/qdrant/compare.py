@@ -9,9 +9,9 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
-from harness.engines.base import Content
 from harness.engines.dense_compare import Kept
 from harness.engines.existing import other_weights, require_same_columns
+from harness.engines.interface import Content
 from harness.engines.qdrant.points import TERMS, StoredPoint
 from harness.engines.qdrant.store import QdrantStore
 from harness.engines.qdrant.vector_settings import DenseSettings

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import Capabilities
 from harness.engines.checks import require_dense
+from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import LEAST_SQUARE, DenseSettings

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from harness.data.inputs import Inputs
-from harness.engines.base import EngineInfo, Storage
 from harness.engines.disk import allocated_bytes
+from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.edge_config import config_of, search_parameters
 from harness.engines.qdrant.graphs import in_graphs_of_files
 from harness.engines.qdrant.points import DENSE, SCROLL, TERMS, Vector, Vectors, path_of, payloads_of, points_of

@@ -18,7 +18,8 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array
-from harness.engines.base import (
+from harness.engines.checks import require_announced_ids, require_positive_k
+from harness.engines.interface import (
     Attached,
     Capabilities,
     Caveats,
@@ -29,7 +30,6 @@ from harness.engines.base import (
     Storage,
     StoredDocuments,
 )
-from harness.engines.checks import require_announced_ids, require_positive_k
 from harness.engines.manifest import check_manifest, write_manifest
 from harness.engines.qdrant.existing import ExistingPoints
 from harness.engines.qdrant.search import Ask, search_in_batches, search_one_by_one

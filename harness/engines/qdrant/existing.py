@@ -10,9 +10,9 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array
-from harness.engines.base import Content, StoredDocuments
 from harness.engines.dense_compare import DenseComparison
 from harness.engines.existing import places_of, spread_rows, unique_ids
+from harness.engines.interface import Content, StoredDocuments
 from harness.engines.qdrant.compare import SparseComparison, dense_of, how_kept, other_idf, stack
 from harness.engines.qdrant.settings import ExistingQdrant
 from harness.engines.qdrant.store import HoldingStore
@@ -51,7 +51,7 @@ class ExistingPoints:
         return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Points from all over the index; see :meth:`harness.engines.base.WithStoredVectors.stored_documents`."""
+        """Points from all over the index; see :meth:`harness.engines.interface.WithStoredVectors.stored_documents`."""
         ids = list(self._row_of)
         wanted = [ids[row] for row in spread_rows(len(ids), count).tolist()]
         dense = self._store.settings.dense is not None
@@ -66,7 +66,7 @@ class ExistingPoints:
 
     def differs(self, content: Content, progress: Progress) -> str | None:
         """Compares every stored vector, page by page, and the idf of the queries' terms; see
-        :meth:`harness.engines.base.ExistingIndex.differs`.
+        :meth:`harness.engines.interface.ExistingIndex.differs`.
         """
         settings = self._store.settings
         sparse, dense = (SparseComparison(content) if settings.sparse is not None else None), None

@@ -8,8 +8,8 @@ from typing import ClassVar
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Float32Array, SparseVectors
-from harness.engines.base import Capabilities, Hits
 from harness.engines.checks import require_dense, require_sparse
+from harness.engines.interface import Capabilities, Hits
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import LEAST_SQUARE, DenseSettings, FusionSettings, SparseSettings

@@ -8,8 +8,8 @@ from typing import Any
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.base import SearchResult
 from harness.engines.hits import HitCollector
+from harness.engines.interface import SearchResult
 from harness.engines.qdrant.points import Vectors, query_of
 from harness.engines.qdrant.store import BatchingStore, QdrantStore
 

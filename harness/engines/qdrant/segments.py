@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from harness.engines.base import Caveats
+from harness.engines.interface import Caveats
 from harness.engines.qdrant.points import DENSE, TERMS
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import STORED, DenseSettings

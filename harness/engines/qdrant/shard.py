@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.data.progress import Progress
-from harness.engines.base import EngineInfo
 from harness.engines.existing import theirs
+from harness.engines.interface import EngineInfo
 from harness.engines.qdrant.edge import REBUILD, SHARD, EdgeStore, edge_client, read_segments
 from harness.engines.qdrant.found import Found, FoundDense, choose
 from harness.engines.qdrant.points import SCROLL, SCROLL_VECTORS, StoredPoint

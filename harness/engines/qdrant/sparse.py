@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from harness.data.inputs import Inputs
-from harness.engines.base import Capabilities
 from harness.engines.checks import require_sparse
+from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import SparseSettings

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
-from harness.engines.base import EngineInfo, Storage
+from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.points import StoredPoint, Vectors
 from harness.engines.qdrant.segments import IndexState
 from harness.engines.qdrant.settings import ExistingQdrant, QdrantSettings

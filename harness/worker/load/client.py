@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.engines.base import Engine, SearchResult
+from harness.engines.interface import EngineProtocol, SearchResult
 from harness.statistics.under_load import Samples
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, TrialJob
@@ -77,7 +77,7 @@ def run_client(
 
 def _ask(
     job: ClientJob,
-    engine: Engine,
+    engine: EngineProtocol,
     queries: Inputs,
     size: int,
     kept: CandidateHits | None,
@@ -97,7 +97,7 @@ def _ask(
 
 def _ask_once(
     job: ClientJob,
-    engine: Engine,
+    engine: EngineProtocol,
     queries: Inputs,
     size: int,
     start_ns: int,
@@ -131,7 +131,7 @@ def _start_ns(folder: Path, sleep: Sleep) -> int:
     return int(go.read_text(encoding="ascii"))
 
 
-def _warm_up(engine: Engine, calls: Sequence[Call], trial: TrialJob, clock: Clock) -> float:
+def _warm_up(engine: EngineProtocol, calls: Sequence[Call], trial: TrialJob, clock: Clock) -> float:
     """Calls whose times are forgotten, until enough queries have run or the time is over.
 
     Gives the nanoseconds a query of the last call, when the engine was warmest; 0 when there was none.

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from harness.data.types import Int64Array
-from harness.engines.base import SearchResult
+from harness.engines.interface import SearchResult
 from harness.statistics.under_load import Arrivals, Samples
 
 __all__ = [

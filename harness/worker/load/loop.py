@@ -18,7 +18,7 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Int32Array, Int64Array
-from harness.engines.base import Engine, SearchResult
+from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.statistics.under_load import Samples
 from harness.worker.candidate_hits import CandidateHits
@@ -65,7 +65,7 @@ class CallLog:
 
     def ask(
         self,
-        engine: Engine,
+        engine: EngineProtocol,
         call: Call,
         k: int,
         clock: Clock,
@@ -92,7 +92,7 @@ class CallLog:
             self.gave_up = f"gave up after {_FAILED_CALLS} failed calls in a row: {_sentence(error)}"
 
     def _ask_singly(
-        self, engine: Engine, call: Call, k: int, clock: Clock, due_ns: int | None, until_ns: int | None
+        self, engine: EngineProtocol, call: Call, k: int, clock: Clock, due_ns: int | None, until_ns: int | None
     ) -> bool:
         """Whether any query of the call was answered."""
         answered = False
@@ -109,7 +109,9 @@ class CallLog:
                 break
         return answered
 
-    def _answered(self, engine: Engine, call: Call, k: int, clock: Clock, due_ns: int | None) -> HarnessError | None:
+    def _answered(
+        self, engine: EngineProtocol, call: Call, k: int, clock: Clock, due_ns: int | None
+    ) -> HarnessError | None:
         """Note the answer, or give the error."""
         started = clock()
         try:
@@ -162,7 +164,7 @@ def _samples_of(client: int, timed: _Timed) -> Samples:
     )
 
 
-def once(engine: Engine, calls: Sequence[Call], k: int, clock: Clock, log: CallLog) -> None:
+def once(engine: EngineProtocol, calls: Sequence[Call], k: int, clock: Clock, log: CallLog) -> None:
     """Ask every call once, however long it takes, unless the client gives up."""
     for call in calls:
         if log.gave_up is not None:
@@ -170,7 +172,9 @@ def once(engine: Engine, calls: Sequence[Call], k: int, clock: Clock, log: CallL
         log.ask(engine, call, k, clock)
 
 
-def closed_loop(engine: Engine, calls: Sequence[Call], k: int, until_ns: int, clock: Clock, log: CallLog) -> None:
+def closed_loop(
+    engine: EngineProtocol, calls: Sequence[Call], k: int, until_ns: int, clock: Clock, log: CallLog
+) -> None:
     """Ask all calls again and again, each when the last one is answered; none begins after ``until_ns`` but the first.
 
     It also ends when the client gives up.
@@ -211,7 +215,7 @@ class Schedule(NamedTuple):
 
 
 def open_loop(
-    engine: Engine, calls: Sequence[Call], k: int, schedule: Schedule, clock: Clock, sleep: Sleep, log: CallLog
+    engine: EngineProtocol, calls: Sequence[Call], k: int, schedule: Schedule, clock: Clock, sleep: Sleep, log: CallLog
 ) -> None:
     """Whenever free, take the next query that nobody took, wait until it is due, and ask it, late when it is late.
 

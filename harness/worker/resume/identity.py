@@ -11,7 +11,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from harness.data.progress import Display
-from harness.engines.base import Identified
+from harness.engines.interface import Identified
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue

@@ -1,0 +1,328 @@
+"""What the harness and an engine tell each other, and the methods that the harness calls.
+
+Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once.
+
+An engine's life: ``open`` an empty folder, ``index`` once, ``search`` as often as wanted, ``close``. Opening a folder
+that already holds an index skips ``index``. An index that somebody else made is searched by ``attach``, ``search``,
+``close``. Everything runs in one thread of one worker process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+from harness.data.inputs import Inputs
+from harness.data.progress import Clock, Progress
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.registry.parameters import ParameterValue
+
+__all__ = [
+    "LEFT_BEHIND",
+    "Attached",
+    "Capabilities",
+    "Caveats",
+    "Content",
+    "EngineInfo",
+    "EngineProtocol",
+    "ExistingIndex",
+    "Filtering",
+    "Fusing",
+    "Hits",
+    "Identified",
+    "IndexReport",
+    "InputKind",
+    "SearchResult",
+    "SearchedState",
+    "Storage",
+    "StoredDocuments",
+    "WithCaveats",
+    "WithStoredVectors",
+]
+
+InputKind = Literal["text", "sparse", "dense", "hybrid"]
+
+LEFT_BEHIND = "left behind: "
+"""How a line on standard error begins that names what an engine made outside its folder and could not remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do. The contract suite tests what is declared, and requires a minimum."""
+
+    input: InputKind
+    """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``."""
+    exact: bool
+    """True when the engine computes its scoring function over all documents, without approximation."""
+    deterministic: bool
+    """True when two builds from the same input give the same rankings."""
+    reopens: bool
+    """True when a closed index can be opened again from its folder."""
+    keeps_k_prefix: bool
+    """True when the top 3 is always a prefix of the top 5, ties included."""
+    shares_index: bool = False
+    """True when several processes may have one finished index open at once, to search it."""
+    threads: bool = False
+    """True when several threads may search one open engine at once, and its client releases Python's lock meanwhile."""
+    gaps: Mapping[str, str] = field(default_factory=dict)
+    """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
+    existing: bool = False
+    """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
+    filters: bool = False
+    """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What really ran: the engine's own name and version, and how it was reached (``embedded``, ``server`` …).
+
+    ``note`` is what a reader must know before comparing it with another; empty when there is nothing.
+    """
+
+    name: str
+    version: str
+    mode: str
+    note: str = ""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the engine runs outside its client's process: the mode is ``server``, or ``server,`` and more."""
+        return self.mode.partition(",")[0] == "server"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of the documents that were sent. Counts come from the engine, never from the sender.
+
+    ``missing_rows`` names documents that the engine does not hold (int32). ``index_ns`` is the time of ingestion,
+    ``ready_ns`` the time from the last document to an idle optimiser. ``state`` is the engine's own account of its
+    index (segments, indexed vectors …).
+    """
+
+    sent: int
+    indexed: int
+    missing_rows: Int32Array
+    index_ns: int
+    ready_ns: int
+    state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+class Storage(NamedTuple):
+    """Allocated bytes on disk (or in memory, for engines without files): the index, and its write-ahead log apart.
+
+    ``index_bytes`` is None where a server does not tell.
+    """
+
+    index_bytes: int | None
+    log_bytes: int
+
+
+class SearchResult(NamedTuple):
+    """Hits of a batch of queries in the engine's own order, and the time of every query.
+
+    ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,); ``search_ns`` int64 (Q,) is the engine's
+    work, ``transfer_ns`` int64 (Q,) the time to bring its hits into these arrays. ``repeated_calls`` counts calls that
+    were made again after an error that passed; the time of a query includes them. With ``queries_per_call`` above 1
+    queries were sent together, and their times are equal shares of the calls'.
+    """
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+    search_ns: Int64Array
+    transfer_ns: Int64Array
+    repeated_calls: int = 0
+    queries_per_call: int = 1
+
+
+@runtime_checkable
+class EngineProtocol(Protocol):
+    """An engine that indexes and searches. One class per engine, one instance per index.
+
+    The constructor takes the card's engine parameters, already parsed and complete, and does nothing else.
+    """
+
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None: ...
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        """Start the engine on ``folder``: empty for a new index, or holding one that :meth:`index` made.
+
+        ``ids`` are the documents' external ids; row numbers in results refer to them. Raises EngineUnavailableError.
+        """
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        """Index all documents and wait until searchable and idle. Called once, on an empty index.
+
+        Raises RejectedInputError for input the engine would take silently and answer wrongly (NaN, repeated indices).
+        """
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        """The best ``k`` (at least 1) documents of each query, one query after the other, each timed.
+
+        A query without known terms has no hits. Raises EngineFailureError naming the query that failed.
+        """
+
+    def storage(self) -> Storage:
+        """Bytes that the index takes now."""
+
+    def close(self) -> None:
+        """Release everything; calling it again does nothing."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attached:
+    """An index that was there before.
+
+    ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
+    ``state`` as in :class:`IndexReport`. ``changed`` says after the last search what changed meanwhile, None when
+    nothing did; it is for servers, because files are hashed by the harness.
+    """
+
+    info: EngineInfo
+    ids: Ids
+    state: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    changed: Callable[[], str | None] | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Content:
+    """What an existing index should hold, if it was made of the collection: the collection's part of its documents.
+
+    ``rows`` int32 (m,) are rows of :class:`Attached`, ascending; ``documents`` are the collection's documents of the
+    same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
+    the analyzer's counts of both, None for a backend without an encoder.
+    """
+
+    rows: Int32Array
+    documents: Inputs
+    queries: Inputs
+    terms: TermCounts | None = None
+
+
+@runtime_checkable
+class ExistingIndex(Protocol):
+    """What an engine has besides, when its capabilities say ``existing``. It never writes to the user's index."""
+
+    @property
+    def source(self) -> Path | None:
+        """The user's folder, whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
+
+    def attach(self, folder: Path, progress: Progress) -> Attached:
+        """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
+
+        Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
+        no ids, or the same one twice, and for one that the parameters contradict. A parameter that the card has it
+        read (``existing.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
+        ``search``, ``storage`` and ``close`` work as for an index of its own.
+        """
+
+    def differs(self, content: Content, progress: Progress) -> str | None:
+        """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
+
+        Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
+        """
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredDocuments:
+    """A few documents of an existing index as it keeps them, of those that have a vector.
+
+    ``rows`` int32 (n,) are rows of :class:`Attached`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for a
+    document of which the index keeps no text. ``place`` is where the texts were found, for messages.
+    """
+
+    rows: Int32Array
+    texts: tuple[str | None, ...]
+    vectors: Float32Array | SparseVectors
+    place: str = ""
+
+
+@runtime_checkable
+class WithStoredVectors(Protocol):
+    """Optional protocol of an existing index: read back the vectors of some documents, and their texts if it has them.
+
+    The harness encodes the texts again and compares, because an index of another model answers without an error.
+    """
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return at most ``count`` documents from all over the index. Called once, after ``attach``."""
+
+
+class Hits(NamedTuple):
+    """Ranked documents of several queries: ``indptr`` int64 (Q + 1), ``rows`` int32 (H,), ``scores`` float32 (H,)."""
+
+    indptr: Int64Array
+    rows: Int32Array
+    scores: Float32Array
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """What an engine has besides that fuses several ranked lists itself: it can be asked for each of them."""
+
+    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
+        """The lists that a search of these queries fuses, in the engine's own order, by the column of ``queries``.
+
+        Each is asked for by itself, after everything was measured. Raises as ``search`` does.
+        """
+
+
+@runtime_checkable
+class SearchedState(Protocol):
+    """What an engine has besides whose index state depends on how it is searched: an exact search uses no graph."""
+
+    def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
+        """Entries of the index's state as they are for this trial's searches of the best ``k``; they replace others.
+
+        Asked for when everything was searched. An index that several trials search has the state of its builder else.
+        """
+
+
+class Caveats(NamedTuple):
+    """Reservations about the results of a trial, for whoever reads them.
+
+    ``notes`` are whole statements. ``without_effect`` maps names of parameters that changed nothing about the searches
+    to the reason; the report shows those of them that somebody set.
+    """
+
+    notes: tuple[str, ...] = ()
+    without_effect: Mapping[str, str] = {}
+
+
+@runtime_checkable
+class WithCaveats(Protocol):
+    """Optional protocol: tell what only the open engine knows of how far the results of a trial can be trusted."""
+
+    def caveats(self, k: int) -> Caveats:
+        """Return what to say beside the searches of the best ``k``. Called once, when everything was searched."""
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """An engine class that says what, beside its parameters, decides its hits: it is part of a stored trial's key."""
+
+    def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
+        """Names and versions of what computes the hits: the client library, the server. A class method.
+
+        A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
+        Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
+        told.
+        """
+
+
+@runtime_checkable
+class Filtering(Protocol):
+    """What an engine has besides, when its capabilities say ``filters``: it stores metadata and filters by them."""
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """From now on return only documents whose field has the value, for every field in ``wanted``; all for none.
+
+        Called on an index that is there, before searching. The index holds all documents, and its statistics stay
+        those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`
+        was given no column of.
+        """
