@@ -17,7 +17,8 @@ import numpy as np
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.lucene.search import Hits, OpenIndex
+from harness.engines.lucene.hits import Hits
+from harness.java.bridge import JavaBridge
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
@@ -25,11 +26,11 @@ from harness.testing import RecordingProgress
 Read = Callable[[Any], Hits]
 
 
-def by_json(index: OpenIndex) -> Read:
+def by_json(bridge: JavaBridge) -> Read:
     """Jackson writes the TopDocs, orjson reads it."""
 
     def read(top_docs: Any) -> Hits:  # noqa: ANN401 - a Java object
-        hits = index.bridge.to_python(top_docs)["scoreDocs"]
+        hits = bridge.to_python(top_docs)["scoreDocs"]
         return Hits(
             np.fromiter((hit["doc"] for hit in hits), dtype=np.int32, count=len(hits)),
             np.fromiter((hit["score"] for hit in hits), dtype=np.float32, count=len(hits)),
@@ -50,18 +51,17 @@ def measure(dataset: Dataset, folder: Path, k: int, rounds: int) -> dict[str, li
     engine = LuceneEngine(find_cards("backends")["lucene"].defaults)
     engine.open(folder, dataset.corpus.ids)
     engine.index(Inputs(dataset.corpus.ids, texts=dataset.corpus.texts), RecordingProgress(), time.perf_counter_ns)
-    index = OpenIndex(engine._opened(), engine._settings, folder)  # noqa: SLF001 - the benchmark looks inside
     readers: dict[str, Read] = {
-        "Java streams to arrays (ours)": index.hits.read,
-        "Jackson and orjson": by_json(index),
+        "Java streams to arrays (ours)": engine.hit_reader().read,
+        "Jackson and orjson": by_json(engine.bridge),
         "hit by hit": one_by_one,
     }
     times_ms: dict[str, list[float]] = {name: [] for name in ("search alone", *readers)}
-    queries = index.queries(dataset.queries.texts.to_pylist())
+    queries = engine.prepare(dataset.queries.texts, k)
     for turn in range(rounds + 3):
         for query in queries:
             started = time.perf_counter()
-            top_docs = index.search(query, k)
+            top_docs = engine.retrieve(query, k)
             taken = [("search alone", time.perf_counter() - started)]
             found = []
             for name, read in readers.items():
@@ -72,7 +72,6 @@ def measure(dataset: Dataset, folder: Path, k: int, rounds: int) -> dict[str, li
             if turn >= 3 and len(found[0].documents) == k:
                 for name, seconds in taken:
                     times_ms[name].append(seconds * 1e3)
-    index.close()
     engine.close()
     return times_ms
 

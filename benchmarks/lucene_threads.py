@@ -63,7 +63,7 @@ def main() -> None:
         engine = LuceneEngine(find_cards("backends")["lucene"].defaults)
         engine.open(Path(folder), documents.ids)
         engine.index(documents, RecordingProgress(), time.perf_counter_ns)
-        sleep = engine._opened().bridge.load("java.lang.Thread").sleep  # noqa: SLF001 - the benchmark looks inside
+        sleep = engine.bridge.load("java.lang.Thread").sleep
         together = in_threads(lambda: sleep(500), 2)
         print(f"Two threads that each sleep 0.5 s inside Java take {together:.2f} s.")
         wrong = failures(engine, queries, given.passes)

@@ -8,11 +8,10 @@ from typing import NamedTuple, Protocol
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import SparseVectors
-from harness.engines.lucene.index import IndexBuilder, is_blank
-from harness.engines.lucene.search import OpenIndex
-from harness.engines.lucene.settings import LuceneSettings
+from harness.engines.base import Documents
+from harness.engines.lucene.bm25 import LuceneEngine
 from harness.registry.parameters import ParameterValue
-from harness.text.lucene import LuceneAnalyzer
+from harness.testing import RecordingProgress
 
 
 class Asked(NamedTuple):
@@ -149,34 +148,28 @@ class BareChroma:
 
 
 class BareLucene:
-    """Lucene through pyjnius alone."""
+    """Lucene through pyjnius: the hooks of the engine, without what the base class does around them."""
 
     def index(self, work: Work, folder: Path) -> None:
-        settings, texts = LuceneSettings.of(work.parameters), work.documents.texts
+        texts = work.documents.texts
         assert texts is not None
-        analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
-        with IndexBuilder.writing(analyzer, settings, folder) as builder:
-            for first in range(0, len(texts), 1024):
-                names = work.documents.ids.values.slice(first, 1024).to_pylist()
-                pairs = list(zip(names, texts.slice(first, 1024).to_pylist(), strict=True))
-                kept = [pair for pair in pairs if not is_blank(pair[1])]
-                builder.add([one for one, _ in kept], [text for _, text in kept])
-            builder.finish()
-        self.work, self.opened = work, OpenIndex(analyzer, settings, folder)
-        self.rows = self.opened.rows(work.documents.ids)
+        self.work, self.engine = work, LuceneEngine(work.parameters)
+        self.engine.info()
+        self.engine.ids = work.documents.ids
+        self.engine.build(folder, Documents(work.documents.ids, texts, None), RecordingProgress())
+        self.engine.load(folder)
 
     def ask(self, start: int, stop: int) -> Asked:
         texts = self.work.queries.texts
         assert texts is not None
         clock = self.work.clock
         begun, inside, found = clock(), 0, []
-        for query in self.opened.queries(texts.slice(start, stop - start).to_pylist()):
+        for query in self.engine.prepare(texts.slice(start, stop - start), self.work.k):
             asked = clock()
-            top_docs = self.opened.searcher.search(query, self.work.k)
+            top_docs = self.engine.retrieve(query, self.work.k)
             inside += clock() - asked
-            hits = self.opened.hits.read(top_docs)
-            found.append((self.rows[hits.documents], hits.scores))
+            found.append(self.engine.columns(top_docs))
         return Asked(inside, clock() - begun)
 
     def close(self) -> None:
-        self.opened.close()
+        self.engine.close()

@@ -135,7 +135,8 @@ class Engine(ABC, Generic[Column]):
         self.finished = False
         """Whether the folder holds an index: known before :meth:`info` is called."""
         self._folder: Path | None = None
-        self._ids = Ids.of([])
+        self.ids = Ids.of([])
+        """Ids of the documents, of an external index those that it holds: rows of hits are places among them."""
         self._loaded: LoadedIndex | None = None
 
     # The hooks.
@@ -252,13 +253,13 @@ class Engine(ABC, Generic[Column]):
             LostDocumentsError: The index does not hold all the documents.
             RejectedInputError: The index was built with other parameters, or from other documents.
         """
-        self.finished = check_manifest(folder, self.name, self.index_parameters, ids, free=self.search_parameters)
-        self._folder, self._ids = folder, ids
+        indexed = check_manifest(folder, self.name, self.index_parameters, ids, free=self.search_parameters)
+        self._folder, self.ids, self.finished = folder, ids, indexed is not None
         with self._closed_on_failure():
             with self.translated(lambda: "starting", EngineUnavailableError):
                 info = self.info()
-            if self.finished:
-                self._loaded = self._load(folder, ids)
+            if indexed is not None:
+                self._loaded = self._load(folder, indexed)
         return info
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
@@ -266,18 +267,18 @@ class Engine(ABC, Generic[Column]):
         folder = self.folder
         if self._loaded is not None:
             raise RejectedInputError(f"'{folder}' holds an index already", fix="index into a new folder")
-        require_announced_ids(documents, self._ids)
+        require_announced_ids(documents, self.ids)
         checked = Documents(documents.ids, self.check(documents, "document", None), documents.metadata)
         ingestion = _Ingestion(progress, len(documents), clock)
         started = clock()
         with self.translated(lambda: "indexing"):
             self.build(folder, checked, ingestion)
         ingested = ingestion.end()
-        loaded = self._load(folder, documents.ids)
+        loaded = self._load(folder)
         ready = clock()
         if isinstance(self, Filterable):
             self.save_metadata(folder, documents.metadata)
-        write_manifest(folder, self.name, self.index_parameters, documents.ids)
+        write_manifest(folder, self.name, self.index_parameters, documents.ids, indexed=loaded.documents)
         self._loaded, self.finished = loaded, True
         times = ingested - started, ready - ingested
         return IndexReport(len(documents), loaded.documents, loaded.missing, *times, loaded.state)
@@ -292,7 +293,7 @@ class Engine(ABC, Generic[Column]):
         column = self.check(queries, "query", loaded.dimensions)
         depth = max(1, min(k, loaded.documents))
         repeated = self.repeated_calls
-        with self.translated(lambda: "preparing the queries"):
+        with self.translated(lambda: "building the queries"):
             prepared = list(self.prepare(column, depth))
         hits = self.search_prepared(prepared, queries.ids, depth, clock)
         return hits._replace(repeated_calls=self.repeated_calls - repeated)
@@ -326,12 +327,14 @@ class Engine(ABC, Generic[Column]):
         self._folder, self._loaded, self.finished = None, None, False
         self.resources.close()
 
-    def _load(self, folder: Path, ids: Ids) -> LoadedIndex:
+    def _load(self, folder: Path, indexed: int | None = None) -> LoadedIndex:
+        """Load the index; ``indexed`` is how many documents it held when it was finished."""
         with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, _REBUILD):
             loaded = self.load(folder)
-        if loaded.documents + len(loaded.missing) != len(ids):
+        expected = len(self.ids) - len(loaded.missing) if indexed is None else indexed
+        if loaded.documents != expected:
             raise LostDocumentsError(
-                f"the index in '{folder}' holds {loaded.documents} of {len(ids)} documents", fix=_REBUILD
+                f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=_REBUILD
             )
         return loaded
 
@@ -417,7 +420,7 @@ class ExternalIndex(Engine[Column]):
             raise RejectedInputError("no external index is named", fix="give existing=true and say where it is")
         with self._closed_on_failure():
             external = self.open_external(folder, progress)
-        self._folder, self._ids, self._loaded = external.folder, external.ids, external.loaded
+        self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded
         return Attached(external.info, external.ids, external.loaded.state, external.changed)
 
     def differs(self, content: Content, progress: Progress) -> str | None:

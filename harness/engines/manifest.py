@@ -19,14 +19,19 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["MANIFEST", "check_manifest", "write_manifest"]
 
 MANIFEST = "harness-index.json"
-_FORMAT = 1
+_FORMAT = 2
 _REBUILD = "delete the folder and index again"
 
 
-def write_manifest(folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids) -> None:
-    """Write the manifest of a finished index: through a temporary name, so that it is whole or not there."""
+def write_manifest(
+    folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, indexed: int
+) -> None:
+    """Write the manifest of a finished index: through a temporary name, so that it is whole or not there.
+
+    ``indexed`` is how many of the documents the engine holds, by its own count.
+    """
     content = {"format": _FORMAT, "engine": engine, "parameters": dict(parameters), "documents": len(ids)}
-    content["ids_sha256"] = _digest(ids)
+    content |= {"ids_sha256": _digest(ids), "indexed": indexed}
     temporary = folder / f"{MANIFEST}.tmp"
     temporary.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
     temporary.replace(folder / MANIFEST)
@@ -34,21 +39,23 @@ def write_manifest(folder: Path, engine: str, parameters: Mapping[str, Parameter
 
 def check_manifest(
     folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, free: Iterable[str] = ()
-) -> bool:
-    """False when ``folder`` holds nothing yet, True when it holds an index of exactly this engine and these documents.
+) -> int | None:
+    """Return how many documents the index in ``folder`` held when it was finished; None when there is nothing yet.
 
-    ``free`` names parameters that may differ because they do not change the index. Raises EngineUnavailableError for
-    a build that was interrupted and for a damaged manifest, RejectedInputError for another index.
+    The index is one of exactly this engine and these documents. ``free`` names parameters that may differ because they
+    do not change it. Raises EngineUnavailableError for a build that was interrupted and for a damaged manifest,
+    RejectedInputError for another index.
     """
     path = folder / MANIFEST
     if not path.exists():
         if any(folder.iterdir()):
             raise EngineUnavailableError(f"'{folder}' holds an index that was never finished", fix=_REBUILD)
-        return False
+        return None
     try:
         stored = orjson.loads(path.read_bytes())
         built_with: dict[str, ParameterValue] = stored["parameters"]
         found = (stored["format"], stored["engine"], stored["documents"], stored["ids_sha256"])
+        indexed = int(stored.get("indexed", 0))
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise EngineUnavailableError(f"'{path}' is damaged: {error}", fix=_REBUILD) from error
     if found[:2] != (_FORMAT, engine):
@@ -58,7 +65,7 @@ def check_manifest(
             f"'{folder}' holds an index of {found[2]} other documents than the {len(ids)} asked for", fix=_REBUILD
         )
     _compare(folder, built_with, parameters, set(free))
-    return True
+    return indexed
 
 
 def _compare(

@@ -39,7 +39,7 @@ class FakeEngine:
         self.matching: BoolArray | None = None
 
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        self.ready = check_manifest(folder, self.name, self.parameters, ids)
+        self.ready = check_manifest(folder, self.name, self.parameters, ids) is not None
         if self.ready:
             try:
                 self.load(folder)
@@ -61,7 +61,7 @@ class FakeEngine:
         for _ in range(len(documents)):
             progress.advance(1)
         written = clock()
-        write_manifest(folder, self.name, self.parameters, documents.ids)
+        write_manifest(folder, self.name, self.parameters, documents.ids, indexed=len(documents))
         self.ready = True
         missing = np.array([], dtype=np.int32)
         return IndexReport(

@@ -282,6 +282,6 @@ def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
 def test_an_index_is_attached_only_when_one_is_named() -> None:
     with (
         closing(LuceneEngine(DEFAULTS)) as engine,
-        pytest.raises(RejectedInputError, match="no existing"),
+        pytest.raises(RejectedInputError, match="no external index is named"),
     ):
         engine.attach(Path(), RecordingProgress())

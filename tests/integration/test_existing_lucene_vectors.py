@@ -20,8 +20,8 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.engines.interface import Attached, Content
+from harness.engines.lucene.engine import RowsEngine
 from harness.engines.lucene.impact import LuceneImpactEngine, read_vocabulary
-from harness.engines.lucene.rows import RowsEngine
 from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.lookup import find_cards

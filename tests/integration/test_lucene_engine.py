@@ -10,6 +10,7 @@ from time import perf_counter_ns
 import numpy as np
 import pyarrow as pa
 import pytest
+from lucene_indexes import open_directory
 from small_world import write_collection
 
 import harness
@@ -18,7 +19,6 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids, Run
 from harness.engines.interface import IndexReport, SearchResult
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.lucene.runtime import open_directory
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, start
@@ -152,12 +152,10 @@ def test_nothing_but_empty_documents(tmp_path: Path):
 
 def test_hits_arrive_exactly_as_jackson_writes_them(cacm: Dataset, tmp_path: Path):
     with built(tmp_path, Inputs(cacm.corpus.ids, texts=cacm.corpus.texts)) as (engine, _):
-        index = engine._index
-        assert index is not None
-        for query in index.queries(cacm.queries.texts.to_pylist()):
-            top_docs = index.search(query, 1000)
-            hits = index.hits.read(top_docs)
-            written = index.bridge.to_python(top_docs)["scoreDocs"]
+        for query in engine.prepare(cacm.queries.texts, 1000):
+            top_docs = engine.retrieve(query, 1000)
+            hits = engine.hit_reader().read(top_docs)
+            written = engine.bridge.to_python(top_docs)["scoreDocs"]
             assert hits.documents.tolist() == [hit["doc"] for hit in written]
             assert np.array_equal(hits.scores, np.array([hit["score"] for hit in written], dtype=np.float32))
 

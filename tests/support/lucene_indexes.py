@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.data.inputs import Inputs
-from harness.engines.lucene.runtime import open_directory
 from harness.exact.quantised import to_impacts
+from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, find_java
 from harness.text.lucene import LuceneAnalyzer
 
@@ -37,6 +37,11 @@ def run_anserini(command: str, *arguments: str) -> None:
     assert "Indexing Complete!" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
+def open_directory(bridge: JavaBridge, folder: Path) -> Any:
+    """Lucene's directory at ``folder``."""
+    return bridge.load("org.apache.lucene.store.FSDirectory").open(bridge.load("java.io.File")(str(folder)).toPath())
+
+
 @contextmanager
 def writer(folder: Path, *, codec_of: Any = None) -> Iterator[Any]:
     """Lucene's own writer on ``folder``, which it locks; committed and closed at the end.
@@ -48,7 +53,8 @@ def writer(folder: Path, *, codec_of: Any = None) -> Iterator[Any]:
     configuration = load("org.apache.lucene.index.IndexWriterConfig")(analyzer.java)
     configuration.setMergePolicy(load("org.apache.lucene.index.NoMergePolicy").INSTANCE)
     if codec_of is not None:
-        codec_of.configure(analyzer.bridge, configuration)
+        codec_of.bridge = analyzer.bridge
+        codec_of.configure_writer(configuration)
     made = load("org.apache.lucene.index.IndexWriter")(open_directory(analyzer.bridge, folder), configuration)
     try:
         yield made

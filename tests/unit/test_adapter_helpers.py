@@ -76,13 +76,13 @@ def test_other_ids_than_announced() -> None:
 
 def test_manifest_of_the_same_index(tmp_path: Path) -> None:
     assert not check_manifest(tmp_path, "x", PARAMETERS, IDS)
-    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    write_manifest(tmp_path, "x", PARAMETERS, IDS, indexed=len(IDS))
     assert check_manifest(tmp_path, "x", dict(reversed(PARAMETERS.items())), Ids.of(["a", "b"]))
     assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
 
 
 def test_manifest_of_another_index(tmp_path: Path) -> None:
-    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    write_manifest(tmp_path, "x", PARAMETERS, IDS, indexed=len(IDS))
     with pytest.raises(RejectedInputError, match="index of 'x'"):
         check_manifest(tmp_path, "y", PARAMETERS, IDS)
     with pytest.raises(RejectedInputError, match=r"k1: built with 0\.9, asked for 1\.2"):
@@ -94,7 +94,7 @@ def test_manifest_of_another_index(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [["a"], ["b", "a"], ["ab", ""]])
 def test_manifest_of_other_documents(tmp_path: Path, other: list[str]) -> None:
-    write_manifest(tmp_path, "x", PARAMETERS, IDS)
+    write_manifest(tmp_path, "x", PARAMETERS, IDS, indexed=len(IDS))
     with pytest.raises(RejectedInputError, match="other documents"):
         check_manifest(tmp_path, "x", PARAMETERS, Ids.of(other))
 

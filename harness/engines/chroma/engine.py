@@ -107,7 +107,7 @@ class ChromaEngine:
         """Start on an empty folder, or on one that holds this index; raises EngineUnavailableError, and
         RejectedInputError when the index was built with other parameters or from other documents.
         """
-        self._indexed = check_manifest(folder, _NAME, self._parameters, ids, free=FREE_ON_REOPENING)
+        self._indexed = check_manifest(folder, _NAME, self._parameters, ids, free=FREE_ON_REOPENING) is not None
         self._folder, self._ids = folder, ids
         self._store = _store(folder, self._settings, exists=self._indexed)
         self._dimensions = self._store.dimensions
@@ -188,7 +188,7 @@ class ChromaEngine:
         missing = _missing(store, len(documents))
         ready = clock()
         save_fields(self._folder, documents.metadata)
-        write_manifest(self._folder, _NAME, self._parameters, documents.ids)
+        write_manifest(self._folder, _NAME, self._parameters, documents.ids, indexed=len(documents))
         self._indexed, self._dimensions = True, vectors.shape[1]
         state = {**store.state(), "upsert_batch": batch, "dimensions": vectors.shape[1]}
         indexed = len(documents) - len(missing)

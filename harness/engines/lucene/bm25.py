@@ -1,47 +1,56 @@
-"""Lucene, through Anserini's jar in the JVM of this process."""
+"""BM25, query likelihood, RM3 and AX of texts, by Lucene and Anserini."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
-from harness.data.arrow import numbers
-from harness.data.inputs import Inputs
-from harness.data.progress import Clock, Progress
+from harness.data.arrow import strings
+from harness.data.progress import Progress
+from harness.data.terms import TermCounts
 from harness.data.types import Ids, Int32Array
-from harness.engines.checks import require_announced_ids, require_positive_k
-from harness.engines.disk import allocated_bytes
-from harness.engines.existing import theirs
-from harness.engines.interface import Attached, Capabilities, Content, EngineInfo, IndexReport, SearchResult, Storage
-from harness.engines.lucene.existing import differs, documents_of
+from harness.engines.base import Capabilities, Documents
+from harness.engines.interface import Content
+from harness.engines.lucene.engine import Batch, LuceneIndexEngine
 from harness.engines.lucene.feedback import Feedback, require_enough_documents
-from harness.engines.lucene.held import READABLE, require_intact
-from harness.engines.lucene.index import IndexBuilder, is_blank
-from harness.engines.lucene.runtime import info_of, java_of
-from harness.engines.lucene.search import Hits, OpenIndex
+from harness.engines.lucene.filter import with_filter
+from harness.engines.lucene.held import require_some_term
+from harness.engines.lucene.hits import HitReader
 from harness.engines.lucene.settings import LuceneSettings
-from harness.engines.manifest import check_manifest, write_manifest
-from harness.engines.stored_metadata import require_fields, save_fields
-from harness.errors import BackendError, EngineFailureError, RejectedInputError
-from harness.java.bridge import REBUILD, java_errors
+from harness.errors import EngineFailureError, RejectedInputError
+from harness.exact.lucene import byte_lengths
+from harness.java.bridge import JavaBridge, spans
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene import LuceneAnalyzer
 
-__all__ = ["LuceneEngine"]
+__all__ = ["FIELD", "LuceneEngine", "is_blank"]
 
-_NAME = "lucene"
+FIELD = "contents"
 _BATCH = 1024
+_NAMED = 3
+_JAVA_BLANK = "".join(map(chr, range(0x21)))
+_JSON_DOCUMENT = "io.anserini.collection.JsonCollection$Document"
+_DOCUMENTS = "io.anserini.index.generator.DefaultLuceneDocumentGenerator"
+_CREATE = "(Lio/anserini/collection/SourceDocument;)Lorg/apache/lucene/document/Document;"
+_QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
+_BUILD = "(Ljava/lang/String;Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Lorg/apache/lucene/search/Query;"
+_OTHER_FIELD = "name the field (field=) and the analyzer that the index was made with"
 
 
-class LuceneEngine:
-    """BM25, query likelihood, RM3 and AX by Lucene and Anserini, indexed and searched with one thread.
+def is_blank(text: str) -> bool:
+    """Return whether Anserini leaves a text out: it holds nothing but characters up to U+0020."""
+    return not text.strip(_JAVA_BLANK)
+
+
+class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
+    """Texts, analysed by Lucene; documents by Anserini's own generator, which drops those without text.
 
     Search times hold Lucene's search (and the feedback round of RM3 and AX), not the analysis of the query's text,
-    which is no part of the search of engines that take vectors either.
+    which is no part of the search of engines that take vectors either. RM3 and AX rank by the expanded query's scores,
+    and expand by documents that match the filter. Under QL a document that matches can score 0.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -51,187 +60,171 @@ class LuceneEngine:
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        existing=True,
-        filters=True,
     )
+    name = "lucene"
+    own_field = FIELD
+
+    analyzer: LuceneAnalyzer
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        self._settings = LuceneSettings.of(parameters)
-        self._analyzer: LuceneAnalyzer | None = None
-        self._folder = Path()
-        self._ids = Ids.of([])
-        self._index: OpenIndex | None = None
-        self._row_of = np.empty(0, dtype=np.int32)
-
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start the JVM if need be, and open the index in ``folder`` if there is one."""
-        settings = self._settings
-        has_index = check_manifest(folder, _NAME, settings.of_index, ids)
-        self._analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
-        self._folder, self._ids = folder.absolute(), ids
-        if has_index:
-            self._open_index()
-        return info_of(self._analyzer.bridge, "embedded")
+        super().__init__(parameters)
+        self.settings = LuceneSettings.of(parameters)
 
     @property
-    def source(self) -> Path | None:
-        """The user's own index, None where one is built."""
-        existing = self._settings.existing
-        return existing.folder if existing is not None else None
+    def index_parameters(self) -> dict[str, ParameterValue]:
+        """What changes the index, as opposed to the search in it."""
+        return self.settings.of_index
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:  # noqa: ARG002 - Lucene reads without writing
-        """Open the user's index with a reader, which takes no lock; a writer may hold it meanwhile."""
-        settings, existing = self._settings, self._settings.existing
-        if existing is None:
-            raise RejectedInputError("no existing index is named", fix="give existing=true and path=")
-        self._analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
-        progress.start("attach", None)
-        with theirs(REBUILD, READABLE), ExitStack() as stack:
-            index = OpenIndex(self._analyzer, settings, existing.folder)
-            stack.callback(index.close)
-            require_intact(index.bridge, index.reader, existing.folder)
-            held = documents_of(index, settings, existing.id_field)
-            require_enough_documents(settings, len(held.ids))
-            state = index.state()
-            stack.pop_all()
-        self._folder, self._index = existing.folder, index
-        self._ids, self._row_of = held
-        info = info_of(self._analyzer.bridge, "embedded, existing index")
-        return Attached(info, held.ids, {**state, "heap": settings.heap, **java_of(self._analyzer.bridge)})
+    def start_java(self) -> JavaBridge:
+        """Start the JVM if need be, with the analyzer of the language."""
+        settings = self.settings
+        self.analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
+        return self.analyzer.bridge
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares statistics, lengths, terms, and the postings of the queries' terms."""
-        self._opened()
-        if self._index is None:
-            raise EngineFailureError("no existing index is attached", fix="call attach first")
-        with theirs(REBUILD, READABLE):
-            return differs(self._index, content, len(self._ids), progress)
+    def java_analyzer(self) -> Any:  # noqa: ANN401 - a Java object
+        """Return the analyzer of the language."""
+        return self.analyzer.java
 
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Index all documents that have text; Anserini's indexer drops the others too."""
-        analyzer = self._opened()
-        if self._index is not None:
-            raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
-        _require_texts(documents, "document")
-        require_announced_ids(documents, self._ids)
-        started = clock()
-        with IndexBuilder.writing(analyzer, self._settings, self._folder) as builder:
-            _add_all(builder, documents, progress)
-            added = clock()
-            builder.finish()
-        index = self._open_index()
-        ready = clock()
-        save_fields(self._folder, documents.metadata)
-        write_manifest(self._folder, _NAME, self._settings.of_index, self._ids)
-        missing = np.ones(len(documents), dtype=bool)
-        missing[self._row_of] = False
-        return IndexReport(
-            sent=len(documents),
-            indexed=len(self._row_of),
-            missing_rows=np.flatnonzero(missing).astype(np.int32),
-            index_ns=added - started,
-            ready_ns=ready - added,
-            state={**index.state(), "heap": self._settings.heap, **java_of(analyzer.bridge)},
-        )
+    def java_documents(self, documents: Documents[pa.ChunkedArray]) -> Iterator[Batch]:
+        """Make Anserini's documents of all texts that are not blank."""
+        bridge = self.bridge
+        arguments = bridge.load("io.anserini.index.IndexCollection$Args")()
+        arguments.storeDocvectors = self.settings.feedback
+        parse = bridge.constructor(_JSON_DOCUMENT, "(Lcom/fasterxml/jackson/databind/JsonNode;)V")
+        create = bridge.method(_DOCUMENTS, "createDocument", _CREATE).bindTo(bridge.load(_DOCUMENTS)(arguments))
+        fields = bridge.method("org.apache.lucene.document.Document", "getFields", "()Ljava/util/List;")
+        to_fields = bridge.function(bridge.chain(parse, create, fields))
+        for start in range(0, len(documents), _BATCH):
+            ids = documents.ids.values.slice(start, _BATCH).to_pylist()
+            texts = documents.column.slice(start, _BATCH).to_pylist()
+            kept = [place for place, text in enumerate(texts) if not is_blank(text)]
+            for span in spans([texts[place] for place in kept]):
+                nodes = [{"id": ids[place], FIELD: texts[place]} for place in kept[span]]
+                rows = np.array(kept[span], dtype=np.int64) + start
+                yield Batch(bridge.to_nodes(nodes).map(to_fields).toList(), rows)
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Filter by exact terms, in Lucene's query; raises RejectedInputError for a field that was not indexed.
+    def configure_searcher(self) -> None:
+        """Score as the settings say."""
+        settings, package = self.settings, "org.apache.lucene.search.similarities"
+        require_enough_documents(settings, int(self.reader.numDocs()))
+        if settings.model == "ql":
+            similarity = self.bridge.load(f"{package}.LMDirichletSimilarity")(settings.mu)
+        else:
+            similarity = self.bridge.load(f"{package}.BM25Similarity")(settings.k1, settings.b)
+        self.searcher.setSimilarity(similarity)
 
-        RM3 and AX expand queries by documents that match.
+    def hit_reader(self) -> HitReader:
+        """Return what reads Anserini's documents with feedback, Lucene's without."""
+        return HitReader.of_scored_docs(self.bridge) if self.settings.feedback else super().hit_reader()
+
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
+        """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
+        bridge, texts = self.bridge, queries.to_pylist()
+        build = bridge.method(_QUERIES, "buildQuery", _BUILD).bindTo(bridge.load(_QUERIES)())
+        to_query = bridge.function(build.bindTo(self.field).bindTo(self.analyzer.java))
+        built = bridge.map(to_query, bridge.to_java(texts))
+        java = [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(texts))]
+        if not self.settings.feedback:
+            return [with_filter(bridge, query, self.java_filter) for query in java]
+        self._feedback = Feedback(self.analyzer, self.searcher, self.java_filter, self.settings, self.folder)
+        return list(zip(java, texts, strict=True))
+
+    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - Java objects
+        """Search once, or twice with feedback."""
+        if not self.settings.feedback:
+            return super().retrieve(query, k)
+        java, text = query
+        return self._feedback.search(java, text, k)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Give Lucene's own account of the index."""
+        return {
+            "max_doc": int(self.reader.maxDoc()),
+            "deleted_documents": int(self.reader.numDeletedDocs()),
+            "documents_with_terms": self.statistics.documents_with_terms(),
+            "terms": self.statistics.total_terms(),
+        }
+
+    def numbered_rows(self) -> Int32Array:
+        """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that it was never sent."""
+        stored = self.statistics.stored_values("id")
+        rows = self.ids.rows_of(strings(stored))
+        if np.any(rows < 0) or len(np.unique(rows)) != len(rows):
+            strange = next((name for name, row in zip(stored, rows, strict=True) if row < 0), "one id twice")
+            raise EngineFailureError(
+                f"Lucene holds documents that it was not sent ('{strange}')", fix="delete the folder and index again"
+            )
+        return rows
+
+    def missing_rows(self) -> Int32Array:
+        """Return the documents without text."""
+        missing = np.ones(len(self.ids), dtype=bool)
+        missing[self.row_of] = False
+        return np.flatnonzero(missing).astype(np.int32)
+
+    def require_field(self) -> None:
+        """The field must hold terms, and term vectors for feedback."""
+        indexed = self.statistics.indexed_fields()
+        if self.field not in indexed:
+            raise RejectedInputError(
+                f"no document of the index has the text field '{self.field}'",
+                fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
+            )
+        if self.settings.feedback and not self.statistics.has_term_vectors():
+            raise RejectedInputError(
+                f"rm3 and axiom read term vectors, and the index stores none for '{self.field}'",
+                fix="search without feedback, or index with term vectors (Anserini: -storeDocvectors)",
+            )
+
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare all that BM25 depends on.
+
+        That is the number of documents and of terms, each document's length as its byte says it, and the postings of
+        the queries' terms; and the terms of the whole field besides, so that a term which the collection lacks is one
+        that the index lacks. Raises RejectedInputError when no query can find anything.
         """
-        self._opened()
-        if self._index is None:
-            raise RejectedInputError("Lucene has no index yet", fix="index documents before filtering")
-        require_fields(self._folder, wanted)
-        self._index.restrict(wanted)
+        counts = content.terms
+        if counts is None:
+            return "nothing analysed the collection"
+        asked = np.intersect1d(counts.queries.indices, counts.documents.indices)
+        require_some_term(self.statistics, counts.vocabulary.take(asked), _OTHER_FIELD)
+        if len(content.rows) != self.loaded.documents:
+            return "it holds other documents"
+        deleted = int(self.reader.numDeletedDocs())
+        if deleted:
+            return f"{deleted:,} documents are deleted but not merged away, and Lucene's statistics still count them"
+        filled, terms = int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum())
+        for what, theirs, ours in (
+            ("documents with terms", self.statistics.documents_with_terms(), filled),
+            ("terms", self.statistics.total_terms(), terms),
+        ):
+            if theirs != ours:
+                return f"the index has {theirs:,} {what}, the collection's part of it {ours:,}"
+        return self._other_lengths(counts, content.documents.ids) or self._other_terms(counts, progress)
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` documents of each query: score descending, then Lucene's document number (the row) ascending.
+    def _other_lengths(self, counts: TermCounts, ids: Ids) -> str | None:
+        lengths = self.statistics.length_bytes()
+        if lengths is None:
+            return "the index stores no lengths of its documents (norms)"
+        filled = counts.documents.nonempty_rows
+        strange = filled[lengths[filled] != byte_lengths(counts.lengths)[filled]]
+        if len(strange):
+            named = ", ".join(ids.take(strange[:_NAMED]))
+            return f"{len(strange):,} documents have other lengths than the analyzer gives them: {named} first"
+        return None
 
-        RM3 and AX rank by the expanded query's scores. Under QL a document that matches can score 0.
-        """
-        analyzer = self._opened()
-        if self._index is None:
-            raise RejectedInputError("Lucene has no index yet", fix="index documents before searching")
-        require_positive_k(k)
-        with theirs(REBUILD, READABLE) if self._settings.existing is not None else nullcontext():
-            return self._search(analyzer, self._index, queries, k, clock)
-
-    def _search(
-        self, analyzer: LuceneAnalyzer, index: OpenIndex, queries: Inputs, k: int, clock: Clock
-    ) -> SearchResult:
-        depth = min(k, index.documents)
-        texts = _require_texts(queries, "query")
-        with java_errors("building the queries"):
-            built = index.queries(texts)
-            feedback = Feedback(analyzer, index, self._settings, self._folder) if self._settings.feedback else None
-            if feedback is None:
-                built = [index.filtered(query) for query in built]
-        times_ns: list[tuple[int, int]] = []
-        found: list[Hits] = []
-        with java_errors(lambda: f"searching query '{queries.ids[len(found)]}'"):
-            for text, query in zip(texts, built, strict=True):
-                started = clock()
-                top_docs = index.search(query, depth) if feedback is None else feedback.search(query, text, depth)
-                searched = clock()
-                found.append(index.hits.read(top_docs))
-                times_ns.append((searched - started, clock() - searched))
-        search_ns, transfer_ns = np.array(times_ns, dtype=np.int64).reshape(-1, 2).T
-        return _result(found, self._row_of, search_ns, transfer_ns)
-
-    def storage(self) -> Storage:
-        """Allocated bytes of Lucene's files; Lucene keeps no write-ahead log."""
-        self._opened()
-        return Storage(allocated_bytes(self._folder), 0)
-
-    def close(self) -> None:
-        """Close the index; the JVM stays, as it must."""
-        if self._index is not None:
-            self._index.close()
-        self._index, self._analyzer = None, None
-
-    def _opened(self) -> LuceneAnalyzer:
-        if self._analyzer is None:
-            raise EngineFailureError("Lucene is not open", fix="call open() before, and nothing after close()")
-        return self._analyzer
-
-    def _open_index(self) -> OpenIndex:
-        index = OpenIndex(self._opened(), self._settings, self._folder)
-        try:
-            self._row_of = index.rows(self._ids)
-            require_enough_documents(self._settings, len(self._row_of))
-        except BackendError:
-            index.close()
-            raise
-        self._index = index
-        return index
-
-
-def _require_texts(inputs: Inputs, what: str) -> list[str]:
-    if inputs.texts is None:
-        raise RejectedInputError(f"the {what} inputs hold no texts", fix="Lucene analyses texts by itself: pass them")
-    if len(inputs.texts) != len(inputs.ids):
-        raise RejectedInputError(f"{len(inputs.texts)} texts came with {len(inputs.ids)} {what} ids")
-    texts: list[str] = inputs.texts.to_pylist()
-    return texts
-
-
-def _add_all(builder: IndexBuilder, documents: Inputs, progress: Progress) -> None:
-    progress.start("index", len(documents))
-    for start in range(0, len(documents), _BATCH):
-        ids = documents.ids.values.slice(start, _BATCH).to_pylist()
-        texts = documents.texts.slice(start, _BATCH).to_pylist() if documents.texts is not None else []
-        kept = [place for place, text in enumerate(texts) if not is_blank(text)]
-        metadata = documents.metadata
-        if metadata is not None:
-            metadata = metadata.take(numbers(start + np.array(kept, dtype=np.int64)))
-        builder.add([ids[place] for place in kept], [texts[place] for place in kept], metadata)
-        progress.advance(len(ids))
-
-
-def _result(found: list[Hits], row_of: Int32Array, search_ns: np.ndarray, transfer_ns: np.ndarray) -> SearchResult:
-    indptr = np.zeros(len(found) + 1, dtype=np.int64)
-    np.cumsum([len(hits.documents) for hits in found], out=indptr[1:])
-    documents = np.concatenate([np.empty(0, dtype=np.int32), *(hits.documents for hits in found)])
-    scores = np.concatenate([np.empty(0, dtype=np.float32), *(hits.scores for hits in found)])
-    return SearchResult(indptr, row_of[documents], scores, search_ns, transfer_ns)
+    def _other_terms(self, counts: TermCounts, progress: Progress) -> str | None:
+        used = np.unique(counts.documents.indices)
+        if self.statistics.terms() != counts.vocabulary.take(used):
+            return "the index has other terms than the analyzer makes of the collection"
+        asked = np.unique(counts.queries.indices)
+        progress.start("compare", len(asked))
+        by_term = counts.documents.to_scipy().tocsc()
+        for column, term in zip(asked.tolist(), counts.vocabulary.take(asked), strict=True):
+            postings = self.statistics.postings(term)
+            ours = slice(int(by_term.indptr[column]), int(by_term.indptr[column + 1]))
+            same = np.array_equal(postings.documents, by_term.indices[ours])
+            if not same or not np.array_equal(postings.counts, by_term.data[ours]):
+                return f"the term '{term}' has other postings than the analyzer gives it"
+            progress.advance(1)
+        return None

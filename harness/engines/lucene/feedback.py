@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.engines.lucene.search import OpenIndex
+from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.settings import Axiomatic, LuceneSettings, Rm3
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.java.bridge import JavaBridge
@@ -29,10 +29,16 @@ def require_enough_documents(settings: LuceneSettings, documents: int) -> None:
 class Feedback:
     """A reranker of one index; it searches twice, the second time with the expanded query."""
 
-    def __init__(self, analyzer: LuceneAnalyzer, index: OpenIndex, settings: LuceneSettings, folder: Path) -> None:
+    def __init__(
+        self,
+        analyzer: LuceneAnalyzer,
+        searcher: Any,  # noqa: ANN401 - a Java object
+        java_filter: Any,  # noqa: ANN401 - a Java object
+        settings: LuceneSettings,
+        folder: Path,
+    ) -> None:
         bridge = analyzer.bridge
-        self._index = index
-        self._analyzer = analyzer
+        self._analyzer, self._searcher, self._filter = analyzer, searcher, java_filter
         self._utilities = bridge.load("io.anserini.analysis.AnalyzerUtils")
         self._context = bridge.load("io.anserini.rerank.RerankerContext")
         self._scored_docs = bridge.load("io.anserini.search.ScoredDocs")
@@ -47,13 +53,11 @@ class Feedback:
 
     def search(self, query: Any, text: str, k: int) -> Any:  # noqa: ANN401 - Java objects
         """The best ``k`` documents of the expanded query as Anserini's ``ScoredDocs``; both searches are filtered."""
-        first = self._index.search(self._index.filtered(query), self._depth)
-        before = self._scored_docs.fromTopDocs(first, self._index.searcher)
+        first = self._searcher.search(with_filter(self._analyzer.bridge, query, self._filter), self._depth)
+        before = self._scored_docs.fromTopDocs(first, self._searcher)
         tokens = self._utilities.analyze(self._analyzer.java, text)
         self._arguments.hits = k
-        context = self._context(
-            self._index.searcher, "q", query, None, text, tokens, self._index.filter, self._arguments
-        )
+        context = self._context(self._searcher, "q", query, None, text, tokens, self._filter, self._arguments)
         after = self._reranker.rerank(before, context)
         if after.equals(before):
             raise EngineFailureError("Anserini swallowed an error", fix="see what Java printed on stderr")

@@ -12,17 +12,17 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import SparseVectors
+from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_sparse
 from harness.engines.existing import places_of
-from harness.engines.interface import Capabilities, Content
+from harness.engines.interface import Content
+from harness.engines.lucene.engine import Batch, RowsEngine
 from harness.engines.lucene.filter import with_filter
-from harness.engines.lucene.held import Held, require_some_term
-from harness.engines.lucene.rows import RowsEngine
-from harness.engines.lucene.statistics import IndexStatistics
+from harness.engines.lucene.held import require_some_term
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
 from harness.exact.quantised import to_impacts, with_idf
-from harness.java.bridge import JavaBridge, spans
+from harness.java.bridge import spans
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LuceneImpactEngine", "read_vocabulary"]
@@ -51,23 +51,21 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        existing=True,
-        filters=True,
     )
     name = "lucene-impact"
     own_field = "impacts"
-    of_search = ("idf",)
+    search_parameters = frozenset({"heap", "jar", "idf"})
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        named = str(parameters["vocabulary"]) if self.existing else ""
+        named = str(parameters["vocabulary"]) if self.external else ""
         self._terms = read_vocabulary(Path(named).expanduser()) if named else None
         self._with_idf = bool(parameters["idf"])
         self._containing: dict[int, int] = {}
         self._filled = 0
 
-    def require(self, inputs: Inputs, what: str) -> SparseVectors:
-        """Impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> SparseVectors:  # noqa: ARG002 - of dense ones
+        """Return impacts of the sparse vectors; see :func:`require_sparse` and :func:`to_impacts`."""
         vectors = require_sparse(inputs, what)
         if self._with_idf and what == "query":
             vectors = self._weighted(vectors)
@@ -76,14 +74,16 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         except UsageError as error:
             raise RejectedInputError(f"{what} vectors: {error.what}", fix=error.fix) from error
 
-    def analyzer(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - a Java object
+    def java_analyzer(self) -> Any:  # noqa: ANN401 - a Java object
         """``17|250 42|8``: terms are column numbers, and what stands behind the bar is how often they "occur"."""
+        bridge = self.bridge
         builder = bridge.load("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
         plain = [bridge.cast("java.util.Map", bridge.load("java.util.HashMap")()) for _ in range(2)]
         return builder.withTokenizer("whitespace", plain[0]).addTokenFilter("delimitedTermFrequency", plain[1]).build()
 
-    def documents(self, bridge: JavaBridge, vectors: SparseVectors) -> Iterator[tuple[int, Any]]:
-        """Documents of one field without lengths; one without terms is a document too."""
+    def java_documents(self, documents: Documents[SparseVectors]) -> Iterator[Batch]:
+        """Make documents of one field without lengths; one without terms is a document too."""
+        bridge, vectors = self.bridge, documents.column
         kind = bridge.load("org.apache.lucene.document.FieldType")()
         kind.setTokenized(True)
         kind.setOmitNorms(True)
@@ -97,49 +97,50 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         for start in range(0, len(vectors), _BATCH):
             texts = [_text(vectors, row) for row in range(start, min(start + _BATCH, len(vectors)))]
             for span in spans(texts):
-                yield len(texts[span]), bridge.map(to_document, bridge.to_java(texts[span]))
+                java = bridge.map(to_document, bridge.to_java(texts[span]))
+                yield Batch(java, start + np.arange(span.start, span.stop))
 
-    def queries(self, bridge: JavaBridge, vectors: SparseVectors, depth: int) -> list[Any]:  # noqa: ARG002 - of others
-        """Terms with their impacts as boosts, read by Lucene's own parser."""
+    def prepare(self, queries: SparseVectors, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
+        """Make queries of terms with their impacts as boosts, read by Lucene's own parser; None without terms."""
+        bridge = self.bridge
         parser = bridge.load(_PARSER)(self.field, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
         parse = bridge.method(_PARSER, "parse", "(Ljava/lang/String;)Lorg/apache/lucene/search/Query;").bindTo(parser)
-        filled = vectors.nonempty_rows.tolist()
-        built = bridge.map(bridge.function(parse), bridge.to_java([self._asked(vectors, row) for row in filled]))
-        queries: list[Any] = [None] * len(vectors)
+        filled = queries.nonempty_rows.tolist()
+        built = bridge.map(bridge.function(parse), bridge.to_java([self._asked(queries, row) for row in filled]))
+        prepared: list[Any] = [None] * len(queries)
         for place, row in enumerate(filled):
             query = bridge.cast("org.apache.lucene.search.Query", built.get(place))
-            queries[row] = with_filter(bridge, query, self.filter)
-        return queries
+            prepared[row] = with_filter(bridge, query, self.java_filter)
+        return prepared
 
-    def require_field(self, bridge: JavaBridge, reader: Any) -> None:  # noqa: ANN401 - a Java object
+    def require_field(self) -> None:
         """The field must hold terms and how often they occur."""
-        statistics = IndexStatistics(bridge, reader, self.field)
-        indexed = statistics.indexed_fields()
+        indexed = self.statistics.indexed_fields()
         if self.field not in indexed:
             raise RejectedInputError(
                 f"no document of the index has the field of terms '{self.field}'",
                 fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
             )
-        if not statistics.has_counts():
+        if not self.statistics.has_counts():
             raise RejectedInputError(
                 f"the field '{self.field}' has terms without how often they occur: there are no impacts",
                 fix="name another (field=), or index with Anserini's -impact",
             )
 
-    def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
-        """The postings of the queries' terms, on which all scores depend; RejectedInputError when there are none."""
-        documents, queries = self.require(content.documents, "document"), self.require(content.queries, "query")
-        statistics, place_of = IndexStatistics(bridge, reader, self.field), places_of(content, len(held.ids))
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare the postings of the queries' terms, on which all scores depend; RejectedInputError without any."""
+        documents, queries = self.check(content.documents, "document", None), self.check(content.queries, "query", None)
+        statistics, place_of = self.statistics, places_of(content, len(self.ids))
         asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
         require_some_term(statistics, [self._term(column) for column in shared], _OTHER_TERMS)
-        if self._with_idf and (reason := self._other_counts(reader, documents)) is not None:
+        if self._with_idf and (reason := self._other_counts(documents)) is not None:
             return reason
         progress.start("compare", len(asked))
         for column in asked:
             term = self._term(column)
             found = statistics.postings(term)
-            rows = held.row_of[found.documents]
+            rows = self.row_of[found.documents]
             known = (rows >= 0) & (place_of[rows] >= 0)
             places, counts = place_of[rows[known]], found.counts[known]
             order = np.argsort(places)
@@ -154,19 +155,18 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
 
     def _weighted(self, queries: SparseVectors) -> SparseVectors:
         """Query weights times the IDF of the index, which is asked for each term once."""
-        bridge, columns = self._opened(), np.unique(queries.indices)
-        statistics = IndexStatistics(bridge, self._reader, self.field)
+        columns = np.unique(queries.indices)
         for column in columns.tolist():
             if column not in self._containing:
-                self._containing[column] = statistics.documents_with(self._term(column))
+                self._containing[column] = self.statistics.documents_with(self._term(column))
         df = np.array([self._containing[column] for column in columns.tolist()], dtype=np.int64)
         idf = np.zeros(queries.dimensions, dtype=np.float32)
         idf[columns] = bm25_idf(df, self._filled)
         return with_idf(queries, idf)
 
-    def _other_counts(self, reader: Any, documents: SparseVectors) -> str | None:  # noqa: ANN401 - a Java object
+    def _other_counts(self, documents: SparseVectors) -> str | None:
         """Why the number of documents that the IDF goes by is not the encoder's; None where it is."""
-        deleted = int(reader.numDeletedDocs())
+        deleted = int(self.reader.numDeletedDocs())
         if deleted:
             return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
         ours = len(documents.nonempty_rows)
@@ -174,7 +174,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             return f"its idf counts {self._filled:,} documents with terms, the collection's part of it has {ours:,}"
         return None
 
-    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401, ARG002 - Java
+    def state(self) -> Mapping[str, ParameterValue]:
         """How many documents have an impact, which is what the IDF counts: of the index, whoever searches it."""
         return {"documents_with_terms": self._filled}
 
@@ -194,10 +194,10 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         terms = [_escaped(self._term(column)) for column in columns.tolist()]
         return " ".join(f"{term}^{int(impact)}" for term, impact in zip(terms, impacts.tolist(), strict=True))
 
-    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401 - Java objects
-        """Scores are sums of products of impacts."""
-        self._containing, self._filled = {}, IndexStatistics(bridge, reader, self.field).documents_with_terms()
-        searcher.setSimilarity(bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
+    def configure_searcher(self) -> None:
+        """Score by sums of products of impacts."""
+        self._containing, self._filled = {}, self.statistics.documents_with_terms()
+        self.searcher.setSimilarity(self.bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
 
 
 def read_vocabulary(path: Path) -> list[str]:

@@ -172,6 +172,11 @@ class IndexStatistics:
         with java_errors("counting the documents with terms"):
             return int(self._reader.getDocCount(self.field))
 
+    def total_terms(self) -> int:
+        """How many terms the field has, each as often as it occurs, those of deleted documents too."""
+        with java_errors("counting the terms"):
+            return int(self._reader.getSumTotalTermFreq(self.field))
+
     def postings(self, term: str) -> PostingList:
         """Documents of one term, deleted ones too."""
         bridge = self._bridge

@@ -10,16 +10,15 @@ import numpy as np
 from harness.data.inputs import Inputs
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
+from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_dense
 from harness.engines.dense_compare import DenseComparison, Kept
 from harness.engines.existing import places_of, spread_rows
-from harness.engines.interface import Capabilities, Content, StoredDocuments
+from harness.engines.interface import Content, StoredDocuments
+from harness.engines.lucene.engine import Batch, RowsEngine
 from harness.engines.lucene.floats import float_rows
-from harness.engines.lucene.held import Held
-from harness.engines.lucene.rows import RowsEngine
 from harness.engines.lucene.stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
-from harness.java.bridge import JavaBridge
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
@@ -55,8 +54,8 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
-    def require(self, inputs: Inputs, what: str) -> Float32Array:
-        """Dense vectors of at most 1,024 dimensions, those of the index; see :func:`require_dense`."""
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:  # noqa: ARG002 - the index's
+        """Return dense vectors of at most 1,024 dimensions, those of the index; see :func:`require_dense`."""
         known = self._dimensions if what == "query" else None
         vectors = require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=known)
         if vectors.shape[1] > _MOST_DIMENSIONS:
@@ -66,18 +65,19 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             )
         return vectors
 
-    def configure(self, bridge: JavaBridge, configuration: Any) -> None:  # noqa: ANN401 - a Java object
+    def configure_writer(self, configuration: Any) -> None:  # noqa: ANN401 - a Java object
         """Write vectors in the format of the engine: the codec keeps it in a field that only Java's own code sets."""
-        codec = bridge.load(f"{_CODECS}.lucene99.Lucene99Codec")()
-        bridge.set_field(codec, "defaultKnnVectorsFormat", self.vectors_format(bridge))
+        codec = self.bridge.load(f"{_CODECS}.lucene99.Lucene99Codec")()
+        self.bridge.set_field(codec, "defaultKnnVectorsFormat", self.vectors_format())
         configuration.setCodec(codec)
 
-    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
         """Lucene's format of vectors."""
         raise NotImplementedError
 
-    def documents(self, bridge: JavaBridge, vectors: Float32Array) -> Iterator[tuple[int, Any]]:
-        """Documents of one field, made inside the JVM."""
+    def java_documents(self, documents: Documents[Float32Array]) -> Iterator[Batch]:
+        """Make documents of one field, inside the JVM."""
+        bridge, vectors = self.bridge, documents.column
         functions = bridge.load("org.apache.lucene.index.VectorSimilarityFunction")
         kind = "org.apache.lucene.document.KnnFloatVectorField"
         signature = "(Ljava/lang/String;[FLorg/apache/lucene/index/VectorSimilarityFunction;)V"
@@ -87,28 +87,30 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         to_document = bridge.function(bridge.chain(field, alone))
         for start in range(0, len(vectors), _BATCH):
             batch = self._directed(vectors[start : start + _BATCH])
-            yield len(batch), float_rows(bridge, batch).map(to_document).toList()
+            java = float_rows(bridge, batch).map(to_document).toList()
+            yield Batch(java, start + np.arange(len(batch)))
 
-    def queries(self, bridge: JavaBridge, vectors: Float32Array, depth: int) -> list[Any]:
-        """Lucene's own queries for the nearest vectors."""
+    def prepare(self, queries: Float32Array, k: int) -> list[Any]:
+        """Make Lucene's own queries for the nearest vectors."""
+        bridge = self.bridge
         kind = "org.apache.lucene.search.KnnFloatVectorQuery"
         make = bridge.bind(
             bridge.constructor(kind, "(Ljava/lang/String;[FILorg/apache/lucene/search/Query;)V"),
             0,
             bridge.string(self.field),
         )
-        make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(depth)))
-        make = bridge.bind(make, 1, self.filter)
-        built = float_rows(bridge, self._directed(vectors)).map(bridge.function(make)).toList()
-        return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(vectors))]
+        make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(k)))
+        make = bridge.bind(make, 1, self.java_filter)
+        built = float_rows(bridge, self._directed(queries)).map(bridge.function(make)).toList()
+        return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(queries))]
 
     def candidates(self, depth: int) -> int:
         """How many candidates a search for ``depth`` documents keeps in each segment."""
         return depth
 
-    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401, ARG002 - Java objects
+    def configure_searcher(self) -> None:
         """Note the dimensions, which queries must have too."""
-        found = vector_fields(bridge, reader).get(self.field)
+        found = vector_fields(self.bridge, self.reader).get(self.field)
         self._dimensions = found.dimensions if found is not None else None
 
     def scores(self, found: Float32Array) -> Float32Array:
@@ -125,9 +127,9 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         narrow: Float32Array = scores.astype(np.float32)
         return narrow
 
-    def require_field(self, bridge: JavaBridge, reader: Any) -> None:  # noqa: ANN401 - a Java object
+    def require_field(self) -> None:
         """The field must hold float32 vectors, with graphs or without, that are compared as ``similarity`` says."""
-        fields = vector_fields(bridge, reader)
+        fields = vector_fields(self.bridge, self.reader)
         if self.field not in fields:
             raise RejectedInputError(
                 f"no document of the index has the field of vectors '{self.field}'",
@@ -156,19 +158,19 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         self._function = found.function
         self._quantised = next((one for one in sorted(found.formats) if "quantized" in one.lower()), None)
 
-    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401, ARG002 - Java
-        """Of an existing index the similarity, which is read from it."""
-        return {} if self._held is None else {"similarity": self._similarity}
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Give the similarity of an external index, which is read from it."""
+        return {"similarity": self._similarity} if self.external else {}
 
-    def compare(self, bridge: JavaBridge, reader: Any, content: Content, held: Held, progress: Progress) -> str | None:  # noqa: ANN401 - Java objects
-        """Every stored vector."""
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare every stored vector."""
         if self._quantised is not None:
             return f"Lucene scores quantised vectors ({self._quantised}), which no oracle models"
         comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
-        place_of = places_of(content, len(held.ids))
-        progress.start("compare", len(held.ids))
-        for numbers, vectors in stored_vectors(bridge, reader, self.field):
-            rows = held.row_of[numbers]
+        place_of = places_of(content, len(self.ids))
+        progress.start("compare", len(self.ids))
+        for numbers, vectors in stored_vectors(self.bridge, self.reader, self.field):
+            rows = self.row_of[numbers]
             places = np.where(rows >= 0, place_of[rows], -1).astype(np.int32)
             known = places >= 0
             if known.any():
@@ -178,14 +180,11 @@ class _VectorsEngine(RowsEngine[Float32Array]):
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Documents among the first of the index; Lucene reads vectors in order, and no texts are looked for."""
-        bridge, held = self._opened(), self._held
-        if held is None:
-            raise RejectedInputError("no existing index is attached", fix="call attach first")
-        for numbers, vectors in stored_vectors(bridge, self._reader, self.field):
-            live = np.flatnonzero(held.row_of[numbers] >= 0)
+        for numbers, vectors in stored_vectors(self.bridge, self.reader, self.field):
+            live = np.flatnonzero(self.row_of[numbers] >= 0)
             if len(live):
                 chosen = live[spread_rows(len(live), count)]
-                return StoredDocuments(held.row_of[numbers[chosen]], (None,) * len(chosen), vectors[chosen])
+                return StoredDocuments(self.row_of[numbers[chosen]], (None,) * len(chosen), vectors[chosen])
         nothing = np.empty(0, dtype=np.int32)
         return StoredDocuments(nothing, (), np.empty((0, self._dimensions or 0), dtype=np.float32))
 
@@ -211,42 +210,40 @@ class LuceneHnswEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=False,
         shares_index=True,
-        existing=True,
-        filters=True,
     )
     name = "lucene-hnsw"
     graphs = True
-    of_search = ("ef_search",)
+    search_parameters = frozenset({"heap", "jar", "ef_search"})
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._sizes: list[int] = []
 
-    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
         """With the graph's parameters."""
         links, width = int(self.parameters["max_connections"]), int(self.parameters["beam_width"])
-        return bridge.load(f"{_CODECS}.lucene99.Lucene99HnswVectorsFormat")(links, width)
+        return self.bridge.load(f"{_CODECS}.lucene99.Lucene99HnswVectorsFormat")(links, width)
 
     def candidates(self, depth: int) -> int:
         """``ef_search``, or more where more documents are asked for."""
         return max(depth, int(self.parameters["ef_search"]))
 
-    def state(self, bridge: JavaBridge, reader: Any) -> Mapping[str, ParameterValue]:  # noqa: ANN401 - a Java object
-        """How many vectors the segments' graphs hold, by the graphs themselves."""
-        return {**super().state(bridge, reader), "vectors_in_graph": sum(self._graphs(bridge, reader))}
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Say how many vectors the segments' graphs hold, by the graphs themselves."""
+        return {**super().state(), "vectors_in_graph": sum(self._sizes)}
 
-    def prepare(self, bridge: JavaBridge, reader: Any, searcher: Any) -> None:  # noqa: ANN401 - Java objects
+    def configure_searcher(self) -> None:
         """Note the dimensions, and the sizes of the graphs."""
-        super().prepare(bridge, reader, searcher)
-        self._sizes = self._graphs(bridge, reader)
+        super().configure_searcher()
+        self._sizes = self._graphs()
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
         """The vectors of those segments that have more than a search keeps: the others are scanned."""
         return {"vectors_in_graph": sum(size for size in self._sizes if size > self.candidates(k))}
 
-    def _graphs(self, bridge: JavaBridge, reader: Any) -> list[int]:  # noqa: ANN401 - a Java object
-        found = []
-        for leaf in leaves_of(bridge, reader):
+    def _graphs(self) -> list[int]:
+        found, bridge = [], self.bridge
+        for leaf in leaves_of(bridge, self.reader):
             if leaf.reader().getFloatVectorValues(self.field) is None:
                 continue
             vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf.reader()).getVectorReader()
@@ -266,12 +263,10 @@ class LuceneFlatEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        existing=True,
-        filters=True,
     )
     name = "lucene-flat"
     graphs = False
 
-    def vectors_format(self, bridge: JavaBridge) -> Any:  # noqa: ANN401 - Java objects
+    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
         """Without a graph."""
-        return bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()
+        return self.bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()

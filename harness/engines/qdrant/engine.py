@@ -101,7 +101,7 @@ class PointsEngine:
         """Start on an empty folder, or on one that holds this index; raises EngineUnavailableError, and
         RejectedInputError when the index was built with other parameters or from other documents.
         """
-        self._indexed = check_manifest(folder, self.name, self._parameters, ids, free=FREE_ON_REOPENING)
+        self._indexed = check_manifest(folder, self.name, self._parameters, ids, free=FREE_ON_REOPENING) is not None
         self._folder, self._ids = folder, ids
         self._store = open_store(folder, self._settings, exists=self._indexed)
         if self._indexed and (held := self._store.count()) != len(ids):
@@ -165,7 +165,7 @@ class PointsEngine:
         ready = clock()
         missing = self._missing(store, len(documents))
         save_fields(self._folder, documents.metadata)
-        write_manifest(self._folder, self.name, self._parameters, documents.ids)
+        write_manifest(self._folder, self.name, self._parameters, documents.ids, indexed=len(documents))
         self._indexed = True
         indexed = len(documents) - len(missing)
         state = {**store.state(), **self.state_of(documents)}
