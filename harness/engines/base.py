@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -199,6 +199,9 @@ class Engine(ABC, Generic[Column]):
         cosine = self.parameters.get("similarity") == "cosine"
         return cast("Column", require_dense(inputs, what, cosine=cosine, dimensions=dimensions))
 
+    def create(self, folder: Path, documents: Documents[Column]) -> None:
+        """Make the empty index that :meth:`build` fills, where that takes time which is not ingestion's."""
+
     def prepare(self, queries: Column, k: int) -> Iterable[Any]:  # noqa: ARG002 - for engines that override it
         """Return each query as :meth:`retrieve` takes it; None for a query that is not sent and finds nothing."""
         return (_row_of(queries, row) for row in range(len(cast("Any", queries))))
@@ -207,16 +210,11 @@ class Engine(ABC, Generic[Column]):
         """Return rows and scores of an answer; this is the time of transfer."""
         return cast("tuple[npt.ArrayLike, npt.ArrayLike]", answer)
 
-    @contextmanager
     def translated(
         self, doing: Callable[[], str], kind: type[BackendError] = EngineFailureError, fix: str | None = None
-    ) -> Iterator[None]:
-        """Raise an error of the library as a ``kind`` that says what the engine was ``doing``."""
-        try:
-            with as_backend_errors():
-                yield
-        except self.faults as fault:
-            raise kind(f"the {self.name} engine failed while {doing()}: {fault}", fix=fix) from fault
+    ) -> AbstractContextManager[None]:
+        """Return a context that raises an error of the library as a ``kind`` that says what the engine was doing."""
+        return _translated(self, doing, kind, fix)
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
@@ -269,6 +267,8 @@ class Engine(ABC, Generic[Column]):
             raise RejectedInputError(f"'{folder}' holds an index already", fix="index into a new folder")
         require_announced_ids(documents, self.ids)
         checked = Documents(documents.ids, self.check(documents, "document", None), documents.metadata)
+        with self.translated(lambda: "creating the index"):
+            self.create(folder, checked)
         ingestion = _Ingestion(progress, len(documents), clock)
         started = clock()
         with self.translated(lambda: "indexing"):
@@ -331,11 +331,12 @@ class Engine(ABC, Generic[Column]):
         """Load the index; ``indexed`` is how many documents it held when it was finished."""
         with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, _REBUILD):
             loaded = self.load(folder)
-        expected = len(self.ids) - len(loaded.missing) if indexed is None else indexed
-        if loaded.documents != expected:
-            raise LostDocumentsError(
-                f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=_REBUILD
-            )
+        sent = len(self.ids) - len(loaded.missing)
+        for expected in (sent, sent if indexed is None else indexed):
+            if loaded.documents != expected:
+                raise LostDocumentsError(
+                    f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=_REBUILD
+                )
         return loaded
 
     @contextmanager
@@ -451,6 +452,17 @@ class _Ingestion:
             self._ended = self._clock()
             self._progress.advance(self._left)
         return self._ended
+
+
+@contextmanager
+def _translated(
+    engine: Engine[Any], doing: Callable[[], str], kind: type[BackendError], fix: str | None
+) -> Iterator[None]:
+    try:
+        with as_backend_errors():
+            yield
+    except engine.faults as fault:
+        raise kind(f"the {engine.name} engine failed while {doing()}: {fault}", fix=fix) from fault
 
 
 _NOTHING = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)

@@ -211,7 +211,7 @@ def test_what_a_mode_or_the_engine_cannot_do_is_refused(tmp_path: Path) -> None:
     for given, kind, message in wrong:
         with pytest.raises(kind, match=message):
             ChromaEngine({**DEFAULTS, **given})
-    with closing(ChromaEngine(DEFAULTS)) as engine, pytest.raises(RejectedInputError, match="no existing index"):
+    with closing(ChromaEngine(DEFAULTS)) as engine, pytest.raises(RejectedInputError, match="no external index"):
         engine.attach(tmp_path, RecordingProgress())
 
 

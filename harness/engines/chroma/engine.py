@@ -7,6 +7,7 @@ process, :mod:`harness.engines.chroma.server` a server.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,34 +16,30 @@ from typing import ClassVar
 import numpy as np
 
 from harness.data.inputs import Inputs
-from harness.data.progress import Clock, Progress
-from harness.data.types import Float64Array, Ids, Int32Array, Similarity
-from harness.engines.checks import require_announced_ids, require_dense, require_positive_k
+from harness.data.progress import Progress
+from harness.data.types import Float32Array, Float64Array, Int32Array, Similarity
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
+    Storage,
+)
+from harness.engines.checks import require_dense
 from harness.engines.chroma.client import PACKAGE, close_http_client
 from harness.engines.chroma.existing import ExistingRecords
-from harness.engines.chroma.settings import FREE_ON_REOPENING, ChromaSettings
+from harness.engines.chroma.settings import ChromaSettings
 from harness.engines.chroma.space import similarity_of
 from harness.engines.chroma.store import ChromaStore, Hits
-from harness.engines.hits import HitCollector
-from harness.engines.interface import (
-    Attached,
-    Capabilities,
-    Caveats,
-    Content,
-    EngineInfo,
-    IndexReport,
-    SearchResult,
-    Storage,
-    StoredDocuments,
-)
-from harness.engines.manifest import check_manifest, write_manifest
-from harness.engines.stored_metadata import require_fields, save_fields
-from harness.errors import EngineUnavailableError, LostDocumentsError, RejectedInputError
+from harness.engines.interface import Caveats, Content, StoredDocuments
+from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ChromaEngine"]
 
-_NAME = "chroma"
 _ANEW = (
     "Chroma puts them into the graph anew whenever it opens the collection, and answers can differ from one opening to "
     "the next"
@@ -53,13 +50,15 @@ _UNKNOWN = (
 )
 
 
-class ChromaEngine:
+class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     """Dense vectors in Chroma's HNSW graph.
 
     Scores are 1 - distance for cosine and dot product, and the negative distance for l2. Two builds from the same
-    vectors give two graphs, and other answers. The client releases Python's lock while it searches.
+    vectors give two graphs, and other answers. Chroma may return fewer than it was asked for; nothing is added. The
+    client releases Python's lock while it searches.
     """
 
+    name = "chroma"
     capabilities: ClassVar[Capabilities] = Capabilities(
         input="dense",
         exact=False,
@@ -68,19 +67,20 @@ class ChromaEngine:
         keeps_k_prefix=False,
         shares_index=True,
         threads=True,
-        existing=True,
-        filters=True,
+    )
+    search_parameters = frozenset(
+        {
+            *("ef_search", "num_threads"),  # a search with another ef_search needs no other graph
+            *("url", "api_key_env", "api_key_header", "keep", "timeout_s", "retry_s"),
+        }
     )
 
+    _store: ChromaStore
+    _records: ExistingRecords
+
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        self._parameters = dict(parameters)
+        super().__init__(parameters)
         self._settings = ChromaSettings.of(parameters)
-        self._store: ChromaStore | None = None
-        self._folder = Path()
-        self._ids = Ids.of([])
-        self._indexed = False
-        self._dimensions: int | None = None
-        self._held: ExistingRecords | None = None
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
@@ -103,143 +103,122 @@ class ChromaEngine:
         close_http_client(found.client)
         return {"mode": settings.mode, "url": address.url, "chroma": found.version}
 
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start on an empty folder, or on one that holds this index; raises EngineUnavailableError, and
-        RejectedInputError when the index was built with other parameters or from other documents.
-        """
-        self._indexed = check_manifest(folder, _NAME, self._parameters, ids, free=FREE_ON_REOPENING) is not None
-        self._folder, self._ids = folder, ids
-        self._store = _store(folder, self._settings, exists=self._indexed)
-        self._dimensions = self._store.dimensions
-        if self._indexed and (held := self._store.count()) != len(ids):
-            self.close()
-            raise LostDocumentsError(
-                f"the index in '{folder}' holds {held} of {len(ids)} documents", fix="delete the folder and index again"
-            )
-        return self._store.info
+    def info(self) -> EngineInfo:
+        """Open the collection of the folder, or make an empty one."""
+        return self._use(_store(self.folder, self._settings, exists=self.finished)).info
+
+    def _use(self, store: ChromaStore) -> ChromaStore:
+        self.resources.callback(store.close)
+        self._store = store
+        return store
+
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Float32Array:
+        """Return dense vectors; see :func:`require_dense`."""
+        return require_dense(inputs, what, cosine=self._settings.similarity == "cosine", dimensions=dimensions)
+
+    def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
+        """Upsert all documents in batches; getting ready is having the graph written, and counting."""
+        batch, vectors = self._store.batch, documents.column
+        for start in range(0, len(vectors), batch):
+            stop = min(start + batch, len(vectors))
+            self._store.upsert(vectors, start, stop, documents.metadata)
+            progress.advance(stop - start)
+        progress.start("flush", None)
+        if self._settings.flush:
+            self._store.flush()
+        self._dimensions = vectors.shape[1]
+
+    _dimensions: int | None = None
+    """Of the vectors that were just sent: a collection tells those that it held when it was opened."""
+
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
+        """Count the records, and list what is missing of those that were just sent."""
+        store, dimensions = self._store, self._dimensions or self._store.dimensions
+        state = {**store.state(), "upsert_batch": store.batch, "dimensions": dimensions or 0}
+        documents = store.count()
+        if self.finished:
+            return LoadedIndex(documents, state, dimensions)
+        return LoadedIndex(documents, state, dimensions, _missing(store, documents, len(self.ids)))
+
+    def retrieve(self, query: Float32Array, k: int) -> Hits:
+        """Ask Chroma, which answers with lists of ids and distances."""
+        return self._store.query(query, k)
+
+    def columns(self, answer: Hits) -> tuple[Int32Array, Float64Array]:
+        """Make arrays of Chroma's lists, and scores of its distances."""
+        similarity = self._settings.similarity
+        if similarity is None:
+            raise AssertionError("a collection that was attached, and no similarity of it")
+        rows = self._records.rows(answer) if self.parameters["existing"] else _rows(answer)
+        return rows, _SCORES[similarity](np.array(answer.distances))
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the store decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return self._store.translated(doing) if hasattr(self, "_store") else nullcontext()
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that the client made again so far."""
+        return self._store.repeated
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter by metadata, with Chroma's ``where``."""
+        self._store.restrict(wanted)
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the store knows
+        """Return the allocated bytes of the folder; unknown for a server."""
+        return self._store.storage()
 
     @property
     def source(self) -> Path | None:
         """The user's folder; None for a collection on a server."""
         return self._settings.existing.folder if self._settings.existing is not None else None
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:
+    def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's folder, or look at a collection by calls that only read."""
         existing = self._settings.existing
         if existing is None:
-            raise RejectedInputError(
-                "no existing index is named", fix="give existing=true with collection=, and path= or url="
-            )
+            raise AssertionError("an external index that the settings do not name")
+        changed: Callable[[], str | None] | None = None
         if existing.folder is not None:
             from harness.engines.chroma.embedded import EmbeddedStore
 
-            copied = EmbeddedStore.attach(existing, existing.folder, folder, self._settings, progress)
-            return self._attached(copied, existing.id_key, progress, None)
-        from harness.engines.chroma.server import ServerStore
+            store = self._use(EmbeddedStore.attach(existing, existing.folder, folder, self._settings, progress))
+        else:
+            from harness.engines.chroma.server import ServerStore
 
-        found = ServerStore.attach(existing.collection, self._settings)
-        return self._attached(found, existing.id_key, progress, found.changed)
-
-    def _attached(
-        self, store: ChromaStore, id_key: str, progress: Progress, changed: Callable[[], str | None] | None
-    ) -> Attached:
-        self._store = store
+            server = ServerStore.attach(existing.collection, self._settings)
+            store, changed = self._use(server), server.changed
         similarity = similarity_of(store, self._settings)
         self._settings = replace(self._settings, similarity=similarity)
-        held = ExistingRecords(store, id_key, progress)
-        self._held, self._ids, self._indexed, self._dimensions = held, held.ids, True, store.dimensions
-        return Attached(store.info, held.ids, {"similarity": similarity, **store.state()}, changed)
+        self._records = ExistingRecords(store, existing.id_key, progress)
+        ids = self._records.ids
+        loaded = LoadedIndex(len(ids), {"similarity": similarity, **store.state()}, store.dimensions)
+        return External(store.info, ids, loaded, folder, changed)
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares every stored vector; their dimensions must be the encoder's."""
-        return self._attached_records().differs(content, progress)
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare every stored vector; their dimensions must be the encoder's."""
+        return self._records.differs(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Some records of the attached collection, with their documents."""
-        return self._attached_records().stored_documents(count)
-
-    def _attached_records(self) -> ExistingRecords:
-        self._opened()
-        if self._held is None:
-            raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held
-
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Upsert all documents in batches, have the graph written, count, and list what is missing.
-
-        Raises RejectedInputError, EngineUnavailableError, EngineTimeoutError, EngineFailureError.
-        """
-        store, settings = self._opened(), self._settings
-        if self._indexed:
-            raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
-        require_announced_ids(documents, self._ids)
-        vectors = require_dense(documents, "document", cosine=settings.similarity == "cosine")
-        batch = store.batch
-        started = clock()
-        progress.start("index", len(vectors))
-        for start in range(0, len(vectors), batch):
-            stop = min(start + batch, len(vectors))
-            store.upsert(vectors, start, stop, documents.metadata)
-            progress.advance(stop - start)
-        sent = clock()
-        progress.start("flush", None)
-        if settings.flush:
-            store.flush()
-        missing = _missing(store, len(documents))
-        ready = clock()
-        save_fields(self._folder, documents.metadata)
-        write_manifest(self._folder, _NAME, self._parameters, documents.ids, indexed=len(documents))
-        self._indexed, self._dimensions = True, vectors.shape[1]
-        state = {**store.state(), "upsert_batch": batch, "dimensions": vectors.shape[1]}
-        indexed = len(documents) - len(missing)
-        return IndexReport(len(documents), indexed, missing, sent - started, ready - sent, state)
-
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Filter by metadata, with Chroma's ``where``; raises RejectedInputError for a field that was not indexed."""
-        store = self._opened()
-        require_fields(self._folder, wanted)
-        store.restrict(wanted)
-
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` of each query; ``transfer_ns`` is the time from Chroma's lists of ids and distances to arrays.
-
-        Chroma may return fewer than it was asked for; nothing is added. Raises RejectedInputError and
-        EngineFailureError.
-        """
-        store = self._opened()
-        if not self._indexed:
-            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
-        require_positive_k(k)
-        similarity = self._settings.similarity
-        if similarity is None:
-            raise AssertionError("a collection that was attached, and no similarity of it")
-        vectors = require_dense(queries, "query", cosine=similarity == "cosine", dimensions=self._dimensions)
-        limit = min(k, max(1, len(self._ids)))
-        rows_of = _rows if self._held is None else self._held.rows
-        score = _SCORES[similarity]
-        collector, repeated = HitCollector(len(queries)), store.repeated
-        query = 0
-        with store.translated(lambda: f"searching for query '{queries.ids[query]}'"):
-            for query in range(len(queries)):
-                vector = vectors[query : query + 1]
-                started = clock()
-                hits = store.query(vector, limit)
-                searched = clock()
-                rows, scores = rows_of(hits), score(np.array(hits.distances))
-                del hits  # freed here: the next query's hits would be made beside them, and they be freed in its time
-                collector.add(rows, scores.astype(np.float32), searched - started, clock() - searched)
-        return collector.result(repeated_calls=store.repeated - repeated)
+        """Return some records of the attached collection, with their documents."""
+        return self._records.stored_documents(count)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Chroma looks at no k
         """The ``ef_search`` that is in effect, by Chroma's own account."""
-        told = self._opened().configured().get("ef_search")
+        told = self._store.configured().get("ef_search")
         return {} if told is None else {"ef_search": told}
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
         """Whether the collection will answer alike when it is opened again: not where a part of its graph is only in
         memory.
         """
-        store = self._opened()
+        store = self._store
         waiting, threshold = store.unwritten(), store.configured().get("sync_threshold")
         if waiting == 0:
             return Caveats()
@@ -249,21 +228,6 @@ class ChromaEngine:
         count = store.count()  # the log may hold a record several times
         of = f"{waiting:,} of its {count:,} records" if waiting < count else f"its {count:,} records"
         return Caveats((f"{of} are not in the graph on disk, which is written each sync_threshold ({told}): {_ANEW}",))
-
-    def storage(self) -> Storage:
-        """Allocated bytes of the folder; unknown for a server."""
-        return self._opened().storage()
-
-    def close(self) -> None:
-        """Release the folder, and remove the server's collection where this engine made it; again does nothing."""
-        store, self._store, self._indexed, self._held = self._store, None, False, None
-        if store is not None:
-            store.close()
-
-    def _opened(self) -> ChromaStore:
-        if self._store is None:
-            raise EngineUnavailableError("the chroma engine is closed", fix="open it first")
-        return self._store
 
 
 def _similarities(distances: Float64Array) -> Float64Array:
@@ -297,9 +261,9 @@ def _rows(hits: Hits) -> Int32Array:
     return np.fromiter(map(int, hits.ids), dtype=np.int32, count=len(hits.ids))
 
 
-def _missing(store: ChromaStore, documents: int) -> Int32Array:
-    if store.count() == documents:
+def _missing(store: ChromaStore, count: int, sent: int) -> Int32Array:
+    if count == sent:
         return np.array([], dtype=np.int32)
-    held = np.zeros(documents, dtype=bool)
+    held = np.zeros(sent, dtype=bool)
     held[np.fromiter(map(int, store.ids()), dtype=np.int64)] = True
     return np.flatnonzero(~held).astype(np.int32)

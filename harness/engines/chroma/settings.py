@@ -12,17 +12,11 @@ from harness.engines.existing import source_folder
 from harness.errors import RejectedInputError, UnknownNameError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["FREE_ON_REOPENING", "MODES", "SPACES", "ChromaSettings", "ExistingChroma", "ServerSettings"]
+__all__ = ["MODES", "SPACES", "ChromaSettings", "ExistingChroma", "ServerSettings"]
 
 MODES = ("embedded", "server")
 SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
 """What Chroma calls them."""
-FREE_ON_REOPENING = (
-    *("ef_search", "num_threads"),
-    *("url", "api_key_env", "api_key_header", "keep", "timeout_s", "retry_s"),
-)
-"""Parameters that do not change what an index holds; a search with another ``ef_search`` needs no other graph."""
-
 _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "embedded": {"url": "", "keep": False, "tenant": "default_tenant"},
     "server": {"flush": True},

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Int32Array
+from harness.engines.base import Capabilities
 from harness.engines.checks import require_dense
-from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import LEAST_SQUARE, DenseSettings
@@ -29,7 +29,7 @@ class QdrantDenseEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False, existing=True, filters=True
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
     )
     name = "qdrant-dense"
 
@@ -38,16 +38,14 @@ class QdrantDenseEngine(PointsEngine):
         """Of points with one dense vector."""
         return QdrantSettings.of(parameters, dense=DenseSettings.of(parameters))
 
-    def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:
-        """Dense vectors; see :func:`require_dense`."""
-        vectors = require_dense(
-            inputs, what, cosine=self._similarity == "cosine", dimensions=dimensions, least=LEAST_SQUARE
-        )
-        return int(vectors.shape[1])
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
+        """Return inputs with dense vectors; see :func:`require_dense`."""
+        require_dense(inputs, what, cosine=self._similarity == "cosine", dimensions=dimensions, least=LEAST_SQUARE)
+        return inputs
 
-    def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Rows and scores of hits, higher being better."""
-        rows, scores = super().columns(hits)
+    def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
+        """Return rows and scores of hits, higher being better."""
+        rows, scores = super().columns(answer)
         return rows, -np.square(scores) if self._similarity == "l2" else scores
 
     @property

@@ -7,70 +7,69 @@ its client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array
-from harness.engines.checks import require_announced_ids, require_positive_k
-from harness.engines.interface import (
-    Attached,
-    Capabilities,
-    Caveats,
-    Content,
+from harness.engines.base import (
+    Documents,
     EngineInfo,
-    IndexReport,
-    SearchResult,
+    External,
+    ExternalIndex,
+    Filterable,
+    LoadedIndex,
     Storage,
-    StoredDocuments,
 )
-from harness.engines.manifest import check_manifest, write_manifest
+from harness.engines.hits import HitCollector
+from harness.engines.interface import Caveats, Content, SearchResult, StoredDocuments
 from harness.engines.qdrant.existing import ExistingPoints
-from harness.engines.qdrant.search import Ask, search_in_batches, search_one_by_one
+from harness.engines.qdrant.points import Vectors, query_of
 from harness.engines.qdrant.segments import caveats_of
-from harness.engines.qdrant.settings import FREE_ON_REOPENING, QdrantSettings, ServerSettings, mode_of
+from harness.engines.qdrant.settings import QdrantSettings, ServerSettings, mode_of
 from harness.engines.qdrant.store import BatchingStore, QdrantStore, open_existing, open_store
-from harness.engines.stored_metadata import require_fields, save_fields
-from harness.errors import EngineTimeoutError, EngineUnavailableError, LostDocumentsError, RejectedInputError
+from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["PointsEngine"]
 
 _NANOSECONDS = 1_000_000_000
 
+Ask = Callable[[Vectors, int], Any]
+"""The vectors of a query, and how many hits it may have, to a query in the client's own form."""
 
-class PointsEngine:
+
+class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
     """What engines on Qdrant have in common; a subclass says which vectors a point has."""
 
-    capabilities: ClassVar[Capabilities]
-    name: ClassVar[str]
-    """In the manifest of an index, and in messages."""
+    search_parameters = frozenset(
+        {
+            *("threads", "optimize_timeout_s"),
+            *("url", "transport", "grpc_port", "api_key_env", "keep"),
+            *("timeout_s", "retry_s", "upload_threads", "search_batch"),
+            *("hnsw_ef", "exact", "rescore", "oversampling", "ignore_quantization"),
+            *("fusion", "rrf_k", "candidates"),
+        }
+    )
+
+    _store: QdrantStore
+    _points: ExistingPoints
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        self._parameters = dict(parameters)
+        super().__init__(parameters)
         self._settings = self.settings_of(parameters)
-        self._store: QdrantStore | None = None
-        self._held: ExistingPoints | None = None
-        self._folder = Path()
-        self._ids = Ids.of([])
-        self._indexed = False
 
     @classmethod
     def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> QdrantSettings:
         """The card's parameters, typed."""
-        raise NotImplementedError
-
-    def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:
-        """Refuse vectors that Qdrant would take and answer wrongly; the dimensions of dense ones, None without any.
-
-        ``what`` is ``"document"`` or ``"query"``; ``dimensions`` are those of the index, None where it decides nothing.
-        """
         raise NotImplementedError
 
     def state_of(self, documents: Inputs) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - of subclasses
@@ -97,99 +96,51 @@ class PointsEngine:
         found.client.close()
         return {"mode": mode, "url": address.url, "qdrant": found.version}
 
-    def open(self, folder: Path, ids: Ids) -> EngineInfo:
-        """Start on an empty folder, or on one that holds this index; raises EngineUnavailableError, and
-        RejectedInputError when the index was built with other parameters or from other documents.
-        """
-        self._indexed = check_manifest(folder, self.name, self._parameters, ids, free=FREE_ON_REOPENING) is not None
-        self._folder, self._ids = folder, ids
-        self._store = open_store(folder, self._settings, exists=self._indexed)
-        if self._indexed and (held := self._store.count()) != len(ids):
-            self.close()
-            raise LostDocumentsError(
-                f"the index in '{folder}' holds {held} of {len(ids)} documents", fix="delete the folder and index again"
-            )
-        return self._store.info
+    def info(self) -> EngineInfo:
+        """Open the collection of the folder, or make ready to make one."""
+        return self._use(open_store(self.folder, self._settings, exists=self.finished)).info
 
-    @property
-    def source(self) -> Path | None:
-        """The folder of the user's shard; None for a collection on a server."""
-        return self._settings.existing.folder if self._settings.existing is not None else None
+    def _use(self, store: QdrantStore) -> QdrantStore:
+        self.resources.callback(store.close)
+        self._store = store
+        return store
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:
-        """Open a copy of the user's shard, or look at a collection by calls that only read."""
-        existing = self._settings.existing
-        if existing is None:
-            raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
-        store, changed = open_existing(existing, folder, self._settings, progress)
-        self._store, self._settings = store, store.settings
-        held = ExistingPoints(store, existing, progress)
-        self._held, self._ids, self._indexed = held, held.ids, True
-        dense = self._settings.dense
-        read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
-        return Attached(store.info, held.ids, {**read, **store.state()}, changed)
+    def create(self, folder: Path, documents: Documents[Inputs]) -> None:  # noqa: ARG002 - the store knows
+        """Make the collection, with an index of keywords for each field of the metadata."""
+        dense = documents.column.dense
+        self._store.make(None if self._settings.dense is None or dense is None else dense.shape[1])
+        if documents.metadata is not None:
+            self._store.index_fields(documents.metadata.column_names)
+        self._built_state = self.state_of(documents.column)
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
-        return self._attached_points().differs(content, progress)
+    _built_state: Mapping[str, ParameterValue] = {}
 
-    def stored_documents(self, count: int) -> StoredDocuments:
-        """Some points of the attached index, with the texts in their payloads."""
-        return self._attached_points().stored_documents(count)
-
-    def _attached_points(self) -> ExistingPoints:
-        self._opened()
-        if self._held is None:
-            raise EngineUnavailableError("no existing index is attached", fix="call attach first")
-        return self._held
-
-    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        """Send all documents in batches, optimise until idle, count, and list what is missing.
+    def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:  # noqa: ARG002
+        """Send all documents in batches; getting ready is optimising until idle, and writing to disk.
 
         Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
-        Raises RejectedInputError, EngineUnavailableError, EngineTimeoutError, EngineFailureError.
         """
-        store = self._opened()
-        if self._indexed:
-            raise RejectedInputError(f"'{self._folder}' holds an index already", fix="index into a new folder")
-        require_announced_ids(documents, self._ids)
-        store.make(self.require(documents, "document", None))
-        if documents.metadata is not None:
-            store.index_fields(documents.metadata.column_names)
-        started = clock()
-        self._send(store, documents, progress)
-        sent = clock()
+        self._send(documents.column, progress)
         progress.start("optimise", None)
-        self._optimise_until_idle(store, clock)
-        store.flush()
-        ready = clock()
-        missing = self._missing(store, len(documents))
-        save_fields(self._folder, documents.metadata)
-        write_manifest(self._folder, self.name, self._parameters, documents.ids, indexed=len(documents))
-        self._indexed = True
-        indexed = len(documents) - len(missing)
-        state = {**store.state(), **self.state_of(documents)}
-        return IndexReport(len(documents), indexed, missing, sent - started, ready - sent, state)
+        self._optimise_until_idle()
+        self._store.flush()
 
-    def _send(self, store: QdrantStore, documents: Inputs, progress: Progress) -> None:
-        progress.start("index", len(documents))
+    def _send(self, documents: Inputs, progress: Progress) -> None:
         size, every = self._settings.batch_size, self._settings.optimize_every
         batches = [(start, min(start + size, len(documents))) for start in range(0, len(documents), size)]
         if self._settings.senders > 1:
-            self._send_at_once(store, documents, batches, progress)
+            self._send_at_once(documents, batches, progress)
             return
         for start, stop in batches:
-            store.upsert(documents, start, stop)
+            self._store.upsert(documents, start, stop)
             if every and start // every != stop // every:
-                store.optimise()
+                self._store.optimise()
             progress.advance(stop - start)
 
-    def _send_at_once(
-        self, store: QdrantStore, documents: Inputs, batches: Sequence[tuple[int, int]], progress: Progress
-    ) -> None:
+    def _send_at_once(self, documents: Inputs, batches: Sequence[tuple[int, int]], progress: Progress) -> None:
         pool = ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
         try:
-            sent = {pool.submit(store.upsert, documents, *batch): batch for batch in batches}
+            sent = {pool.submit(self._store.upsert, documents, *batch): batch for batch in batches}
             for done in as_completed(sent):
                 done.result()
                 start, stop = sent[done]
@@ -197,54 +148,114 @@ class PointsEngine:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
 
-    def _optimise_until_idle(self, store: QdrantStore, clock: Clock) -> None:
-        deadline = clock() + int(self._settings.optimize_timeout_s * _NANOSECONDS)
-        while store.optimise():
-            if clock() > deadline:
+    def _optimise_until_idle(self) -> None:
+        deadline = time.monotonic() + self._settings.optimize_timeout_s
+        while self._store.optimise():
+            if time.monotonic() > deadline:
                 raise EngineTimeoutError(
                     f"Qdrant was still optimising after {self._settings.optimize_timeout_s:g} s",
                     fix="raise 'optimize_timeout_s'",
                 )
 
-    def _missing(self, store: QdrantStore, documents: int) -> Int32Array:
-        if store.count() == documents:
-            return np.array([], dtype=np.int32)
-        held = np.zeros(documents, dtype=bool)
-        held[np.fromiter(store.rows(), dtype=np.int64)] = True
-        return np.flatnonzero(~held).astype(np.int32)
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the store is open
+        """Count the points, and list what is missing of those that were just sent."""
+        documents, state = self._store.count(), {**self._store.state(), **self._built_state}
+        missing = np.empty(0, dtype=np.int32)
+        if not self.finished and documents != len(self.ids):
+            stored = np.zeros(len(self.ids), dtype=bool)
+            stored[np.fromiter(self._store.rows(), dtype=np.int64)] = True
+            missing = np.flatnonzero(~stored).astype(np.int32)
+        return LoadedIndex(documents, state, self._store.dimensions, missing)
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Filter by payload; raises RejectedInputError for a field that was not indexed."""
-        store = self._opened()
-        require_fields(self._folder, wanted)
-        store.restrict(wanted)
+    def prepare(self, queries: Inputs, k: int) -> list[Any]:
+        """Make queries in the client's own form; a query without a vector is not sent."""
+        return self.requests(queries, k, self._store.request if self._settings.fusion is None else self._store.fused)
 
-    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` of each query; ``transfer_ns`` is the time from Qdrant's list of Python hits to arrays.
+    def requests(self, queries: Inputs, k: int, ask: Ask) -> list[Any]:
+        """Ask for each query that has a vector; None for the others."""
+        vectors = [query_of(queries, row) for row in range(len(queries))]
+        return [ask(one, k) if one else None for one in vectors]
 
-        The engine makes that list inside its own call, so its making counts as search. A query without a vector is not
-        sent: it has no hits. Raises RejectedInputError and EngineFailureError.
-        """
-        store = self._opened()
-        if not self._indexed:
-            raise EngineUnavailableError("nothing is indexed yet", fix="call index first")
-        require_positive_k(k)
-        self.require(queries, "query", store.dimensions)
-        ask = store.request if self._settings.fusion is None else store.fused
-        return self._search(store, queries, k, clock, ask)
+    def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401, ARG002 - in the client's own form
+        """Ask Qdrant, which makes a list of Python hits inside its own call: their making counts as search."""
+        return self._store.query(query)
 
-    def _search(self, store: QdrantStore, queries: Inputs, k: int, clock: Clock, ask: Ask) -> SearchResult:
-        limit, batch = min(k, max(1, len(self._ids))), self._settings.server.search_batch
-        if batch > 1:
-            return search_in_batches(cast("BatchingStore", store), queries, limit, batch, clock, self.columns, ask)
-        return search_one_by_one(store, queries, limit, clock, self.columns, ask)
+    def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
+        """One call for each query, or one for several: each of them is given an equal share of the call's time."""
+        size = self._settings.server.search_batch
+        if size == 1:
+            return super().search_prepared(prepared, ids, k, clock)
+        collector, store = HitCollector(len(ids)), cast("BatchingStore", self._store)
+        for start in range(0, len(ids), size):
+            requests = prepared[start : start + size]
+            sent = [request for request in requests if request is not None]
+            first, last = ids[start], ids[start + len(requests) - 1]
+            with store.translated(lambda: f"searching for queries '{first}' to '{last}'"):  # noqa: B023 - used inside
+                started = clock()
+                answers = iter(store.query_batch(sent) if sent else [])
+                searched = clock()
+            found = [self.arrays(next(answers) if request is not None else []) for request in requests]
+            transferred = clock() - searched
+            for rows, scores in found:
+                collector.add(rows, scores, (searched - started) // len(found), transferred // len(found))
+        return collector.result(queries_per_call=size)
 
-    def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Rows and scores of hits; those of an existing index are numbered as its store lists them."""
-        if self._held is not None:
-            return self._held.columns(hits)
-        rows = np.fromiter([hit.id for hit in hits], dtype=np.int32, count=len(hits))
-        return rows, np.fromiter([hit.score for hit in hits], dtype=np.float32, count=len(hits))
+    def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
+        """Make arrays of hits; those of an external index are numbered as its store lists them."""
+        if self.parameters["existing"]:
+            return self._points.columns(answer)
+        rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
+        return rows, np.fromiter([hit.score for hit in answer], dtype=np.float32, count=len(answer))
+
+    def translated(
+        self,
+        doing: Callable[[], str],
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the store decides
+        fix: str | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Raise the client's errors as ours."""
+        return self._store.translated(doing) if hasattr(self, "_store") else nullcontext()
+
+    @property
+    def repeated_calls(self) -> int:
+        """Calls that the client made again so far."""
+        return self._store.repeated
+
+    def filter(self, wanted: Mapping[str, str]) -> None:
+        """Filter by payload."""
+        self._store.restrict(wanted)
+
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the store knows
+        """Return the bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
+        return self._store.storage()
+
+    @property
+    def source(self) -> Path | None:
+        """The folder of the user's shard; None for a collection on a server."""
+        return self._settings.existing.folder if self._settings.existing is not None else None
+
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        """Open a copy of the user's shard, or look at a collection by calls that only read."""
+        existing = self._settings.existing
+        if existing is None:
+            raise AssertionError("an external index that the settings do not name")
+        store, changed = open_existing(existing, folder, self._settings, progress)
+        self._use(store)
+        self._settings = store.settings
+        self._points = ExistingPoints(store, existing, progress)
+        dense = self._settings.dense
+        read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
+        ids = self._points.ids
+        loaded = LoadedIndex(len(ids), {**read, **store.state()}, store.dimensions)
+        return External(store.info, ids, loaded, folder, changed)
+
+    def difference(self, content: Content, progress: Progress) -> str | None:
+        """Compare every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
+        return self._points.differs(content, progress)
+
+    def stored_documents(self, count: int) -> StoredDocuments:
+        """Return some points of the attached index, with the texts in their payloads."""
+        return self._points.stored_documents(count)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
         """No vector is found by a graph where every search scans."""
@@ -253,22 +264,7 @@ class PointsEngine:
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Qdrant looks at no k
         """Parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
-        return caveats_of(self._settings, self._opened().index_state())
-
-    def storage(self) -> Storage:
-        """Allocated bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
-        return self._opened().storage()
-
-    def close(self) -> None:
-        """Release the shard, and remove the server's collection where this engine made it; again does nothing."""
-        store, self._store, self._held, self._indexed = self._store, None, None, False
-        if store is not None:
-            store.close()
-
-    def _opened(self) -> QdrantStore:
-        if self._store is None:
-            raise EngineUnavailableError(f"the {self.name} engine is closed", fix="open it first")
-        return self._store
+        return caveats_of(self._settings, self._store.index_state())
 
 
 def _version_of(package: str) -> dict[str, str]:

@@ -8,8 +8,9 @@ from typing import ClassVar
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Float32Array, SparseVectors
+from harness.engines.base import Capabilities
 from harness.engines.checks import require_dense, require_sparse
-from harness.engines.interface import Capabilities, Hits
+from harness.engines.interface import Hits
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import LEAST_SQUARE, DenseSettings, FusionSettings, SparseSettings
@@ -32,8 +33,6 @@ class QdrantHybridEngine(PointsEngine):
         deterministic=False,
         reopens=True,
         keeps_k_prefix=False,
-        existing=True,
-        filters=True,
         gaps={"test_equal_scores": "with fusion=rrf equal documents have different places, and so different scores"},
     )
     name = "qdrant-hybrid"
@@ -48,10 +47,10 @@ class QdrantHybridEngine(PointsEngine):
             fusion=FusionSettings.of(parameters),
         )
 
-    def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:
-        """Both vectors; see :func:`require_sparse` and :func:`require_dense`."""
-        _, dense = self._both(inputs, what, dimensions)
-        return int(dense.shape[1])
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
+        """Return inputs with both vectors; see :func:`require_sparse` and :func:`require_dense`."""
+        self._both(inputs, what, dimensions)
+        return inputs
 
     def state_of(self, documents: Inputs) -> Mapping[str, ParameterValue]:
         """How many documents Qdrant's idf counts, and how many it does not."""
@@ -60,15 +59,16 @@ class QdrantHybridEngine(PointsEngine):
 
     def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
         """What each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of each query."""
-        store, fusion = self._opened(), self._settings.fusion
+        store, fusion = self._store, self._settings.fusion
         if fusion is None:
             raise AssertionError("a hybrid without a fusion")
         sparse, dense = self._both(queries, "query", store.dimensions)
-        asked = {"sparse": Inputs(queries.ids, sparse=sparse), "dense": Inputs(queries.ids, dense=dense)}
-        found = {
-            name: self._search(store, inputs, fusion.candidates, clock, store.request) for name, inputs in asked.items()
-        }
-        return {name: Hits(hits.indptr, hits.rows, hits.scores) for name, hits in found.items()}
+        parts = {"sparse": Inputs(queries.ids, sparse=sparse), "dense": Inputs(queries.ids, dense=dense)}
+        k, lists = min(fusion.candidates, self.loaded.documents), {}
+        for name, part in parts.items():
+            found = self.search_prepared(self.requests(part, k, store.request), queries.ids, k, clock)
+            lists[name] = Hits(found.indptr, found.rows, found.scores)
+        return lists
 
     def _both(self, inputs: Inputs, what: str, dimensions: int | None) -> tuple[SparseVectors, Float32Array]:
         cosine = self._settings.dense is not None and self._settings.dense.similarity == "cosine"

@@ -14,7 +14,6 @@ from harness.errors import RejectedInputError, UnknownNameError
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
-    "FREE_ON_REOPENING",
     "MODES",
     "ExistingQdrant",
     "QdrantSettings",
@@ -24,15 +23,6 @@ __all__ = [
 ]
 
 MODES = ("edge", "server")
-FREE_ON_REOPENING = (
-    *("threads", "optimize_timeout_s"),
-    *("url", "transport", "grpc_port", "api_key_env", "keep"),
-    *("timeout_s", "retry_s", "upload_threads", "search_batch"),
-    *("hnsw_ef", "exact", "rescore", "oversampling", "ignore_quantization"),
-    *("fusion", "rrf_k", "candidates"),
-)
-"""Parameters that do not change what an index holds."""
-
 _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from harness.data.inputs import Inputs
+from harness.engines.base import Capabilities
 from harness.engines.checks import require_sparse
-from harness.engines.interface import Capabilities
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.settings import QdrantSettings
 from harness.engines.qdrant.vector_settings import SparseSettings
@@ -24,7 +24,7 @@ class QdrantEngine(PointsEngine):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False, existing=True, filters=True
+        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False
     )
     name = "qdrant"
 
@@ -33,10 +33,10 @@ class QdrantEngine(PointsEngine):
         """Of points with one sparse vector."""
         return QdrantSettings.of(parameters, sparse=SparseSettings.of(parameters))
 
-    def require(self, inputs: Inputs, what: str, dimensions: int | None) -> int | None:  # noqa: ARG002 - of dense ones
-        """Sparse vectors; see :func:`require_sparse`."""
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:  # noqa: ARG002 - of dense ones
+        """Return inputs with sparse vectors; see :func:`require_sparse`."""
         require_sparse(inputs, what)
-        return None
+        return inputs
 
     def state_of(self, documents: Inputs) -> Mapping[str, ParameterValue]:
         """How many documents Qdrant's idf counts, and how many it does not."""
