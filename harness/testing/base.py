@@ -29,21 +29,26 @@ from harness.testing.verdicts import (
     recall,
 )
 
-__all__ = ["Base", "Built", "Collection", "has_terms", "only_where", "select"]
+__all__ = ["Base", "Built", "Collection", "has_terms", "only_for", "only_where", "select"]
 
 
 T = TypeVar("T", bound=Callable[..., None])
 _CONDITION = "_contract_condition"
 
 
-def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
-    """Mark a test that means nothing for engines whose capabilities do not meet ``condition``."""
+def only_for(condition: Callable[[type[EngineProtocol]], bool]) -> Callable[[T], T]:
+    """Mark a test that means nothing for engine classes that do not meet ``condition``."""
 
     def mark(test: T) -> T:
         setattr(test, _CONDITION, condition)
         return test
 
     return mark
+
+
+def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
+    """Mark a test that means nothing for engines whose capabilities do not meet ``condition``."""
+    return only_for(lambda engine: condition(engine.capabilities))
 
 
 def has_terms(capabilities: Capabilities) -> bool:
@@ -84,6 +89,10 @@ class Base:
     """Required recall on small collections; used when the engine does not claim to be exact."""
     similarity: ClassVar[Similarity] = "cosine"
     """How an engine of dense vectors scores under ``parameters``; for ``l2``, the negative squared distance."""
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"a parameter of another index": True}
+    """Parameters under which an index would be another one: they replace those of ``parameters``."""
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {}
+    """Parameters under which the same index is searched otherwise: they replace those of ``parameters``."""
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = None
     """Parameters under which an approximate engine of dense vectors makes its graph of 3,000 vectors of 64 dimensions,
     and searches it with the smallest ef: they replace those of ``parameters``."""
@@ -96,7 +105,7 @@ class Base:
             return
         for name in dir(cls):
             condition = getattr(getattr(cls, name), _CONDITION, None)
-            if condition is not None and not condition(declared):
+            if condition is not None and not condition(cls.engine):
                 setattr(cls, name, None)
 
     @pytest.fixture(autouse=True)

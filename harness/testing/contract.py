@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.testing.existing import ExistingContract
 from harness.testing.filters import FilterContract
+from harness.testing.guards import GuardContract
 from harness.testing.inputs import InputContract
 from harness.testing.lifecycle import LifecycleContract
 from harness.testing.results import ResultContract
@@ -14,7 +15,14 @@ __all__ = ["EngineContract"]
 
 
 class EngineContract(
-    LifecycleContract, ResultContract, InputContract, DenseContract, SharingContract, ExistingContract, FilterContract
+    LifecycleContract,
+    GuardContract,
+    ResultContract,
+    InputContract,
+    DenseContract,
+    SharingContract,
+    ExistingContract,
+    FilterContract,
 ):
     """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.
 

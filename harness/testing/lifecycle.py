@@ -156,13 +156,35 @@ class LifecycleContract(Base):
             assert engine.storage().index_bytes != 0, "a reopened index takes no space"
         self.assert_repeated(before, after, "after reopening")
 
-    def test_reopening_with_other_documents_is_refused(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("others", ["fewer", "another one", "in another order"])
+    def test_reopening_with_other_documents_is_refused(self, tmp_path: Path, others: str) -> None:
         """Rows of an index made from other documents would name the wrong ones."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
-        with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(["a", "b"])):
+        ids = sample.documents.ids.to_list()
+        changed = {"fewer": ids[:-1], "another one": [*ids[:-1], "another"], "in another order": ids[::-1]}
+        with pytest.raises(BackendError), self.opened(tmp_path, Ids.of(changed[others])):
             pass
+
+    def test_reopening_with_other_parameters_is_refused(self, tmp_path: Path) -> None:
+        """An index that was built otherwise would answer for one that nobody built."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents):
+            pass
+        with (
+            pytest.raises(BackendError, match=r"other parameters \("),
+            self.opened(tmp_path, sample.documents.ids, self.other_parameters),
+        ):
+            pass
+
+    def test_reopens_with_other_parameters_of_the_search(self, tmp_path: Path) -> None:
+        """What changes searches only needs no other index."""
+        sample = self.collection(_TEXTS, _QUERIES)
+        with self.built(tmp_path, sample.documents):
+            pass
+        with self.opened(tmp_path, sample.documents.ids, self.search_parameters) as engine:
+            self.search(engine, sample.queries, len(_TEXTS), 3)
 
     @pytest.mark.parametrize("damage", ["every file", "the largest file"])
     def test_a_damaged_index_never_answers_wrongly(self, tmp_path: Path, damage: str) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from contract_fakes import FakeEngine
-
 from harness.data.inputs import Inputs
 from harness.data.types import SparseVectors
+from harness.engines.interface import EngineProtocol
 
-KILLS: dict[type[FakeEngine], tuple[str, ...]] = {}
+KILLS: dict[type[EngineProtocol], tuple[str, ...]] = {}
 
 
-def breaks(*tests: str) -> Callable[[type[FakeEngine]], type[FakeEngine]]:
-    def note(mutant: type[FakeEngine]) -> type[FakeEngine]:
+def breaks(*tests: str) -> Callable[[type[EngineProtocol]], type[EngineProtocol]]:
+    def note(mutant: type[EngineProtocol]) -> type[EngineProtocol]:
         KILLS[mutant] = tests
         return mutant
 
@@ -25,7 +24,7 @@ def sparse_of(inputs: Inputs) -> SparseVectors:
     return inputs.sparse
 
 
-def pairs() -> Iterator[tuple[type[FakeEngine], str]]:
+def pairs() -> Iterator[tuple[type[EngineProtocol], str]]:
     for mutant, tests in KILLS.items():
         for test in tests:
             yield mutant, test

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from engine_faults import FaultsInTheProcess, FaultsOfAServer
 
 pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 
@@ -39,7 +40,9 @@ class Chroma(Base):
     }
 
 
-class TestChroma(Chroma, EngineContract):
+class TestChroma(FaultsInTheProcess, Chroma, EngineContract):
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef_search": 50}
+
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         write_folder(folder, documents)
         return {"existing": True, "path": str(folder), "collection": COLLECTION}
@@ -55,7 +58,8 @@ class TestChromaInnerProduct(Chroma, DenseContract):
     similarity = "dot"
 
 
-class TestChromaServer(Chroma, EngineContract):
+class TestChromaServer(FaultsOfAServer, Chroma, EngineContract):
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"retry_s": 4.0}
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "retry_s": 5.0, "keep": True}
 
     @pytest.fixture(autouse=True)

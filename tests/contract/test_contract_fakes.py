@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
 from mutants_of_existing import FakeExisting
+from mutants_of_guards import GuardedSparse
 
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
@@ -17,6 +18,11 @@ pytestmark = pytest.mark.contract
 
 class TestFakeSparse(EngineContract):
     engine = FakeSparse
+    tolerance = 1e-6
+
+
+class TestGuardedSparse(EngineContract):
+    engine = GuardedSparse
     tolerance = 1e-6
 
 

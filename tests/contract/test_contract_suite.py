@@ -11,15 +11,17 @@ from typing import Any
 
 import mutants_of_existing  # noqa: F401 - registers its engines
 import mutants_of_filters  # noqa: F401
+import mutants_of_guards  # noqa: F401
 import mutants_of_life  # noqa: F401 - registers its engines
 import mutants_of_sharing  # noqa: F401
 import mutants_of_vectors  # noqa: F401
 import numpy as np
 import pytest
-from contract_fakes import FakeEngine, FakeSparse
+from contract_fakes import FakeSparse
 from contract_kills import KILLS, pairs
 from mutants_of_answers import Answers
 
+from harness.engines.interface import EngineProtocol
 from harness.testing import EngineContract
 
 pytest_plugins = ["pytester"]
@@ -27,9 +29,10 @@ TESTS = sorted(name for name in dir(EngineContract) if name.startswith("test_"))
 DEFECTS = (Exception, pytest.fail.Exception)
 
 
-def suite_for(engine: type[FakeEngine]) -> EngineContract:
+def suite_for(engine: type[EngineProtocol]) -> EngineContract:
     graph = getattr(engine, "graph_parameters", None)
     members = {"engine": engine, "tolerance": 1e-6, "graph_parameters": graph}
+    members["search_parameters"] = getattr(engine, "reopened_with", {})
     suite: EngineContract = type("Suite", (EngineContract,), members)()
     return suite
 
@@ -49,7 +52,7 @@ def call(test: Any, folder: Path, patch: pytest.MonkeyPatch, values: dict[str, A
 
 @pytest.mark.parametrize(("mutant", "test"), [pytest.param(m, t, id=f"{m.__name__}-{t}") for m, t in pairs()])
 def test_a_broken_engine_is_noticed(
-    mutant: type[FakeEngine], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutant: type[EngineProtocol], test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = getattr(suite_for(mutant), test)
     for number, values in enumerate(arguments(method)):

@@ -27,6 +27,7 @@ class TestCsr(EngineContract):
     engine = CsrEngine
     parameters = DEFAULTS
     tolerance = 2e-7
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"threads": 3}
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         index = SparseIndex.build(

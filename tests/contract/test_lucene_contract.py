@@ -22,10 +22,18 @@ _FLOAT32_STEPS = 1e-6
 class TestLucene(EngineContract):
     engine = LuceneEngine
     parameters = _CARD.defaults
+    other_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ram_buffer_mb": 2.0}
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"k1": 1.2, "model": "ql"}
     tolerance = _FLOAT32_STEPS
 
+    def fault(self) -> Exception:
+        """Return an exception of Java, which has started by then."""
+        from jnius import JavaException
 
-class TestLuceneSingleSegment(EngineContract):
+        return JavaException("out of luck", "java.io.IOException", "out of luck")  # type: ignore[no-any-return]
+
+
+class TestLuceneSingleSegment(TestLucene):
     engine = LuceneEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**_CARD.defaults, "segments": "single", "ram_buffer_mb": 1.0}
     tolerance = _FLOAT32_STEPS

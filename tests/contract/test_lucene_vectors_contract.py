@@ -32,7 +32,16 @@ FLAT = find_cards("backends")["lucene-flat"].defaults
 ALTERED: Mapping[str, ParameterValue] = {"segments": "single", "ram_buffer_mb": 1.0}
 
 
-class Vectors(EngineContract):
+class Lucene(EngineContract):
+    """Lucene fails with exceptions of Java."""
+
+    def fault(self) -> Exception:
+        from jnius import JavaException
+
+        return JavaException("out of luck", "java.io.IOException", "out of luck")  # type: ignore[no-any-return]
+
+
+class Vectors(Lucene):
     """Somebody else's index has its own fields, and vectors of length 1 where the cosine is asked for."""
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
@@ -53,6 +62,7 @@ class Hnsw(Vectors):
         "beam_width": 8,
         "ef_search": 1,
     }
+    search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef_search": 7}
     tolerance = 2e-6
 
 
@@ -78,7 +88,7 @@ class TestLuceneFlatL2(Vectors):
     similarity = "l2"
 
 
-class TestLuceneImpact(EngineContract):
+class TestLuceneImpact(Lucene):
     """Exact, down to the last bit: whole numbers."""
 
     engine = LuceneImpactEngine

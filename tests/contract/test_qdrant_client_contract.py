@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from engine_faults import FaultsOfAServer
 from test_qdrant_contract import DEFAULTS, QdrantContract
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
@@ -33,7 +34,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("serving")
-class TestStub(QdrantContract):
+class TestStub(FaultsOfAServer, QdrantContract):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
@@ -44,7 +45,7 @@ class TestStub(QdrantContract):
 
 
 @pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
-class TestServer(QdrantContract):
+class TestServer(FaultsOfAServer, QdrantContract):
     """A real server; the collections that a test made are removed after it."""
 
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "keep": True}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from engine_faults import FaultsInTheProcess
 from qdrant_indexes import write_shard
 
 from harness.data.inputs import Inputs
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.contract
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 
 
-class QdrantContract(EngineContract):
+class QdrantContract(FaultsInTheProcess, EngineContract):
     engine = QdrantEngine
     parameters = DEFAULTS
     tolerance = 4e-7

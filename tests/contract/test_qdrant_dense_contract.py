@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from engine_faults import FaultsInTheProcess, FaultsOfAServer
 from qdrant_indexes import write_collection, write_shard
 
 from harness.data.inputs import Inputs
@@ -29,7 +30,7 @@ GRAPH: Mapping[str, ParameterValue] = {
 }
 
 
-class DenseQdrant(EngineContract):
+class DenseQdrant(FaultsInTheProcess, EngineContract):
     engine = QdrantDenseEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = GRAPH
@@ -82,7 +83,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("serving")
-class TestStub(DenseQdrant):
+class TestStub(FaultsOfAServer, DenseQdrant):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from engine_faults import FaultsInTheProcess, FaultsOfAServer
 from qdrant_indexes import write_collection, write_shard
 from test_qdrant_dense_contract import GRAPH
 
@@ -38,7 +39,7 @@ class ByDistributions(QdrantHybridEngine):
     capabilities: ClassVar[Capabilities] = replace(QdrantHybridEngine.capabilities, gaps={})
 
 
-class Hybrid(EngineContract):
+class Hybrid(FaultsInTheProcess, EngineContract):
     engine = ByDistributions
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "fusion": "dbsf"}
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = {**GRAPH, "candidates": 10}
@@ -142,7 +143,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("serving")
-class TestStub(Hybrid):
+class TestStub(FaultsOfAServer, Hybrid):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:

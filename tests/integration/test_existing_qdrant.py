@@ -204,7 +204,7 @@ def test_places_and_modes_that_do_not_go_together_are_refused(tmp_path: Path) ->
     ):
         with pytest.raises(RejectedInputError, match=said):
             QdrantEngine({**DEFAULTS, "existing": True, **parameters})
-    with closing(QdrantEngine(DEFAULTS)) as engine, pytest.raises(RejectedInputError, match="no existing index"):
+    with closing(QdrantEngine(DEFAULTS)) as engine, pytest.raises(RejectedInputError, match="no external index"):
         engine.attach(tmp_path, RecordingProgress())
 
 

@@ -93,7 +93,7 @@ class Store:
 def prepared(folder: Path, store: Store, documents: int, **changed: ParameterValue) -> tuple[QdrantEngine, Inputs]:
     engine = QdrantEngine({**DEFAULTS, **changed})
     ids = Ids.of(f"d{row}" for row in range(documents))
-    engine._store, engine._folder, engine._ids = store, folder, ids
+    engine._store, engine._folder, engine.ids = store, folder, ids
     return engine, Inputs(ids, sparse=to_vectors([{row % 3: 1.0} for row in range(documents)], 3))
 
 
@@ -122,20 +122,18 @@ def test_optimises_during_ingestion_on_request(tmp_path: Path) -> None:
 
 
 def test_an_optimiser_without_end_meets_the_deadline(tmp_path: Path) -> None:
-    store = Store(rounds=1_000_000)
-    engine, documents = prepared(tmp_path, store, 2, optimize_timeout_s=0.5)
-    with pytest.raises(EngineTimeoutError, match=r"0\.5 s"):
+    store = Store(rounds=10**12)
+    engine, documents = prepared(tmp_path, store, 2, optimize_timeout_s=0.05)
+    with pytest.raises(EngineTimeoutError, match=r"0\.05 s"):
         engine.index(documents, RecordingProgress(), StepClock())
-    assert store.calls.count("optimise") == 500_000_000 // STEP_NS + 1
     assert not (tmp_path / MANIFEST).exists()
 
 
 def test_rounds_within_the_deadline_are_waited_for(tmp_path: Path) -> None:
     store = Store(rounds=3)
     engine, documents = prepared(tmp_path, store, 2)
-    report = engine.index(documents, RecordingProgress(), StepClock())
+    engine.index(documents, RecordingProgress(), StepClock())
     assert store.calls.count("optimise") == 4
-    assert report.ready_ns >= 3 * STEP_NS
 
 
 def test_the_query_that_failed_is_named(tmp_path: Path) -> None:

@@ -134,11 +134,10 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the records, and list what is missing of those that were just sent."""
         store, dimensions = self._store, self._dimensions or self._store.dimensions
-        state = {**store.state(), "upsert_batch": store.batch, "dimensions": dimensions or 0}
         documents = store.count()
-        if self.finished:
-            return LoadedIndex(documents, state, dimensions)
-        return LoadedIndex(documents, state, dimensions, _missing(store, documents, len(self.ids)))
+        missing = np.empty(0, dtype=np.int32) if self.finished else _missing(store, documents, len(self.ids))
+        state = {**store.state(), "upsert_batch": store.batch, "dimensions": dimensions or 0}
+        return LoadedIndex(documents, state, dimensions, missing)
 
     def retrieve(self, query: Float32Array, k: int) -> Hits:
         """Ask Chroma, which answers with lists of ids and distances."""
