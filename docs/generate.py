@@ -4,6 +4,7 @@ A fenced block is generated when the line above it says so::
 
     <!-- output of: harness compare --help -->
     <!-- docstring of: harness.errors -->
+    <!-- content of: examples/faiss/faiss_flat.py -->
 
 A page is generated as a whole when its first line names the function that gives its text::
 
@@ -31,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 HARNESS = [sys.executable, "-m", "harness"]
 """What is followed by the arguments of `harness`; tests put one in its place that starts sooner."""
 BLOCK = re.compile(
-    r"(?P<marker><!-- (?P<kind>output|docstring) of: (?P<what>.+?) -->\n```text\n)(?P<body>.*?)(?P<end>^```$)",
+    r"(?P<marker><!-- (?P<kind>output|docstring|content) of: (?P<what>.+?) -->\n```\w+\n)(?P<body>.*?)(?P<end>^```$)",
     re.DOTALL | re.MULTILINE,
 )
 PAGE = re.compile(r"<!-- page of: (?P<module>[\w.]+):(?P<function>\w+) -->\n\n")
@@ -69,6 +70,8 @@ def _title(page: Path) -> str:
 def _content(kind: str, what: str) -> str:
     if kind == "docstring":
         return f"{inspect.getdoc(importlib.import_module(what))}\n"
+    if kind == "content":
+        return (REPOSITORY / what).read_text(encoding="utf-8")
     program, *arguments = shlex.split(what)
     if program != "harness":
         raise SystemExit(f"'{what}' is not a command of harness")

@@ -49,7 +49,6 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
         shares_index=True,
         threads=True,
     )
-    search_parameters = frozenset({"threads", "existing", "path", "id_file"})
 
     _index: SparseIndex
     _filtered: SparseIndex | None = None

@@ -52,7 +52,6 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         shares_index=True,
         threads=True,
     )
-    search_parameters = frozenset({"threads", "existing", "path", "id_file"})
 
     _index: DenseIndex
     _filtered: FilteredDenseIndex | None = None

@@ -7,7 +7,7 @@ A test module subclasses :class:`EngineContract`, names the engine class and its
         parameters = {"k1": 0.9, "b": 0.4}
         tolerance = 1e-6
 
-See ``docs/how-to/write-an-adapter.md``.
+See ``docs/how-to/add-an-engine.md``.
 """
 
 from harness.testing.contract import EngineContract

@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ["Block", "blocks_of", "run"]
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)")
-NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+) -->")
+NOT_RUN = re.compile(r"<!-- (?:not run: (?P<reason>.+)|content of: (?P<file>.+)) -->")
 NEEDS_SHARED = "<!-- needs ../shared/collections -->"
 
 
@@ -46,7 +46,15 @@ def blocks_of(page: Path) -> list[Block]:
         above = lines[start - 1].strip() if start else ""
         not_run = NOT_RUN.fullmatch(above)
         code = "\n".join(text.removeprefix(indent) for text in lines[start + 1 : number])
-        found.append(Block(language, code, start + 1, not_run["reason"] if not_run else None, above == NEEDS_SHARED))
+        found.append(
+            Block(
+                language,
+                code,
+                start + 1,
+                (not_run["reason"] or f"it is {not_run['file']}") if not_run else None,
+                above == NEEDS_SHARED,
+            )
+        )
         opened = None
     if opened is not None:
         raise ValueError(f"{page}:{opened[0] + 1}: a fence is never closed")

@@ -22,7 +22,7 @@ class MboxLoader:
         """Return whether the location is an mbox file."""
         return spec.path.suffix == ".mbox" and spec.path.is_file()
 
-    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:  # noqa: ARG002
+    def load(self, spec: DatasetSpec, split: str | None, progress: Progress | None) -> LoadedDataset:
         """Find the mail; it is read when its texts are wanted."""
 
         def batches() -> Iterator[TextBatch]:
