@@ -49,7 +49,7 @@ check: $(VENV)/.installed-all,test
 # Once for all tests: their first processes would compile the same kernels and modules side by side. What cannot be
 # collected is told by the tests.
 kernels: $(VENV)/.installed-all,test
-	$(BIN)/python -c 'from harness.exact import *; compile_kernels(); compile_dense_kernels()'
+	$(BIN)/python tests/support/compile_kernels.py
 	$(BIN)/python -m pytest --collect-only --quiet --quiet $(TESTS) >/dev/null || true
 
 # The page for people is tested in a real browser: Debian's, where this is root's machine and none is there. Elsewhere
