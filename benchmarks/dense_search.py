@@ -20,8 +20,7 @@ import numpy as np
 
 from harness.data.types import Float32Array
 from harness.exact import DenseIndex
-from harness.exact.dense import Blocks
-from harness.exact.dense.blas import single_threaded_blas
+from harness.exact.dense.search import Blocks, single_threaded_blas
 
 BLOCKS = (Blocks(256, 1024), Blocks(256, 768), Blocks(512, 768), Blocks(1000, 512), Blocks(1000, 768))
 """Where BLAS was fastest, of sizes from 128 to 1,000 queries and 256 to all documents."""

@@ -16,7 +16,7 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 
-__all__ = ["inline_kernel", "inner_kernel", "kernel"]
+__all__ = ["inline_kernel", "inner_kernel", "kernel", "reordering_kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +74,11 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`kernel`, for small functions called from kernels: LLVM inlines them into each caller."""
     return _compiled(function, inline="never")
+
+
+def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Like :func:`inline_kernel`; sums may be added in any order, and products be fused with them."""
+    return _compiled(function, inline="never", fastmath={"reassoc", "contract"})
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:

@@ -25,6 +25,3 @@ def compile_dense_kernels() -> None:
     index = DenseIndex.build(np.ones((2, 1), dtype=np.float32), tie_break=np.array([0, 1], dtype=np.uint32))
     found = index.retrieve(np.ones((1, 1)), 1)
     index.score(np.ones((1, 1)), found.indptr, found.rows)
-    angles = np.linspace(0.0, 6.0, 1 << 14)  # as many documents and queries as begin with rounded vectors
-    many = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    DenseIndex.build(many, tie_break=np.arange(len(many), dtype=np.uint32)).retrieve(many[:32], 1)

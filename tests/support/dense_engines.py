@@ -16,14 +16,14 @@ from harness.engines.interface import Capabilities, IndexReport, SearchResult
 class HalfBlind(FlatEngine):
     """Exact search that never looks at every other document."""
 
-    capabilities: ClassVar[Capabilities] = replace(FlatEngine.capabilities, exact=False, existing=False)
+    capabilities: ClassVar[Capabilities] = replace(FlatEngine.capabilities, exact=False)
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         report = super().index(documents, progress, clock)
         return replace(report, state={"vectors_in_graph": len(documents)})
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        every = super().search(queries, len(self._ids), clock)
+        every = super().search(queries, len(self.ids), clock)
         seen = every.rows % 2 == 0
         rank = np.concatenate([np.cumsum(seen[s:e]) for s, e in zip(every.indptr, every.indptr[1:], strict=False)])
         kept = seen & (rank <= k)

@@ -13,7 +13,7 @@ from harness.errors import CacheError, DataError, UsageError
 from harness.exact import DenseIndex, SparseIndex
 from harness.exact.dense import index as dense_index
 from harness.exact.dense import on_device
-from harness.exact.dense.blas import single_threaded_blas
+from harness.exact.dense.search import single_threaded_blas
 
 GENERATOR = np.random.default_rng(9)
 DOCUMENTS = GENERATOR.standard_normal((300, 20)).astype(np.float32)
@@ -43,16 +43,6 @@ def test_equal_scores_are_by_document_id_descending():
     assert ids.take(index.retrieve(np.ones(3), 3).rows) == ["d", "c", "b"]
 
 
-def test_several_similarities_in_one_pass_are_what_each_gives_alone():
-    index = DenseIndex.build(DOCUMENTS)
-    together = index.retrieve_each(QUERIES, 7)
-    for name, found in together.items():
-        alone = index.retrieve(QUERIES, 7, similarity=name)
-        assert [part.tolist() for part in found] == [part.tolist() for part in alone]
-    assert list(together) == ["cosine", "dot", "l2"]
-    assert index.retrieve_each(QUERIES, 7, similarities=()) == {}
-
-
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
 def test_truncated_dimensions_are_an_index_of_the_cut_vectors(similarity: Similarity):
     index = DenseIndex.build(DOCUMENTS)
@@ -68,11 +58,12 @@ def test_truncated_dimensions_are_an_index_of_the_cut_vectors(similarity: Simila
             index.truncated(dimensions)
 
 
-def test_listed_documents_score_as_they_do_when_found():
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "l2"])
+def test_listed_documents_score_as_they_do_when_found(similarity: Similarity):
     index = DenseIndex.build(DOCUMENTS)
-    for name, found in index.retrieve_each(QUERIES, 300).items():
-        again = index.score(QUERIES, found.indptr, found.rows, similarity=name)
-        assert np.array_equal(again, found.scores)
+    found = index.retrieve(QUERIES, 300, similarity=similarity)
+    again = index.score(QUERIES, found.indptr, found.rows, similarity=similarity)
+    assert np.array_equal(again, found.scores)
     with pytest.raises(UsageError, match="outside the index"):
         index.score(QUERIES, np.array([0, 1, 1, 1, 1, 1, 1]), np.array([300], dtype=np.int32))
 

@@ -16,7 +16,7 @@ from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
 from harness.engines.interface import EngineInfo, IndexReport, Storage
-from harness.engines.qdrant.settings import FREE_ON_REOPENING
+from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
 from harness.plan.plan import make_plan
@@ -94,7 +94,9 @@ def test_what_an_index_may_be_reopened_with_changes_no_hit() -> None:
     cards = find_cards("backends")
     no_hit = {parameter.name for parameter in cards["qdrant"].parameters.values() if parameter.affects != "hits"}
     of_search = set(cards["qdrant-dense"].scope("search")) | set(cards["qdrant-hybrid"].scope("search"))
-    assert {*FREE_ON_REOPENING} == no_hit | of_search | {"url"}  # where a server is decides which index it holds
+    assert QdrantEngine.search_parameters == no_hit | of_search | {
+        "url"
+    }  # where a server is decides which index it holds
 
 
 def test_an_unknown_threads_counts_as_changing_hits(dataset: Dataset, tmp_path: Path) -> None:

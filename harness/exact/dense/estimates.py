@@ -13,25 +13,20 @@ Vectors so long or short that a product could leave float32 are multiplied by a 
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.data.types import Float32Array, Float64Array, Int64Array
-from harness.exact.dense.candidates import Estimates
 from harness.exact.dense.scores import COSINE, L2, Pair
 
 __all__ = [
-    "WHOLE",
-    "Coarse",
+    "Estimates",
     "Rule",
     "Scaling",
-    "coarse_for",
     "directions",
     "error_bound",
     "estimates_for",
-    "rounding_error",
     "rule_for",
     "scaling_of",
 ]
@@ -40,8 +35,19 @@ _ROUNDOFF = 2.0**-24
 _TINIEST = 2.0**-149
 _UNDERFLOW = 2.0**-126
 _USUAL = 2.0**40
-WHOLE = 32_760
-"""The length that a vector gets before its values are rounded to whole numbers of 16 bits."""
+
+
+class Estimates(NamedTuple):
+    """How products become estimates of scores: ``product * factor[query] * scale[row] + shift[row]``, all float32.
+
+    ``slack`` float32 (Q,): a document whose estimate lies further than this below the k-th largest estimate is not
+    among the best k, nor tied with any of them.
+    """
+
+    factor: Float32Array
+    scale: Float32Array
+    shift: Float32Array
+    slack: Float32Array
 
 
 class Scaling(NamedTuple):
@@ -76,17 +82,6 @@ def error_bound(dimensions: int) -> float:
     """Largest difference of an estimate of cosine or dot product from the exact score, in units of the scale."""
     terms = (dimensions + 16) * _ROUNDOFF
     return terms / (1 - terms) if terms < 0.5 else float("inf")
-
-
-def rounding_error(dimensions: int) -> float:
-    """Largest difference of a cosine of two vectors rounded to whole numbers from the exact one.
-
-    A vector of the length S = :data:`WHOLE` moves by at most ``sqrt(n) / 2`` when each of its n values is rounded to a
-    whole number, and by ``4 u S`` in the roundings to float32 before. For two vectors of the length 1, which move by e
-    each, the product moves by at most ``e + (1 + e) e`` (Cauchy and Schwarz).
-    """
-    moved = math.sqrt(dimensions) / 2 / WHOLE + 4 * _ROUNDOFF
-    return moved + (1 + moved) * moved
 
 
 class Rule(NamedTuple):
@@ -129,25 +124,3 @@ def estimates_for(pair: Pair, rule: Rule) -> Estimates:
         slack = 2.0 * error + 4.0 * parts * _ROUNDOFF + 2.0 * _TINIEST / largest
         rounded_up = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
     return Estimates(factor.astype(np.float32), rule.scale, rule.shift, rounded_up)
-
-
-class Coarse(NamedTuple):
-    """Estimates from products of vectors rounded to whole numbers, and by how much ``wider`` their slack is.
-
-    ``factors`` float32 (n,) bring each document to the length S.
-    """
-
-    estimates: Estimates
-    wider: float
-    factors: Float32Array
-
-
-def coarse_for(pair: Pair, fine: Estimates) -> Coarse:
-    """What :func:`estimates_for` gave, for products of rounded vectors of documents that need no scaling."""
-    lengths, parts = pair.document_lengths, 2.0 if pair.similarity == L2 else 1.0
-    with np.errstate(divide="ignore"):
-        factors = np.where(lengths > 0.0, WHOLE / lengths, 0.0).astype(np.float32)
-    scale = (fine.scale * lengths / WHOLE**2).astype(np.float32)
-    wider = 2.0 * parts * rounding_error(int(pair.dimensions))
-    rounded_up = np.nextafter((fine.slack + wider).astype(np.float32), np.float32(np.inf))
-    return Coarse(fine._replace(scale=scale, slack=rounded_up), wider, factors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.ranking import unpack_keys
-from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
+from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array
 from harness.errors import UsageError
-from harness.exact.dense.candidates import decode
 from harness.exact.dense.estimates import Rule, estimates_for, rule_for, scaling_of
 from harness.exact.dense.on_device import choose_device, keys_on_device
 from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
 from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.exact.dense.storage import load_dense, save_dense
-from harness.exact.dense.vectors import aligned_float64, as_dense, refuse_zero
+from harness.exact.dense.vectors import as_dense, refuse_zero
 from harness.exact.postings import read_only
 from harness.exact.topk import TopK, check_lists, refuse_overflow, tie_order
 
 __all__ = ["DenseIndex", "FilteredDenseIndex"]
 
 _LAST = np.uint32(0xFFFFFFFF)
+_TOGETHER = 1024
 
 
 class DenseIndex:
@@ -136,55 +135,34 @@ class DenseIndex:
         """The best ``k`` documents of every query, best first; all of them where there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
-        result and the queries: for each thread 16 MiB of candidates and 1 MiB for each similarity to order them in (or
-        ``2 k + 384`` of them for one query, 24 bytes each), the products of one block, and for 32 queries or more of
-        16,384 documents or more 8 bytes a document (28 for a moment). ``device`` is ``cpu``,
-        ``cuda`` (which copies the documents to the GPU in every call), or ``auto``: a GPU where there is one and
-        PyTorch is installed. The result depends on neither ``threads`` nor ``blocks`` nor ``device``. Raises UsageError
-        for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a device that is not
-        there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits with scores beyond
-        float32, naming the rows.
-        """
-        return self.retrieve_each(queries, k, threads, similarities=(similarity,), blocks=blocks, device=device)[
-            similarity
-        ]
+        result and the queries: for each thread the products of one block, 16 MiB of candidates (or ``2 k + 384`` of
+        them for one query, 16 bytes each), and keys of 1,024 queries. ``device`` is ``cpu``, ``cuda`` (which copies the
+        documents to the GPU in every call), or ``auto``: a GPU where there is one and PyTorch is installed. The result
+        depends on neither ``threads`` nor ``blocks`` nor ``device``.
 
-    def retrieve_each(
-        self,
-        queries: Any,  # noqa: ANN401 - whatever NumPy takes
-        k: int,
-        threads: int = 1,
-        *,
-        similarities: Sequence[Similarity] = ("cosine", "dot", "l2"),
-        blocks: Blocks | None = None,
-        device: str = "cpu",
-    ) -> dict[Similarity, TopK]:
-        """:meth:`retrieve` under several similarities in one pass over the documents."""
+        Raises UsageError for ``k`` or ``threads`` below 1, another number of dimensions, an unknown similarity, or a
+        device that is not there; DataError for values that are NaN or infinite, zero vectors under cosine, and hits
+        with scores beyond float32, naming the rows.
+        """
         if k < 1 or threads < 1:
             raise UsageError(f"k is {k} and threads is {threads}", fix="both must be at least 1")
-        pairs = {similarity: self._pair(queries, similarity) for similarity in similarities}
-        if not pairs:
-            return {}
-        estimates = {similarity: estimates_for(pair, self._rule(pair)) for similarity, pair in pairs.items()}
-        job = Job(pairs, estimates, self._scaling, k)
+        pair = self._pair(queries, similarity)
+        job = Job(pair, estimates_for(pair, self._rule(pair)), self._scaling)
         gpu = choose_device(device)
-        count, width = len(job.any_pair.queries), min(k, len(self))
+        count, width = len(pair.queries), min(k, len(self))
         indptr = np.arange(count + 1, dtype=np.int64) * width
-        found = {
-            name: TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
-            for name in pairs
-        }
-
-        def take(name: Similarity, first: int, keys: UInt64Array) -> None:
-            decode(keys, first, self._by_ties, found[name].rows, found[name].scores)
-
-        if gpu is not None:
-            for name, keys in keys_on_device(job, gpu).items():
-                take(name, 0, keys)
-        else:
-            best_keys(job, threads, blocks if blocks is not None else Blocks(), take)
-        for top in found.values():
-            refuse_overflow(top.scores, indptr, 0)
+        found = TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
+        whole = keys_on_device(job, k, gpu) if gpu is not None else None
+        for first in range(0, count, _TOGETHER):
+            part = slice(first, min(first + _TOGETHER, count))
+            if whole is None:
+                keys = best_keys(job, part, k, threads, blocks if blocks is not None else Blocks())
+            else:
+                keys = whole[part]
+            scores, places = unpack_keys(keys.ravel())
+            hits = slice(part.start * width, part.stop * width)
+            found.scores[hits], found.rows[hits] = scores, self._by_ties[_LAST - places]
+        refuse_overflow(found.scores, indptr, 0)
         return found
 
     def score(
@@ -237,7 +215,7 @@ class DenseIndex:
             refuse_zero(lengths, "queries")
         return Pair(
             self._documents,
-            read_only(aligned_float64(vectors)),
+            read_only(vectors.astype(np.float64)),
             self._lengths,
             read_only(lengths),
             self._tie_break,

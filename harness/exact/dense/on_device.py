@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.types import Float32Array, Int64Array, Similarity, UInt64Array
+from harness.data.types import Float32Array, Int64Array, UInt64Array
 from harness.errors import UsageError
-from harness.exact.dense.candidates import Estimates
 from harness.exact.dense.estimates import directions
 from harness.exact.dense.scores import Pair, exact_keys
-from harness.exact.dense.search import Job, best_keys_of_query
+from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.registry.devices import MISSING_DEVICE_FIX, missing_device
 
 __all__ = ["choose_device", "keys_on_device"]
@@ -45,7 +44,7 @@ def choose_device(device: str) -> str | None:
     return device
 
 
-def keys_on_device(job: Job, device: str) -> dict[Similarity, UInt64Array]:
+def keys_on_device(job: Job, k: int, device: str) -> UInt64Array:
     """What :func:`harness.exact.dense.search.best_keys` gives, bit for bit.
 
     The bound on the error of a product holds for any order of float32 sums, so for the GPU's too, without TF32.
@@ -53,45 +52,45 @@ def keys_on_device(job: Job, device: str) -> dict[Similarity, UInt64Array]:
     torch = import_module("torch")
     allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
     try:
-        return {name: _keys(torch, job._replace(pairs={name: pair}), name, device) for name, pair in job.pairs.items()}
+        return _keys(torch, job, k, device)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
-def _keys(torch: Any, job: Job, name: Similarity, device: str) -> UInt64Array:  # noqa: ANN401 - an optional module
-    pair, estimates = job.pairs[name], job.estimates[name]
+def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: ANN401 - an optional module
+    pair = job.pair
     documents, queries = len(pair.documents), len(pair.queries)
-    width = min(job.k, documents)
+    width = min(k, documents)
     deep = min(documents, width + _SPARE)
     unit = directions(pair.queries, pair.query_lengths)
     keys: UInt64Array = np.zeros((queries, width), dtype=np.uint64)
     for start in range(0, queries if documents else 0, _QUERIES):
         part = slice(start, min(start + _QUERIES, queries))
-        values, rows = _largest(torch, job, estimates, unit, part, deep, device)
-        wanted = values >= (values[:, width - 1] - estimates.slack[part])[:, None]
+        values, rows = _largest(torch, job, unit, part, deep, device)
+        wanted = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
         keys[part] = _exact(pair, part, wanted, rows)[:, :width]
         if deep < documents:
             for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more may be tied than were looked at
-                keys[query] = best_keys_of_query(job, name, int(query))
+                keys[query] = best_keys(job, slice(query, query + 1), k, 1, Blocks())[0]
     return keys
 
 
 def _largest(
     torch: Any,  # noqa: ANN401 - an optional module
     job: Job,
-    estimates: Estimates,
     unit: Float32Array,
     part: slice,
     deep: int,
     device: str,
 ) -> tuple[Float32Array, Int64Array]:
     """The ``deep`` largest estimates of each query, descending, and their rows; one block of documents at a time."""
+    estimates = job.estimates
     asked = torch.from_numpy(unit[part]).to(device)
     factor = torch.from_numpy(estimates.factor[part]).to(device)[:, None]
     values = torch.empty((len(asked), 0), device=device)
     rows = torch.empty((len(asked), 0), dtype=torch.int64, device=device)
-    for first in range(0, len(job.any_pair.documents), _DOCUMENTS):
-        end = min(first + _DOCUMENTS, len(job.any_pair.documents))
+    for first in range(0, len(job.pair.documents), _DOCUMENTS):
+        end = min(first + _DOCUMENTS, len(job.pair.documents))
         block = torch.from_numpy(np.array(job.documents(slice(first, end)))).to(device)
         scale, shift = (
             torch.from_numpy(np.array(one[first:end])).to(device) for one in (estimates.scale, estimates.shift)

@@ -13,29 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inline_kernel, kernel, reordering_kernel
 from harness.data.ranking import pack_key
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
-from harness.exact.instructions import four_product_sums, four_square_sums, product_sum, square_sum
 
-__all__ = ["AT_ONCE", "CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "keys_of", "vector_lengths"]
+__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "keys_of", "vector_lengths"]
 
 COSINE, DOT, L2 = 0, 1, 2
 CODES: dict[Similarity, int] = {"cosine": COSINE, "dot": DOT, "l2": L2}
-AT_ONCE = 256
-"""Documents whose keys are computed together: their sums, then their keys."""
 _ROUNDOFF = 2.0**-53
 _EIGHT = np.uint64(8)
-_FOUR = np.uint64(4)
-_UNDECIDED = np.uint64(0)
 
 
 class Pair(NamedTuple):
     """What scores are computed from: both sides' vectors, their lengths, and the rule.
 
     ``documents`` float32 (n, d) may have more than ``dimensions`` columns, of which the first count; ``queries``
-    float64 (Q, dimensions) holds float32 numbers, and is fastest where it begins a cache line; lengths are float64 (n,)
-    and (Q,). ``tie_break`` uint32 (n,) orders equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
+    float64 (Q, dimensions) holds float32 numbers; lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
+    equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
     """
 
     documents: Float32Array
@@ -57,69 +52,55 @@ def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, 
     return float(((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7])))
 
 
-@kernel
-def exact_keys(pair: Pair, first_query: int, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
-    """The sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``first_query + i``, into the same places of
-    ``keys``: score, then tie-breaker.
+@reordering_kernel
+def _quick_sum(query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool) -> float:
+    """The same terms, added in the compiler's order."""
+    total = 0.0
+    if distance:
+        for place in range(dimensions):
+            difference = query[place] - np.float64(document[place])
+            total += difference * difference
+    else:
+        for place in range(dimensions):
+            total += query[place] * np.float64(document[place])
+    return total
+
+
+@inline_kernel
+def _score(total: float, lengths: float, similarity: int) -> float:
+    """The score of a sum; ``lengths`` is the product of both vectors' lengths."""
+    if similarity == L2:
+        return -total
+    return total / lengths if similarity == COSINE else total
+
+
+@inline_kernel
+def keys_of(pair: Pair, query: int, rows: Int32Array, keys: UInt64Array) -> None:
+    """The sort keys of ``rows`` for one query: score, then tie-breaker.
 
     -0.0 counts as 0.0, and what is beyond float32 as infinite.
     """
-    sums = np.empty(AT_ONCE)
-    for own in range(len(indptr) - 1):
-        end = indptr[own + 1]
-        for start in range(indptr[own], end, AT_ONCE):
-            stop = min(start + AT_ONCE, end)
-            keys_of(pair, first_query + own, rows[start:stop], sums, keys[start:stop])
-
-
-@inline_kernel
-def keys_of(pair: Pair, query: int, rows: Int32Array | UInt64Array, sums: Float64Array, keys: UInt64Array) -> None:
-    """The keys of up to :data:`AT_ONCE` rows for one query. ``sums`` is scratch space."""
-    count, vector, documents = np.uint64(len(rows)), pair.queries[query], pair.documents
-    fours = count // _FOUR
-    for four in range(fours):
-        place = np.uint64(four) * _FOUR
-        if pair.similarity == L2:
-            four_square_sums(vector, documents, rows, place, pair.dimensions, sums)
-        else:
-            four_product_sums(vector, documents, rows, place, pair.dimensions, sums)
-    for last in range(fours * _FOUR, count):
-        document = documents[np.uint64(rows[last])]
-        if pair.similarity == L2:
-            sums[last] = square_sum(vector, document, pair.dimensions)
-        else:
-            sums[last] = product_sum(vector, document, pair.dimensions)
-    part, length = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF, pair.query_lengths[query]
-    undecided = 0
-    for one in range(count):
-        row = np.uint64(rows[one])
-        lengths = length * pair.document_lengths[row]
-        if pair.similarity == L2:
-            fast, error = -sums[one], sums[one] * part
-        elif pair.similarity == COSINE:
-            fast, error = sums[one] / lengths, part
-        else:
-            fast, error = sums[one], lengths * part
-        low, high = np.float32(fast - error), np.float32(fast + error)
-        keys[one] = pack_key(high, pair.tie_break[row]) if low == high else _UNDECIDED
-        undecided += low != high
-    if undecided:
-        _decide(pair, query, rows, keys)
-
-
-@inline_kernel
-def _decide(pair: Pair, query: int, rows: Int32Array | UInt64Array, keys: UInt64Array) -> None:
-    """The keys that are undecided, from the definition."""
+    vector, length, distance = pair.queries[query], pair.query_lengths[query], pair.similarity == L2
+    part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
     for place in range(len(rows)):
-        if keys[place] != _UNDECIDED:
-            continue
         row = np.uint64(rows[place])
-        total = _sum_of(pair.queries[query], pair.documents[row], pair.dimensions, pair.similarity == L2)
-        if pair.similarity == L2:
-            total = -total
-        elif pair.similarity == COSINE:
-            total /= pair.query_lengths[query] * pair.document_lengths[row]
-        keys[place] = pack_key(np.float32(total), pair.tie_break[row])
+        document, lengths = pair.documents[row], length * pair.document_lengths[row]
+        total = _quick_sum(vector, document, pair.dimensions, distance)
+        error = part * (total if distance else 1.0 if pair.similarity == COSINE else lengths)
+        score = _score(total, lengths, pair.similarity)
+        if np.float32(score - error) != np.float32(score + error):
+            score = _score(_sum_of(vector, document, pair.dimensions, distance), lengths, pair.similarity)
+        keys[place] = pack_key(np.float32(score), pair.tie_break[row])
+
+
+@kernel
+def exact_keys(pair: Pair, first_query: int, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
+    """The sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``first_query + i``, into the same places of
+    ``keys``; see :func:`keys_of`.
+    """
+    for own in range(len(indptr) - 1):
+        part = slice(indptr[own], indptr[own + 1])
+        keys_of(pair, first_query + own, rows[part], keys[part])
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:

@@ -1,293 +1,257 @@
-"""Blocks of queries and documents, threads, and the merging of what they find."""
+"""Which documents are a query's best: BLAS multiplies in float32, what may be among the best is scored exactly.
+
+Products of a block of queries and a block of documents become estimates, and those within the proven error of the k-th
+largest so far are kept (:mod:`harness.exact.dense.estimates`). At the end the documents that are left, hardly more than
+k, are scored exactly.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from harness.data.types import Float32Array, Int64Array, Similarity, UInt64Array
-from harness.exact.dense.blas import single_threaded_blas
-from harness.exact.dense.candidates import STEP, Estimates, Lists, cut, filter_block, guess_floors
-from harness.exact.dense.estimates import Coarse, Scaling, coarse_for, directions
-from harness.exact.dense.finalists import Finalists
-from harness.exact.dense.scores import Pair
-from harness.exact.dense.whole_numbers import Desk, filter_documents, rounded_queries
+from harness.data.jit import inline_kernel, kernel
+from harness.data.ranking import sortable_bits
+from harness.data.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from harness.exact.dense.estimates import Estimates, Scaling, directions
+from harness.exact.dense.scores import Pair, keys_of
+from harness.exact.selection import keep_largest
 
-__all__ = ["Blocks", "Job", "Take", "best_keys", "best_keys_of_query"]
+__all__ = ["Blocks", "Job", "best_keys", "single_threaded_blas"]
 
-_CANDIDATES = (1 << 24) // 8  # of all similarities, in lists and as finalists, 8 bytes each
-_TOGETHER = 1024
+_STEP = np.uint64(64)
+"""Estimates that are compared together: a list has room for that many more."""
 _SPARE = 256
-_SAMPLED = 1024
-_FEW_DOCUMENTS = 16 * _SAMPLED
-_FEW_QUERIES = 32
-_MORE = _SAMPLED // 128  # of the sample: exact scores of more documents than that cost what rounding saves
-
-
-Take = Callable[[Similarity, int, UInt64Array], None]
-"""Gets keys of the queries from a certain one on, uint64 (Q, k), best first. They last until it returns."""
+_CANDIDATES = 1 << 20  # in the lists of a batch, 16 bytes each
+_VISITED = 2048
+"""Documents that are scored for all queries of a batch before the next ones: they come from memory once."""
 
 
 class Blocks(NamedTuple):
-    """How much is multiplied at once: at most ``queries`` by ``documents``."""
+    """How much is multiplied at once: ``queries`` by ``documents``, more documents where there are fewer queries."""
 
-    queries: int = 256
-    documents: int = 1024
+    queries: int = 512
+    documents: int = 768
 
 
 class Job(NamedTuple):
-    """One search: for each similarity what its scores and their estimates are computed from."""
+    """One search: what exact scores, and estimates of them, are computed from."""
 
-    pairs: Mapping[Similarity, Pair]
-    estimates: Mapping[Similarity, Estimates]
+    pair: Pair
+    estimates: Estimates
     scaling: Scaling
-    k: int
 
-    def documents(self, rows: slice | Int64Array) -> Float32Array:
-        """The documents ``rows`` as BLAS gets them."""
-        return self.scaling.scaled(self.any_pair.documents, rows, int(self.any_pair.dimensions))
-
-    @property
-    def any_pair(self) -> Pair:
-        """One of the pairs: documents, queries and their lengths are the same in all."""
-        return next(iter(self.pairs.values()))
+    def documents(self, rows: slice) -> Float32Array:
+        """The documents as BLAS gets them, float32 (n, d)."""
+        return self.scaling.scaled(self.pair.documents, rows, int(self.pair.dimensions))
 
 
-class _Part(NamedTuple):
-    queries: slice
-    documents: slice
+class _Lists(NamedTuple):
+    """Documents of each query that may be among its best: rows int32 (Q, c), estimates float32 (Q, c).
 
-
-class _Sample(NamedTuple):
-    """Documents by which floors are guessed, drawn evenly, and which of them counts; ``vectors`` as BLAS gets them."""
-
-    rows: Int64Array
-    vectors: Float32Array
-    rank: int
-    coarse: Coarse | None
-    """Where it may pay to begin with rounded vectors: one similarity, and documents that need no scaling."""
-
-    @classmethod
-    def of(cls, job: Job) -> _Sample | None:
-        """None where there are too few documents or queries for a guess to pay.
-
-        The rank is that of the k-th best of all documents in a sample of so many, and three standard deviations more.
-        """
-        documents, queries = len(job.any_pair.documents), len(job.any_pair.queries)
-        expected = job.k * _SAMPLED / documents if documents else 0.0
-        rank = math.ceil(expected + 3.0 * math.sqrt(expected) + 2.0)
-        if documents < _FEW_DOCUMENTS or queries < _FEW_QUERIES or rank > _SAMPLED // 4:
-            return None
-        rows = np.linspace(0, documents - 1, _SAMPLED).astype(np.int64)
-        alone = len(job.pairs) == 1 and job.scaling.factors is None
-        coarse = coarse_for(job.any_pair, next(iter(job.estimates.values()))) if alone else None
-        return cls(rows, job.documents(rows), rank, coarse)
-
-
-class _Room(NamedTuple):
-    """What one part works in: products float32 (at least a block or a sample of all queries of a batch), and the lists
-    of such a batch and the finalists of several, for each similarity.
+    The first ``counts`` (int64) of each row are in use, rows ascending; ``floors`` float32 is what an estimate has to
+    reach; ``keys`` uint64 (Q, c) is scratch space. c is at least k + 64.
     """
 
-    products: Float32Array
-    lists: dict[Similarity, Lists]
-    finalists: dict[Similarity, Finalists]
+    rows: Int32Array
+    estimates: Float32Array
+    keys: UInt64Array
+    counts: Int64Array
+    floors: Float32Array
 
-    @classmethod
-    def of(cls, job: Job, batch: int, queries: int, documents: int, block: int) -> _Room:
-        """For parts of at most so many queries and documents."""
-        width, k = _list_width(job.k, documents), min(job.k, documents)
-        products = np.empty(batch * max(min(block, documents), _SAMPLED), dtype=np.float32)
-        most = _CANDIDATES // len(job.pairs) - batch * width
-        room = max(batch * width, min(most, queries * ((k + width) // 2)))
-        return cls(
-            products,
-            {name: Lists.of(batch, width) for name in job.pairs},
-            {name: Finalists.of(queries, room) for name in job.pairs},
+
+def best_keys(job: Job, queries: slice, k: int, threads: int, blocks: Blocks) -> UInt64Array:
+    """The sort keys of each query's best min(k, n) documents, best first: uint64 (Q, min(k, n)).
+
+    Threads share the queries, and the documents where there are fewer blocks of queries than threads.
+    """
+    documents = len(job.pair.documents)
+    if not documents or queries.stop <= queries.start:
+        return np.empty((queries.stop - queries.start, 0), dtype=np.uint64)
+    size = max(1, min(blocks.queries, _CANDIDATES // _list_width(min(k, documents))))
+    batches = [slice(first, min(first + size, queries.stop)) for first in range(queries.start, queries.stop, size)]
+    pieces = 1 if len(batches) >= threads else min(threads, documents)
+    step = -(-documents // pieces)
+    parts = [
+        (batch, slice(first, min(first + step, documents))) for batch in batches for first in range(0, documents, step)
+    ]
+    unit = directions(job.pair.queries[queries], job.pair.query_lengths[queries])
+
+    def search(part: tuple[slice, slice]) -> UInt64Array:
+        batch, rows = part
+        return _search(
+            job, unit[batch.start - queries.start : batch.stop - queries.start], batch.start, rows, k, blocks
         )
 
-    def block(self, queries: int, documents: int) -> Float32Array:
-        """Room for the products of so many queries and documents, without gaps: kernels are quick there alone."""
-        return self.products[: queries * documents].reshape(queries, documents)
+    with single_threaded_blas():
+        if threads == 1 or len(parts) == 1:
+            found = [search(part) for part in parts]
+        else:
+            with ThreadPoolExecutor(max_workers=threads) as pool:
+                found = list(pool.map(search, parts))
+    each = len(parts) // len(batches)
+    merged = [np.sort(np.hstack(found[first : first + each]), axis=1) for first in range(0, len(found), each)]
+    best: UInt64Array = np.vstack(merged)[:, ::-1][:, : min(k, documents)]
+    return best
 
 
-class _Rooms:
-    """Rooms that are used again: in new memory every 4 KiB cost a page fault, together some percent of a search."""
+def _list_width(k: int) -> int:
+    """Room for the candidates of one query: twice k, so that a list is seldom shortened."""
+    return 2 * k + _SPARE + 2 * int(_STEP)
 
-    def __init__(self, make: Callable[[], _Room]) -> None:
-        self._make = make
-        self._free: list[_Room] = []
+
+def _search(job: Job, unit: Float32Array, first_query: int, rows: slice, k: int, blocks: Blocks) -> UInt64Array:
+    """The keys of the best of some documents, in no order: uint64 (Q, at most k)."""
+    count, k = len(unit), min(k, rows.stop - rows.start)
+    width = _list_width(k)
+    lists = _Lists(
+        np.empty((count, width), dtype=np.int32),
+        np.empty((count, width), dtype=np.float32),
+        np.empty((count, width), dtype=np.uint64),
+        np.zeros(count, dtype=np.int64),
+        np.full(count, -np.inf, dtype=np.float32),
+    )
+    block = min(max(blocks.documents, blocks.queries * blocks.documents // count), rows.stop - rows.start)
+    room = np.empty(count * block, dtype=np.float32)
+    for first in range(rows.start, rows.stop, block):
+        end = min(first + block, rows.stop)
+        products = room[: count * (end - first)].reshape(count, end - first)
+        np.matmul(unit, job.documents(slice(first, end)).T, out=products)
+        _filter_block(products, np.uint64(first), first_query, job.estimates, job.pair, k, lists)
+    best = np.empty((count, k), dtype=np.uint64)
+    _choose(first_query, job.estimates, job.pair, lists, best)
+    return best
+
+
+@kernel
+def _filter_block(
+    products: Float32Array, first: np.uint64, first_query: int, estimates: Estimates, pair: Pair, k: int, lists: _Lists
+) -> None:
+    """Take from a block (Q, m) of products of queries and documents ``first`` to ``first + m`` what may be best.
+
+    ``first_query`` is the place of the block's first query in ``pair`` and ``estimates``.
+    """
+    width = np.uint64(products.shape[1])
+    scale, shift = estimates.scale[first : first + width], estimates.shift[first : first + width]
+    for query in range(len(products)):
+        line, rows, values = products[query], lists.rows[query], lists.estimates[query]
+        factor, floor = estimates.factor[first_query + query], lists.floors[query]
+        for begin in range(np.uint64(0), width, _STEP):
+            start, stop = np.uint64(begin), min(np.uint64(begin) + _STEP, width)
+            reached = np.uint32(0)
+            for place in range(start, stop):
+                reached |= np.uint32(line[place] * factor * scale[place] + shift[place] >= floor)
+            if not reached:
+                continue
+            if lists.counts[query] + np.int64(_STEP) > len(rows):
+                _shorten(first_query, query, estimates, pair, k, lists)
+                floor = lists.floors[query]
+            count = np.uint64(lists.counts[query])
+            for place in range(start, stop):
+                estimate = line[place] * factor * scale[place] + shift[place]
+                rows[count], values[count] = np.int32(first + place), estimate
+                count += np.uint64(estimate >= floor)
+            lists.counts[query] = np.int64(count)
+
+
+@inline_kernel
+def _shorten(first_query: int, query: int, estimates: Estimates, pair: Pair, k: int, lists: _Lists) -> None:
+    """Raise the floor to what the k-th largest estimate allows; where ties keep the list long, choose exactly."""
+    count, rows, values, keys = lists.counts[query], lists.rows[query], lists.estimates[query], lists.keys[query]
+    for place in range(count):
+        keys[place] = np.uint64(sortable_bits(values[place])) << np.uint64(32) | np.uint64(place)
+    keep_largest(keys[:count], np.uint64(k))
+    kth = np.float32(np.inf)
+    for place in range(k):
+        kth = min(kth, values[keys[place] & np.uint64(0xFFFFFFFF)])
+    floor = max(lists.floors[query], np.float32(kth - estimates.slack[first_query + query]))
+    kept = 0
+    for place in range(count):
+        rows[kept], values[kept] = rows[place], values[place]
+        kept += values[place] >= floor
+    lists.floors[query], lists.counts[query] = floor, kept
+    if kept > (k + len(rows)) // 2:
+        _keep_best(first_query, query, pair, k, lists)
+
+
+@inline_kernel
+def _keep_best(first_query: int, query: int, pair: Pair, k: int, lists: _Lists) -> None:
+    """Keep exactly the best k of a list: a document that comes later is compared with them at the end."""
+    count, rows, values, keys = lists.counts[query], lists.rows[query], lists.estimates[query], lists.keys[query]
+    exact = np.empty(count, dtype=np.uint64)
+    keys_of(pair, first_query + query, rows[:count], exact)
+    keys[:count] = exact
+    keep_largest(keys[:count], np.uint64(k))
+    least = keys[0]
+    for place in range(k):
+        least = min(least, keys[place])
+    kept = 0
+    for place in range(count):
+        if exact[place] >= least:
+            rows[kept], values[kept] = rows[place], values[place]
+            kept += 1
+    lists.counts[query] = kept
+
+
+@kernel
+def _choose(first_query: int, estimates: Estimates, pair: Pair, lists: _Lists, best: UInt64Array) -> None:
+    """Score what is left exactly; the keys of the best, in no order, into ``best`` (Q, k)."""
+    k, cursors = best.shape[1], np.zeros(len(best), dtype=np.int64)
+    for query in range(len(best)):
+        _shorten(first_query, query, estimates, pair, k, lists)
+    for first in range(0, len(pair.documents), _VISITED):
+        for query in range(len(best)):
+            rows, start = lists.rows[query, : lists.counts[query]], cursors[query]
+            stop = start
+            while stop < len(rows) and rows[stop] < first + _VISITED:
+                stop += 1
+            keys_of(pair, first_query + query, rows[start:stop], lists.keys[query, start:stop])
+            cursors[query] = stop
+    for query in range(len(best)):
+        keys = lists.keys[query, : lists.counts[query]]
+        keep_largest(keys, np.uint64(k))
+        best[query] = keys[:k]
+
+
+class _Limit:
+    """BLAS on one thread. The limit is the process's: it is lifted by the last of its users, not by the first."""
+
+    def __init__(self) -> None:
+        self.controller = ThreadpoolController()
+        self.lock = threading.Lock()
+        self.users = 0
+        self.limited: Any = None
 
     @contextmanager
-    def one(self) -> Iterator[_Room]:
-        """A room, nobody else's for as long."""
+    def __call__(self) -> Iterator[None]:
+        with self.lock:
+            if self.users == 0:
+                self.limited = self.controller.limit(limits=1, user_api="blas")
+            self.users += 1
         try:
-            room = self._free.pop()
-        except IndexError:
-            room = self._make()
-        yield room
-        self._free.append(room)
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if self.users == 0:
+                    self.limited.restore_original_limits()
 
 
-def best_keys(job: Job, threads: int, blocks: Blocks, take: Take) -> None:
-    """Have ``take`` every query's best documents, in parts as they are found: min(k, n) of each."""
-    pair = job.any_pair
-    documents, queries = len(pair.documents), len(pair.queries)
-    batch = _batch(job, queries, documents, blocks)
-    size = batch * -(-min(-(-queries // threads), _TOGETHER) // batch)
-    starts = range(0, queries if documents else 0, max(1, size))
-    pieces = 1 if len(starts) >= threads else threads
-    parts = list(_parts(starts, size, queries, documents, pieces))
-    unit = directions(pair.queries, pair.query_lengths)
-    rooms = _Rooms(lambda: _Room.of(job, batch, min(size, queries), documents, blocks.documents))
-
-    with single_threaded_blas():
-        sample = _Sample.of(job) if pieces == 1 else None
-
-        def search(part: _Part) -> dict[Similarity, UInt64Array]:
-            found: dict[Similarity, list[UInt64Array]] = {name: [] for name in job.pairs}
-            with rooms.one() as room:
-                for name, first, keys in _search(job, unit, part, Blocks(batch, blocks.documents), sample, room):
-                    if pieces > 1:
-                        found[name].append(keys.copy())
-                    else:
-                        take(name, first, keys[:, ::-1])
-            return {name: np.vstack(some) for name, some in found.items() if some}
-
-        results = _mapped(search, parts, threads)
-        for start in starts:
-            own = [next(results) for _ in range(len(parts) // len(starts))]
-            for name in job.pairs if pieces > 1 else ():
-                merged = np.sort(np.hstack([one[name] for one in own]), axis=1)
-                take(name, start, merged[:, ::-1][:, : min(job.k, documents)])
+@cache
+def _limit() -> _Limit:
+    """Made once: looking for loaded libraries takes milliseconds, and NumPy's BLAS is there from the start."""
+    return _Limit()
 
 
-def _batch(job: Job, queries: int, documents: int, blocks: Blocks) -> int:
-    """How many queries are multiplied at once: half of the room is for their lists."""
-    most = _CANDIDATES // (2 * len(job.pairs) * _list_width(job.k, documents))
-    return max(1, min(blocks.queries, queries, most))
-
-
-def best_keys_of_query(job: Job, name: Similarity, query: int) -> UInt64Array:
-    """The keys of one query's best documents, best first: uint64 (min(k, n),)."""
-    pair = job.pairs[name]
-    unit = directions(pair.queries, pair.query_lengths)
-    return _search_again(job, name, unit, _Part(slice(query, query + 1), slice(0, len(pair.documents))))[::-1]
-
-
-def _mapped(
-    search: Callable[[_Part], dict[Similarity, UInt64Array]], parts: list[_Part], threads: int
-) -> Iterator[dict[Similarity, UInt64Array]]:
-    """Results in order, so that finished ones are merged while others run."""
-    if threads == 1 or len(parts) == 1:
-        yield from map(search, parts)
-        return
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        yield from pool.map(search, parts)
-
-
-def _parts(starts: range, size: int, queries: int, documents: int, pieces: int) -> Iterator[_Part]:
-    """Blocks of queries over all documents; over pieces of them where there are fewer blocks than threads."""
-    step = max(1, -(-documents // pieces))
-    for start in starts:
-        for first in range(0, documents, step):
-            yield _Part(slice(start, min(start + size, queries)), slice(first, min(first + step, documents)))
-
-
-def _list_width(k: int, documents: int) -> int:
-    """Room for the candidates of one query: twice k, so that a list is shortened seldom, or all documents."""
-    return min(documents, 2 * min(k, documents) + _SPARE) + 2 * STEP
-
-
-def _search(
-    job: Job, unit: Float32Array, part: _Part, blocks: Blocks, sample: _Sample | None, room: _Room
-) -> Iterator[tuple[Similarity, int, UInt64Array]]:
-    """The keys of the part's best documents, ascending: uint64 (some, at most k), of the queries from a certain one on.
-
-    They lie in scratch space of ``room``, and last until the next ones.
-    """
-    begin = part.queries.start
-    for first in range(part.queries.start, part.queries.stop, blocks.queries):
-        batch = _Part(slice(first, min(first + blocks.queries, part.queries.stop)), part.documents)
-        lists = _filtered(job, unit, batch, blocks.documents, sample, room)
-        if not all(room.finalists[name].has_room(first - begin, one) for name, one in lists.items()):
-            yield from _scored(job, unit, _Part(slice(begin, first), part.documents), room)
-            begin = first
-        for name, one in lists.items():
-            room.finalists[name].add(first - begin, one)
-    yield from _scored(job, unit, _Part(slice(begin, part.queries.stop), part.documents), room)
-
-
-def _filtered(
-    job: Job, unit: Float32Array, part: _Part, block: int, sample: _Sample | None, room: _Room
-) -> dict[Similarity, Lists]:
-    """The documents that may be among the best of a batch of queries; none where a guess was too high."""
-    first_query, count = part.queries.start, part.queries.stop - part.queries.start
-    k = min(job.k, part.documents.stop - part.documents.start)
-    lists = {name: one.emptied(count) for name, one in room.lists.items()}
-    asked, coarse = unit[part.queries], None
-    if sample is not None:
-        for name in job.pairs:
-            sampled = np.matmul(asked, sample.vectors.T, out=room.block(count, len(sample.rows)))
-            coarse = _begin(sampled, sample, first_query, job.estimates[name], lists[name])
-    if coarse is not None:
-        ((name, pair),) = job.pairs.items()
-        ends = np.uint64(part.documents.start), np.uint64(part.documents.stop)
-        rounded, estimates, desk = rounded_queries(asked), coarse.estimates, Desk.of(int(pair.dimensions))
-        filter_documents(rounded, coarse.factors, *ends, first_query, estimates, pair, k, lists[name], desk)
-        cut(first_query, estimates, pair, k, lists[name])
-        return lists
-    for first in range(part.documents.start, part.documents.stop, block):
-        end = min(first + block, part.documents.stop)
-        out = room.block(count, end - first)
-        np.matmul(asked, job.documents(slice(first, end)).T, out=out)
-        for name, one in job.pairs.items():
-            filter_block(out, np.uint64(first), first_query, job.estimates[name], one, k, lists[name])
-    for name, one in job.pairs.items():
-        cut(first_query, job.estimates[name], one, k, lists[name])
-    return lists
-
-
-def _begin(sampled: Float32Array, sample: _Sample, first_query: int, fine: Estimates, lists: Lists) -> Coarse | None:
-    """Begin with guessed floors. What is returned are the estimates to go on with, of rounded vectors, where they let
-    through at most a few documents more; None stands for the usual ones.
-    """
-    if sample.coarse is not None:
-        slack = sample.coarse.estimates.slack
-        reaching = guess_floors(sampled, sample.rows, first_query, fine._replace(slack=slack), sample.rank, lists)
-        if reaching <= (sample.rank + _MORE) * len(sampled):
-            return sample.coarse
-        lists.guesses[:] += np.float32(sample.coarse.wider)
-        lists.floors[:] = lists.guesses
-        return None
-    guess_floors(sampled, sample.rows, first_query, fine, sample.rank, lists)
-    return None
-
-
-def _scored(job: Job, unit: Float32Array, part: _Part, room: _Room) -> Iterator[tuple[Similarity, int, UInt64Array]]:
-    """The keys of the best of the finalists, which are those of the part's queries."""
-    first_query, count = part.queries.start, part.queries.stop - part.queries.start
-    k = min(job.k, part.documents.stop - part.documents.start)
-    for name, pair in job.pairs.items():
-        query = first_query
-        for keys in room.finalists[name].best(pair, first_query, count, k, room.lists[name].keys):
-            for place in np.flatnonzero(keys[:, 0] == 0):  # a guess that was too high
-                again = _Part(slice(query + int(place), query + int(place) + 1), part.documents)
-                keys[place] = _search_again(job, name, unit, again)
-            yield name, query, keys
-            query += len(keys)
-
-
-def _search_again(job: Job, name: Similarity, unit: Float32Array, part: _Part) -> UInt64Array:
-    """The keys of one query's best documents, ascending, without a guess: uint64 (at most k,)."""
-    single = job._replace(pairs={name: job.pairs[name]})
-    blocks = Blocks(1)
-    room = _Room.of(single, 1, 1, part.documents.stop - part.documents.start, blocks.documents)
-    ((_, _, keys),) = _search(single, unit, part, blocks, None, room)
-    best: UInt64Array = keys[0]
-    return best
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Products of NumPy take one thread each: the caller's own threads divide the work."""
+    with _limit()():
+        yield

@@ -9,10 +9,9 @@ import numpy as np
 from harness.data.types import Float32Array, Float64Array
 from harness.errors import DataError, UsageError
 
-__all__ = ["aligned_float64", "as_dense", "refuse_zero"]
+__all__ = ["as_dense", "refuse_zero"]
 
 _ROWS_AT_ONCE = 4096
-_LINE = 64
 
 
 def as_dense(vectors: Any, source: str) -> Float32Array:  # noqa: ANN401 - whatever NumPy takes
@@ -36,18 +35,6 @@ def as_dense(vectors: Any, source: str) -> Float32Array:  # noqa: ANN401 - whate
     if broken:
         raise DataError(source, [f"row {row}: NaN, infinite or beyond float32" for row in broken])
     return array
-
-
-def aligned_float64(vectors: Float32Array) -> Float64Array:
-    """``vectors`` (n, d) in float64, from the beginning of a cache line on: NumPy's own begin 16 bytes after one, and
-    then every other vector register is loaded from two lines.
-    """
-    size = vectors.size * 8
-    room = np.empty(size + _LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _LINE
-    wide: Float64Array = room[start : start + size].view(np.float64).reshape(vectors.shape)
-    wide[:] = vectors
-    return wide
 
 
 def refuse_zero(lengths: Float64Array, source: str) -> None:
