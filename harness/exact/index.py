@@ -11,7 +11,6 @@ import numpy.typing as npt
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array
 from harness.errors import DataError, UsageError
 from harness.exact.idf import bm25_idf
-from harness.exact.maps import build_maps
 from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK, tie_order
@@ -64,7 +63,7 @@ class SparseIndex:
             idf = bm25_idf(df, len(vectors.nonempty_rows))
         elif idf is not None:
             idf = _checked_idf(idf, vectors.dimensions)
-        return cls(Searcher(postings, len(vectors), _RULE, order, build_maps(postings, len(vectors))), idf)
+        return cls(Searcher(postings, len(vectors), _RULE, order), idf)
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -92,16 +91,16 @@ class SparseIndex:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings (8 each), maps and impact rows, column starts, IDF and tie order; not of workspaces."""
+        """Bytes of postings (8 each), column starts, IDF and tie order; not of workspaces."""
         return self._searcher.index_bytes + (0 if self._idf is None else self._idf.nbytes)
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
         """The best ``k`` documents of every query, best first; fewer where fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
-        each thread 28 bytes a document, and a key table of at most 8 MiB (or ``k`` keys). The result does not
-        depend on ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of dimensions,
-        DataError for weights that are NaN or infinite and for scores beyond float32, naming the query rows.
+        each thread 1.5 MiB, 32 bytes for each of ``k``, and a key table of at most 8 MiB (or ``k`` keys). The result
+        does not depend on ``threads``. Raises UsageError for ``k`` or ``threads`` below 1 or another number of
+        dimensions, DataError for weights that are NaN or infinite and for scores beyond float32, naming the query rows.
         """
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 
@@ -114,8 +113,7 @@ class SparseIndex:
         """
         whole = self._searcher
         postings = whole.only(matching)
-        maps = build_maps(postings, whole.documents)
-        return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order, maps), self._idf)
+        return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order), self._idf)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
         """Exact scores of listed documents (float32, shape of ``rows``), 0.0 for a document that shares no dimension.
@@ -139,8 +137,7 @@ class SparseIndex:
         DataError for a folder that holds something else or a newer format.
         """
         stored = load_index(Path(folder), _KIND, verify=verify)
-        maps = build_maps(stored.postings, stored.documents)
-        return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order, maps), stored.idf)
+        return cls(Searcher(stored.postings, stored.documents, _RULE, stored.order), stored.idf)
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = as_sparse(queries, "queries")
@@ -150,7 +147,7 @@ class SparseIndex:
             with np.errstate(over="ignore"):
                 weights = weights * self._idf[vectors.indices]
         rows = QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
-        _refuse_overflow(rows, self._searcher.postings, np.float32(self._searcher.maps.largest))
+        _refuse_overflow(rows, self._searcher.postings, self._searcher.largest)
         return rows
 
 

@@ -1,176 +1,274 @@
-"""The kernels behind exact sparse search: scatter postings into accumulators, then take the best k.
+"""The kernels behind exact sparse search: scatter postings into sums, then take the best k.
 
-Conventions that keep them fast: indices and loop counters are unsigned (a signed index needs a wrap-around test and
-blocks vectorisation); inputs are read-only views, so that one compiled signature serves arrays in memory and mapped
+Documents are looked at in blocks whose sums fit into the cache. The postings of each term of the query that fall into a
+block are added to its sums; sums that reach a floor become sort keys, and all are cleared in the same pass. A sample of
+the first block's sums gives a guess of what the k-th best of all documents has, which is the floor; where fewer than k
+documents reach it, the query runs again without. A block with few postings is collected by way of them.
+
+Conventions that keep the kernels fast: indices and loop counters are unsigned (a signed index needs a wrap-around test
+and blocks vectorisation); inputs are read-only views, so that one compiled signature serves arrays in memory and mapped
 from disk; the caller owns all buffers.
 
-Accumulators are float64 and hold ``empty`` between queries. ``mask`` and ``empty`` (as bits) tell hits from the rest:
-a document is a hit when ``bits & mask != empty``. Textbook scoring takes every score other than zero (mask without the
-sign bit, empty 0.0); Lucene's takes every document that was touched (all bits, empty -0.0, which no sum of
-contributions can equal, because x + 0.0 and x - x are +0.0).
+Sums are float64, added in the order of the query's terms, and hold ``empty`` between blocks. ``mask`` and ``empty`` (as
+bits) tell hits from the rest: a document is a hit when ``bits & mask != empty``. Textbook scoring takes every score
+other than zero (mask without the sign bit, empty 0.0); Lucene's takes every document that was touched (all bits, empty
+-0.0, which no sum of contributions can equal, because x + 0.0 and x - x are +0.0).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from harness.data.jit import inner_kernel, kernel
+from harness.data.ranking import pack_key, unpack_score
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from harness.exact.bounds import search_by_rows
-from harness.exact.collect import collect_all, collect_reaching, collect_touched, to_keys
-from harness.exact.guess import Sample, threshold_of
-from harness.exact.maps import Maps
-from harness.exact.postings import Outlook, Postings, QueryRows, Rule, contribution
-from harness.exact.pruning import complete_best, may_stop, threshold_so_far
-from harness.exact.rows import rows_pay
-from harness.exact.sampling import sample_all, sample_touched
-from harness.exact.selection import keep_largest_beside
-from harness.exact.terms import look_at
-from harness.exact.workspace import Search, Workspace
+from harness.exact.postings import Postings, QueryRows, Rule, contribution
+from harness.exact.selection import keep_largest_beside, nth_largest
 
-__all__ = ["retrieve_kernel", "score_kernel"]
+__all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
 
+BLOCK = np.uint64(65_536)
+"""Documents of a block."""
+_STRIDE = np.uint64(16)
+"""One document in so many of the first block is looked at for a guess, or more where that would be few."""
+_CHUNK = np.uint64(32)
 _FEW = np.uint64(4)
-"""Sums of fewer postings than one in this many documents are looked at by way of the postings."""
-_VERY_FEW = np.uint64(16)
-"""Leaving terms out after so few is better than leaving terms to their rows."""
+"""A block with fewer postings than one in this many documents is collected by way of them."""
+_SPARE = 64
+_ZERO, _ONE, _FOUR = np.uint64(0), np.uint64(1), np.uint64(4)
+_TOP = np.uint32(0xFFFFFFFF)
 
 
-@inner_kernel
-def _add(postings: Postings, queries: QueryRows, place: int, rule: Rule, sums: Float64Array) -> np.uint64:
-    """Add the contributions of the query's term at ``place``; how many."""
-    rows, values = postings.rows, postings.values
-    column, weight = queries.columns[place], queries.weights[place]
-    start, stop = postings.columns[column], postings.columns[column + 1]
-    for posting in range(start, stop):
-        sums[np.uint64(rows[posting])] += np.float64(contribution(weight, values[posting], rule))
-    return np.uint64(stop - start)
+class Workspace(NamedTuple):
+    """Buffers of one thread.
 
-
-@inner_kernel
-def _may_stop_early(search: Search, outlook: Outlook) -> np.bool:
-    """Whether :func:`may_stop` will hold before only terms with rows are left, if what is hoped for is reached."""
-    postings, terms, queries = search.postings, search.terms, search.queries
-    documents, likely = np.uint64(len(search.sums)), 1.0 / np.sqrt(np.float64(outlook.terms))
-    added, hope = np.uint64(0), 0.0
-    for number in range(outlook.terms - outlook.rowed + 1):
-        if added * _VERY_FEW >= documents:
-            return np.bool_(False)
-        if may_stop(search, outlook, number, added, hope):
-            return np.bool_(True)
-        column = queries.columns[terms.places[number]]
-        added += postings.columns[column + 1] - postings.columns[column]
-        hope += (terms.most[number] - terms.most[number + 1]) * likely
-    return np.bool_(False)
-
-
-@inner_kernel
-def _add_in_order(search: Search, outlook: Outlook, guessing: bool) -> tuple[int, np.uint64, np.float64, bool]:
-    """Add terms until the others can be left out: how many, their postings, and how the search goes on.
-
-    The third is a threshold above all that the terms left out can add, 0.0 when there is none; the fourth says to go
-    on by rows. Where few sums are touched, the last term is left to the one who collects them.
+    ``sums`` float64 (m,) are those of a block, ``empty`` between blocks. ``heads`` uint64 (2, T): where the postings
+    of each term begin that fall into the block, and where they end. ``keys`` and ``spare`` uint64: candidates.
     """
-    terms = search.terms
-    documents = np.uint64(len(search.sums))
-    few = (outlook.postings - outlook.last) * _FEW < documents
-    likely = 1.0 / np.sqrt(np.float64(outlook.terms))  # the best documents reach about that share of the most
-    added, hope = np.uint64(0), 0.0
-    by_rows = guessing and rows_pay(search, outlook)
-    if by_rows and not _may_stop_early(search, outlook):
-        return 0, added, np.float64(0.0), True
-    for number in range(outlook.terms):
-        if guessing and added * _FEW < documents and may_stop(search, outlook, number, added, hope):
-            hope = threshold_so_far(search, outlook, number, added)
-            if hope > terms.most[number]:
-                return number, added, hope, False
-        if by_rows and number == outlook.terms - outlook.rowed:
-            return number, added, np.float64(0.0), True
-        if few and number == outlook.terms - 1:
-            return number, added, np.float64(0.0), False
-        added += _add(search.postings, search.queries, terms.places[number], search.rule, search.sums)
-        hope += (terms.most[number] - terms.most[number + 1]) * likely
-    return outlook.terms, added, np.float64(0.0), False
+
+    sums: Float64Array
+    heads: UInt64Array
+    keys: UInt64Array
+    spare: UInt64Array
+
+    @classmethod
+    def of(cls, rule: Rule, documents: int, width: int, terms: int) -> Workspace:
+        """Clean buffers for the best ``width`` of so many documents, by queries with at most so many terms."""
+        block = min(documents, int(BLOCK))
+        sums = np.full(block, rule.empty, dtype=np.uint64).view(np.float64)
+        keys = np.empty((2, 2 * width + block + _SPARE), dtype=np.uint64)
+        return cls(sums, np.empty((2, terms), dtype=np.uint64), keys[0], keys[1])
+
+    def fits(self, width: int, terms: int) -> bool:
+        """Whether the buffers are large enough."""
+        return len(self.keys) >= 2 * width + len(self.sums) + _SPARE and self.heads.shape[1] >= terms
+
+
+class _Block(NamedTuple):
+    """The documents from ``begin`` to ``end``, and the terms of the query from ``first`` to ``last``."""
+
+    begin: np.uint64
+    end: np.uint64
+    first: np.uint64
+    last: np.uint64
 
 
 @inner_kernel
-def _search(search: Search, query: int, outlook: Outlook, guessing: bool) -> tuple[np.uint64, int]:
-    """Keys of a superset of the best hits: how many, 0 when a guess was too high or there are none; and by which way.
+def _end_before(postings: Postings, start: np.uint64, stop: np.uint64, row: np.uint64) -> np.uint64:
+    """The first posting from ``start`` to ``stop`` that is not of a document before ``row``."""
+    if start == stop or postings.rows[stop - _ONE] < row:
+        return stop
+    while start < stop:
+        middle = (start + stop) >> _ONE
+        if postings.rows[middle] < row:
+            start = middle + _ONE
+        else:
+            stop = middle
+    return start
 
-    Ways: 0 is by all postings, 1 with terms left out, 2 with terms left to their impact rows.
+
+@inner_kernel
+def _below(score: np.float32) -> np.float64:
+    """A little less than any sum that rounds to a positive score; minus infinity for another score."""
+    if score <= np.float32(0.0):
+        return np.float64(-np.inf)
+    return np.float64(np.uint32(np.float32(score).view(np.uint32) - np.uint32(1)).view(np.float32))
+
+
+@inner_kernel
+def _guess(block: _Block, documents: np.uint64, width: np.uint64, workspace: Workspace) -> np.float64:
+    """What the ``width`` best of all documents reach, probably, by some of the first block's; minus infinity where too
+    few of these have a positive sum.
     """
-    queries, found = search.queries, search.found
-    done, added, threshold, by_rows = outlook.terms, outlook.postings, np.float64(0.0), False
-    if outlook.exact:
-        done, added, threshold, by_rows = _add_in_order(search, outlook, guessing)
-    else:
-        for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            _add(search.postings, queries, place, search.rule, search.sums)
-    if by_rows:
-        return search_by_rows(search, outlook, done), 2
-    few = outlook.exact and added * _FEW < np.uint64(len(search.sums))
-    pruned, last, gap = threshold > 0.0, outlook.terms, np.float64(0.0)
-    if pruned:
-        last, gap = done, search.terms.most[done]
-    elif guessing:
-        count, rank = sample_touched(search, done, last, outlook.postings) if few else sample_all(search)
-        threshold = threshold_of(found.keys[:count], rank, found.sums.view(np.uint64))
-    if few:
-        count = collect_touched(search, done, last, threshold, gap)
-    elif threshold > 0.0:
-        count = collect_reaching(search, threshold, gap)
-    else:
-        count = collect_all(search)
-    if pruned:
-        return complete_best(search, outlook, done, threshold, count), 1
-    if threshold > 0.0 and count < search.width:
-        return np.uint64(0), 0
-    to_keys(found, np.uint64(0), count)
-    return count, 0
+    sums, keys = workspace.sums, workspace.keys
+    size = block.end - block.begin
+    likely = np.float64(width) * np.float64(size) / np.float64(documents)
+    stride = max(_ONE, min(_STRIDE, np.uint64(np.float64(size) / (4.0 * likely + 1.0))))
+    share = likely / np.float64(stride)
+    rank, count = np.uint64(share + 3.0 * np.sqrt(share) + 3.0), _ZERO
+    for place in range(_ZERO, size, stride):
+        total = np.float64(sums[place])
+        keys[count] = total.view(np.uint64)
+        count += np.uint64(total > 0.0)
+    if count <= rank:
+        return np.float64(-np.inf)
+    guess = np.float64(np.uint64(nth_largest(keys[:count], rank, workspace.spare)).view(np.float64))
+    return _below(np.float32(guess))
+
+
+@inner_kernel
+def _scatter(postings: Postings, queries: QueryRows, rule: Rule, block: _Block, workspace: Workspace) -> np.uint64:
+    """Add the postings that fall into the block; how many."""
+    rows, values, sums, heads = postings.rows, postings.values, workspace.sums, workspace.heads
+    added = _ZERO
+    for place in range(block.first, block.last):
+        column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
+        start = heads[1, term]
+        stop = _end_before(postings, start, postings.columns[column + 1], block.end)
+        for posting in range(start, stop):
+            value = np.float64(contribution(weight, values[posting], rule))
+            sums[np.uint64(rows[posting]) - block.begin] += value
+        heads[0, term], heads[1, term] = start, stop
+        added += stop - start
+    return added
+
+
+@inner_kernel
+def _collect_touched(
+    postings: Postings, rule: Rule, block: _Block, floor: np.float64, workspace: Workspace, end: np.uint64
+) -> np.uint64:
+    """Add the hits of a block that reach ``floor`` to ``end`` keys, by way of the postings; the new end."""
+    sums, keys, bits = workspace.sums, workspace.keys, workspace.sums.view(np.uint64)
+    for term in range(block.last - block.first):
+        for posting in range(workspace.heads[0, term], workspace.heads[1, term]):
+            row = np.uint64(postings.rows[posting])
+            place = row - block.begin
+            total = sums[place]
+            if (bits[place] & rule.mask) != rule.empty and total >= floor:
+                keys[end] = pack_key(np.float32(total), _TOP - np.uint32(row))
+                end += _ONE
+            bits[place] = rule.empty
+    return end
+
+
+@inner_kernel
+def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace, end: np.uint64) -> np.uint64:
+    """Add the hits of a block that reach ``floor`` to ``end`` keys; the new end.
+
+    Where a chunk has hits, their places are written without a branch: mispredicted ones would cost more than the rest.
+    """
+    sums, keys, bits = workspace.sums, workspace.keys, workspace.sums.view(np.uint64)
+    size, positive = block.end - block.begin, floor > 0.0
+    for begin in range(_ZERO, size, _CHUNK):
+        start, stop = np.uint64(begin), min(np.uint64(begin) + _CHUNK, size)
+        reached = np.uint32(0)
+        if positive:
+            for place in range(start, stop):
+                reached |= np.uint32(sums[place] >= floor)
+        else:
+            for place in range(start, stop):
+                reached |= np.uint32((bits[place] & rule.mask) != rule.empty)
+        if reached:
+            first = end
+            if positive:
+                for place in range(start, stop):
+                    keys[end] = place
+                    end += np.uint64(sums[place] >= floor)
+            else:
+                for place in range(start, stop):
+                    keys[end] = place
+                    end += np.uint64((bits[place] & rule.mask) != rule.empty)
+            for candidate in range(first, end):
+                place = keys[candidate]
+                keys[candidate] = pack_key(np.float32(sums[place]), _TOP - np.uint32(block.begin + place))
+        for place in range(start, stop):
+            bits[place] = rule.empty
+    return end
+
+
+@inner_kernel
+def _floor_of(keys: UInt64Array) -> np.float64:
+    """What a sum must reach to be among the best, by the lowest of their keys."""
+    lowest = keys[_ZERO]
+    for place in range(_ONE, np.uint64(len(keys))):
+        lowest = min(lowest, keys[place])
+    return _below(unpack_score(lowest))
+
+
+@inner_kernel
+def _search(
+    postings: Postings,
+    queries: QueryRows,
+    query: int,
+    documents: np.uint64,
+    rule: Rule,
+    width: np.uint64,
+    guessing: bool,
+    workspace: Workspace,
+) -> np.uint64:
+    """The keys of the best ``width`` documents, in no order, at the front of the workspace's; how many.
+
+    None where a guess was too high, which is possible only when it is asked for.
+    """
+    keys, heads = workspace.keys, workspace.heads
+    first, last = np.uint64(queries.indptr[query]), np.uint64(queries.indptr[query + 1])
+    left = _ZERO
+    for place in range(first, last):
+        column = queries.columns[place]
+        heads[1, np.uint64(place) - first] = postings.columns[column]
+        left += postings.columns[column + 1] - postings.columns[column]
+    floor, end, begin, size = np.float64(-np.inf), _ZERO, _ZERO, np.uint64(len(workspace.sums))
+    guessed = False
+    while begin < documents and left > _ZERO:
+        block = _Block(begin, min(begin + size, documents), first, last)
+        added = _scatter(postings, queries, rule, block, workspace)
+        left -= added
+        if added > _ZERO:
+            few = added * _FEW < block.end - block.begin
+            if guessing and begin == _ZERO and added + left > width * _FOUR:
+                floor = _guess(block, documents, width, workspace)
+                guessed = bool(floor > 0.0)
+            if few:
+                end = _collect_touched(postings, rule, block, floor, workspace, end)
+            else:
+                end = _collect(rule, block, floor, workspace, end)
+            if end > width + width:
+                keep_largest_beside(keys[:end], width, workspace.spare)
+                end, floor, guessed = width, _floor_of(keys[:width]), False
+        begin = block.end
+    if guessed and end < width:
+        return _ZERO
+    if end > width:
+        keep_largest_beside(keys[:end], width, workspace.spare)
+        end = width
+    return end
 
 
 @kernel
-def retrieve_kernel(  # noqa: PLR0917 - compiled
+def retrieve_kernel(
     postings: Postings,
-    maps: Maps,
     queries: QueryRows,
     first: int,
+    documents: int,
     rule: Rule,
-    sample: Sample,
     workspace: Workspace,
     best: UInt64Array,
     counts: Int64Array,
-) -> tuple[int, int, int]:
+) -> None:
     """The best hits of queries ``first``, ``first + 1`` … as unsorted keys in the rows of ``best``.
 
     ``best`` is uint64 (queries, width), ``counts`` int64 (queries,) receives how many it holds; both full of zeros.
-    Returns how many queries ran twice, because a guess was too high, how many left terms out, and how many left terms
-    to their impact rows.
     """
-    sums, found, terms, levels = workspace.sums, workspace.found, workspace.terms, workspace.levels
     width = np.uint64(best.shape[1])
-    search = Search(postings, maps, queries, rule, sample, width, sums, found, terms, levels)
-    rejected, pruned, by_rows = 0, 0, 0
     for place in range(len(counts)):
-        outlook = look_at(search, first + place)
-        if outlook.postings == 0:
-            continue
-        guessing, hits = sample.rank > 0, np.uint64(0)
-        while True:
-            hits, way = _search(search, first + place, outlook, guessing)
-            pruned += way == 1
-            by_rows += way == 2
-            if hits > 0 or not guessing:
-                break
-            guessing = False
-            rejected += 1
-        if hits > width:
-            keep_largest_beside(found.keys[:hits], width, found.sums.view(np.uint64))
-            hits = width
+        hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, True, workspace)
+        if hits == _ZERO:
+            hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, False, workspace)
         for hit in range(hits):
-            best[np.uint64(place), hit] = found.keys[hit]
+            best[np.uint64(place), hit] = workspace.keys[hit]
         counts[place] = hits
-    return rejected, pruned, by_rows
 
 
 @kernel
@@ -180,17 +278,25 @@ def score_kernel(
     rule: Rule,
     indptr: Int64Array,
     rows: Int32Array,
-    workspace: Workspace,
+    sums: Float64Array,
     scores: Float32Array,
 ) -> None:
-    """Scores of the given documents of every query; +0.0 for a document that matches nothing."""
-    sums = workspace.sums
-    empty = np.uint64(rule.empty).view(np.float64)
+    """Scores of the given documents of every query; +0.0 for a document that matches nothing.
+
+    ``sums`` float64 (n,) hold ``empty``, and do so afterwards.
+    """
+    bits = sums.view(np.uint64)
     for query in range(len(indptr) - 1):
         if indptr[query] == indptr[query + 1]:
             continue
         for place in range(queries.indptr[query], queries.indptr[query + 1]):
-            _add(postings, queries, place, rule, sums)
+            column, weight = queries.columns[place], queries.weights[place]
+            for posting in range(postings.columns[column], postings.columns[column + 1]):
+                value = np.float64(contribution(weight, postings.values[posting], rule))
+                sums[np.uint64(postings.rows[posting])] += value
         for hit in range(indptr[query], indptr[query + 1]):
             scores[hit] = np.float32(sums[rows[hit]] + 0.0)
-        sums[:] = empty
+        for place in range(queries.indptr[query], queries.indptr[query + 1]):
+            column = queries.columns[place]
+            for posting in range(postings.columns[column], postings.columns[column + 1]):
+                bits[np.uint64(postings.rows[posting])] = rule.empty

@@ -13,8 +13,7 @@ from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVecto
 from harness.errors import DataError, UsageError
 from harness.exact.idf import bm25_idf
 from harness.exact.index import check_dimensions
-from harness.exact.maps import build_maps
-from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
+from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transpose
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
 
@@ -88,7 +87,7 @@ class LuceneIndex:
             None,
         )
         idf = bm25_idf(postings.document_frequencies(), len(present))
-        return cls(_searcher(postings, len(documents)), idf, k1, b)
+        return cls(Searcher(postings, len(documents), _RULE, None), idf, k1, b)
 
     def __len__(self) -> int:
         return self._searcher.documents
@@ -100,7 +99,7 @@ class LuceneIndex:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index: postings (8 each), maps, column starts and IDF; workspaces not counted."""
+        """Bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
         return self._searcher.index_bytes + self._idf.nbytes
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
@@ -113,7 +112,7 @@ class LuceneIndex:
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
         """The index that returns only documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
-        searcher = _searcher(self._searcher.only(matching), len(self))
+        searcher = Searcher(self._searcher.only(matching), len(self), _RULE, None)
         return LuceneIndex(searcher, self._idf, self.k1, self.b)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
@@ -131,19 +130,14 @@ class LuceneIndex:
         stored = load_index(Path(folder), _KIND, verify=verify)
         if stored.idf is None or not {"k1", "b"} <= stored.settings.keys():
             raise DataError(str(folder), ["holds no IDF, k1 or b"])
-        return cls(
-            _searcher(stored.postings, stored.documents), stored.idf, stored.settings["k1"], stored.settings["b"]
-        )
+        searcher = Searcher(stored.postings, stored.documents, _RULE, None)
+        return cls(searcher, stored.idf, stored.settings["k1"], stored.settings["b"])
 
     def _weighted(self, queries: Any) -> QueryRows:  # noqa: ANN401 - SciPy has no type information
         vectors = _checked_counts(as_sparse(queries, "queries"), "queries")
         check_dimensions(vectors, self.dimensions)
         weights = vectors.values * self._idf[vectors.indices]
         return QueryRows(read_only(vectors.indptr), read_only(vectors.indices), read_only(weights))
-
-
-def _searcher(postings: Postings, documents: int) -> Searcher:
-    return Searcher(postings, documents, _RULE, None, build_maps(postings, documents, linear=False))
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:

@@ -12,7 +12,6 @@ from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVecto
 from harness.errors import DataError
 
 __all__ = [
-    "Outlook",
     "Postings",
     "QueryRows",
     "Rule",
@@ -50,22 +49,6 @@ class Rule(NamedTuple):
     lucene: bool
     mask: np.uint64
     empty: np.uint64
-
-
-class Outlook(NamedTuple):
-    """What a query asks for.
-
-    ``exact``: its float64 sums are exact, in whatever order they are added, and its ``terms`` are in order. They have
-    ``postings`` together, the last one has ``last`` of them. The last ``mapped`` terms have maps, and the last
-    ``rowed`` of these have impact rows as well.
-    """
-
-    exact: bool | np.bool
-    terms: int
-    postings: np.uint64
-    last: np.uint64
-    mapped: int
-    rowed: int
 
 
 @inline_kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,8 @@ from harness.data.jit import kernel
 from harness.data.ranking import unpack_score
 from harness.data.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
 from harness.errors import DataError, UsageError
-from harness.exact.guess import Sample
-from harness.exact.kernels import retrieve_kernel, score_kernel
-from harness.exact.maps import Maps
+from harness.exact.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
-from harness.exact.workspace import Workspace
 
 __all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
 
@@ -42,22 +40,26 @@ class Searcher:
     """Postings with everything a search needs; shared by both scoring modes.
 
     ``order`` int32 (n,) gives the row of each internal row, None when they are the same. Internal rows are in the order
-    of ties. Workspaces (28 bytes a document) are kept between calls, one for each thread that ever
-    searched.
+    of ties. Workspaces are kept between calls, one for each thread that ever searched.
     """
 
     postings: Postings
     documents: int
     rule: Rule
     order: Int32Array | None
-    maps: Maps
     _free: list[Workspace] = field(default_factory=list)
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings, column starts, tie order, maps and impact rows."""
+        """Bytes of postings, column starts and tie order."""
         arrays = (*self.postings, *(() if self.order is None else (self.order,)))
-        return sum(int(array.nbytes) for array in arrays) + self.maps.nbytes
+        return sum(int(array.nbytes) for array in arrays)
+
+    @cached_property
+    def largest(self) -> np.float32:
+        """The largest absolute value of all postings; 0.0 when there are none."""
+        values = self.postings.values
+        return np.float32(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
     def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
         """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
@@ -96,10 +98,9 @@ class Searcher:
         if self.order is not None:
             internal = self._internal_rows()[internal]
         scores = np.empty(len(rows), dtype=np.float32)
-        workspace = self._take()
+        sums = np.full(self.documents, self.rule.empty, dtype=np.uint64).view(np.float64)
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
-        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), workspace, scores)
-        self._free.append(workspace)
+        score_kernel(self.postings, queries, self.rule, lists, read_only(internal), sums, scores)
         refuse_overflow(scores, indptr, 0)
         return scores
 
@@ -118,9 +119,8 @@ class Searcher:
     def _retrieve_batch(self, queries: QueryRows, first: int, end: int, width: int) -> TopK:
         best = np.zeros((end - first, width), dtype=np.uint64)
         counts = np.zeros(end - first, dtype=np.int64)
-        workspace = self._take()
-        sample = Sample.of(width, self.documents)
-        retrieve_kernel(self.postings, self.maps, queries, first, self.rule, sample, workspace, best, counts)
+        workspace = self._take(width, int(np.diff(queries.indptr[first : end + 1]).max(initial=0)))
+        retrieve_kernel(self.postings, queries, first, self.documents, self.rule, workspace, best, counts)
         self._free.append(workspace)
         best.sort(axis=1)
         indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
@@ -129,11 +129,13 @@ class Searcher:
         refuse_overflow(scores, indptr, first)
         return TopK(indptr, rows if self.order is None else self.order[rows], scores)
 
-    def _take(self) -> Workspace:
+    def _take(self, width: int, terms: int) -> Workspace:
+        """A workspace, nobody else's until it is put back."""
         try:
-            return self._free.pop()
+            workspace = self._free.pop()
         except IndexError:
-            return Workspace.empty(self.documents, self.rule)
+            return Workspace.of(self.rule, self.documents, width, terms)
+        return workspace if workspace.fits(width, terms) else Workspace.of(self.rule, self.documents, width, terms)
 
     def _internal_rows(self) -> Int32Array:
         internal = np.empty(self.documents, dtype=np.int32)

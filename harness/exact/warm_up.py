@@ -14,7 +14,7 @@ __all__ = ["compile_dense_kernels", "compile_kernels"]
 def compile_kernels() -> None:
     """Compile the kernels of building and searching, or load them from Numba's cache on disk.
 
-    Takes up to a minute once per installation, and half a second from then on.
+    Takes some seconds once per installation, and half a second from then on.
     """
     one = SparseVectors(np.array([0, 1]), np.array([0], dtype=np.int32), np.array([1], dtype=np.float32), 1)
     SparseIndex.build(one, idf="bm25", tie_break=np.array([0], dtype=np.uint32)).retrieve(one, 1)

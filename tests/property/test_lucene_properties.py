@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.data.terms import TermCounts
 from harness.data.types import Ids, SparseVectors
 from harness.exact import LuceneIndex
-from harness.exact.guess import Sample
 
 TERMS = 5
 F = np.float32
-SAMPLES = {"default": None, "never": Sample.never(), "too high": Sample(1, 1, 1), "just right": Sample(1, 4, 4)}
 
 
 def stored_length(length: int) -> int:
@@ -51,8 +48,7 @@ counts = st.lists(
 )
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(
     documents=counts,
     queries=counts.map(lambda rows: rows[:3]),
@@ -61,17 +57,12 @@ counts = st.lists(
     b=st.sampled_from([0.4, 0.0, 1.0]),
 )
 def test_equals_the_plain_arithmetic(
-    monkeypatch: pytest.MonkeyPatch,
-    sample: str,
     documents: list[list[int]],
     queries: list[list[int]],
     k: int,
     k1: float,
     b: float,
 ) -> None:
-    chosen = SAMPLES[sample]
-    if chosen is not None:
-        monkeypatch.setattr(Sample, "of", lambda _wanted, _documents: chosen)
     rows, asked = np.array(documents), np.array(queries)
     index = LuceneIndex.build(as_counts(rows, asked), k1=k1, b=b)
     found = index.retrieve(as_vectors(asked), k)

@@ -13,8 +13,7 @@ from plain_search import as_lists, contributions, exact_score, plain_search
 
 from harness.data.types import SparseVectors
 from harness.errors import DataError
-from harness.exact import SparseIndex, bm25_idf, maps
-from harness.exact.guess import Sample
+from harness.exact import SparseIndex, TopK, bm25_idf
 
 DIMENSIONS = 6
 TINIEST, LARGEST = np.float32(1e-45), np.finfo(np.float32).max
@@ -24,14 +23,8 @@ positive_values = st.floats(0.0625, 8.0, width=32)
 any_values = st.floats(-(2.0**60), 2.0**60, width=32)
 odd_values = st.sampled_from([float(TINIEST), -float(TINIEST), 1e-38, -1e-38, 1e-18, 1e18, -1e18, 1.0, 0.0, -0.0])
 
-SAMPLES = {
-    "default": None,
-    "never": Sample.never(),
-    "too high": Sample(1, 1, 1),
-    "just right": Sample(1, 4, 4),
-    "coarse": Sample(2, 2, 2),
-}
-MAPS = {"few maps": None, "maps for all": 0.0, "maps and rows for all": 1e9}
+APART = {"side by side": 1, "blocks apart": 1031}
+"""How far documents lie from one another; none is between them."""
 
 
 @st.composite
@@ -53,22 +46,19 @@ def problems(draw: st.DrawFn) -> tuple[SparseVectors, SparseVectors]:
     return draw(rows(40, values)), draw(rows(4, values))
 
 
-@pytest.fixture(params=SAMPLES, autouse=True)
-def sample(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = SAMPLES[request.param]
-    if chosen is not None:
-        monkeypatch.setattr(Sample, "of", lambda _wanted, _documents: chosen)
+@pytest.fixture(params=APART)
+def apart(request: pytest.FixtureRequest) -> int:
+    return APART[request.param]
 
 
-@pytest.fixture(params=MAPS, autouse=True)
-def maps_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps, or rows as well, for every dimension, used whenever they may be, whatever they cost."""
-    rows = MAPS[request.param]
-    if rows is not None:
-        monkeypatch.setattr(maps, "_FREQUENT", 10**9)
-        monkeypatch.setattr(maps, "_MAP_BUDGET", 1e9)
-        monkeypatch.setattr(maps, "_ROW_BUDGET", rows)
-        monkeypatch.setattr(maps, "_RELUCTANCE", 0.0)
+def moved(documents: SparseVectors, apart: int) -> SparseVectors:
+    """The documents with empty ones between them."""
+    indptr = np.repeat(documents.indptr, [1, *([apart] * len(documents))])
+    return SparseVectors(indptr, documents.indices, documents.values, documents.dimensions)
+
+
+def back(found: TopK, apart: int) -> TopK:
+    return TopK(found.indptr, found.rows // np.int32(apart), found.scores)
 
 
 everything = settings(
@@ -78,24 +68,26 @@ everything = settings(
 
 @everything
 @given(problem=problems(), k=st.sampled_from([1, 2, 3, 10, 1000]), threads=st.sampled_from([1, 2]))
-def test_equals_the_plain_search(problem: tuple[SparseVectors, SparseVectors], k: int, threads: int) -> None:
+def test_equals_the_plain_search(
+    apart: int, problem: tuple[SparseVectors, SparseVectors], k: int, threads: int
+) -> None:
     documents, queries = problem
-    found = SparseIndex.build(documents).retrieve(queries, k, threads)
-    assert as_lists(found) == plain_search(documents, queries, k)
+    found = SparseIndex.build(moved(documents, apart)).retrieve(queries, k, threads)
+    assert as_lists(back(found, apart)) == plain_search(documents, queries, k)
 
 
 @everything
 @given(problem=problems(), k=st.sampled_from([1, 3, 1000]), ties=st.data())
 def test_equals_the_plain_search_with_idf_and_tie_breaks(
-    problem: tuple[SparseVectors, SparseVectors], k: int, ties: st.DataObject
+    apart: int, problem: tuple[SparseVectors, SparseVectors], k: int, ties: st.DataObject
 ) -> None:
     documents, queries = problem
     breaks = ties.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(documents), max_size=len(documents)))
     tie_break = np.array(breaks, dtype=np.uint32)
     df = np.bincount(documents.indices, minlength=DIMENSIONS)
-    index = SparseIndex.build(documents, idf="bm25", tie_break=tie_break)
+    index = SparseIndex.build(moved(documents, apart), idf="bm25", tie_break=np.repeat(tie_break, apart))
     expected = plain_search(documents, queries, k, bm25_idf(df, int((np.diff(documents.indptr) > 0).sum())), tie_break)
-    assert as_lists(index.retrieve(queries, k)) == expected
+    assert as_lists(back(index.retrieve(queries, k), apart)) == expected
 
 
 @everything
