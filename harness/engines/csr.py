@@ -144,7 +144,7 @@ def _difference(folder: Path, content: Content, expected: SparseVectors) -> str 
     from scipy.sparse import csc_array
 
     stored = load_index(folder, "sparse", verify=False)
-    columns, rows, values = stored.postings
+    columns, rows, values, _ = stored.postings
     external = rows.astype(np.int64) if stored.order is None else stored.order[rows.astype(np.int64)]
     shape = (stored.documents, len(columns) - 1)
     vectors = SparseVectors.from_scipy(csc_array((values, external, columns.astype(np.int64)), shape=shape))

@@ -5,6 +5,11 @@ block are added to its sums; sums that reach a floor become sort keys, and all a
 the first block's sums gives a guess of what the k-th best of all documents has, which is the floor; where fewer than k
 documents reach it, the query runs again without. A block with few postings is collected by way of them.
 
+Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document with none of
+the others cannot be among the best. Those that can be, by what is left out at most, are scored again by looking up all
+terms of the query, in its order (the idea is that of MaxScore: Turtle and Flood, "Query evaluation: strategies and
+optimizations", 1995).
+
 Conventions that keep the kernels fast: indices and loop counters are unsigned (a signed index needs a wrap-around test
 and blocks vectorisation); inputs are read-only views, so that one compiled signature serves arrays in memory and mapped
 from disk; the caller owns all buffers.
@@ -37,6 +42,16 @@ _CHUNK = np.uint64(32)
 _FEW = np.uint64(4)
 """A block with fewer postings than one in this many documents is collected by way of them."""
 _SPARE = 64
+_MOST_TERMS = np.uint64(64)
+"""Longer queries are added as they are."""
+_SHARE = 0.3
+"""What is left out may add this share of the floor: with more, too many documents would have to be scored again."""
+_WORTH = np.uint64(4096)
+"""Leaving terms out pays where so many postings are ahead for each of the k documents."""
+_LOOK_UP = np.uint64(16)
+"""Looking a term up in a block costs as much as adding so many postings."""
+_SLACK = 1.0 - 1e-9
+"""More than float64 sums in another order may differ by."""
 _ZERO, _ONE, _FOUR = np.uint64(0), np.uint64(1), np.uint64(4)
 _TOP = np.uint32(0xFFFFFFFF)
 
@@ -44,8 +59,9 @@ _TOP = np.uint32(0xFFFFFFFF)
 class Workspace(NamedTuple):
     """Buffers of one thread.
 
-    ``sums`` float64 (m,) are those of a block, ``empty`` between blocks. ``heads`` uint64 (2, T): where the postings
-    of each term begin that fall into the block, and where they end. ``keys`` and ``spare`` uint64: candidates.
+    ``sums`` float64 (m,) are those of a block, ``empty`` between blocks. ``heads`` uint64 (3, T): where the postings
+    of each term begin that fall into the block, where they end, and 1 for a term that is left out. ``keys`` and
+    ``spare`` uint64: candidates.
     """
 
     sums: Float64Array
@@ -59,7 +75,7 @@ class Workspace(NamedTuple):
         block = min(documents, int(BLOCK))
         sums = np.full(block, rule.empty, dtype=np.uint64).view(np.float64)
         keys = np.empty((2, 2 * width + block + _SPARE), dtype=np.uint64)
-        return cls(sums, np.empty((2, terms), dtype=np.uint64), keys[0], keys[1])
+        return cls(sums, np.empty((3, terms), dtype=np.uint64), keys[0], keys[1])
 
     def fits(self, width: int, terms: int) -> bool:
         """Whether the buffers are large enough."""
@@ -119,20 +135,88 @@ def _guess(block: _Block, documents: np.uint64, width: np.uint64, workspace: Wor
 
 
 @inner_kernel
-def _scatter(postings: Postings, queries: QueryRows, rule: Rule, block: _Block, workspace: Workspace) -> np.uint64:
-    """Add the postings that fall into the block; how many."""
+def _leave_out(
+    postings: Postings,
+    queries: QueryRows,
+    rule: Rule,
+    block: _Block,
+    floor: np.float64,
+    workspace: Workspace,
+) -> np.float64:
+    """Mark terms that cannot reach the floor together, those with the most postings first; what they add at most."""
+    heads, rest = workspace.heads, np.float64(0.0)
+    while True:
+        most, chosen, bound = _ZERO, block.last, np.float64(0.0)
+        for place in range(block.first, block.last):
+            column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
+            ahead = postings.columns[column + 1] - heads[1, term]
+            if heads[2, term] or weight < np.float32(0.0) or ahead <= most:
+                continue
+            highest = max(np.float64(0.0), np.float64(contribution(weight, postings.highest[column], rule)))
+            if rest + highest < floor * _SHARE:
+                most, chosen, bound = ahead, np.uint64(place), highest
+        if chosen == block.last:
+            return rest
+        heads[2, chosen - block.first] = _ONE
+        rest += bound
+
+
+@inner_kernel
+def _go_on(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.float64:
+    """What is left out at most from now on: nothing where it does not pay."""
+    if not pays:
+        for term in range(heads.shape[1]):
+            heads[2, term] = _ZERO
+    return rest if pays else np.float64(0.0)
+
+
+@inner_kernel
+def _complete(
+    postings: Postings,
+    queries: QueryRows,
+    rule: Rule,
+    block: _Block,
+    floor: np.float64,
+    workspace: Workspace,
+    first: np.uint64,
+    end: np.uint64,
+) -> np.uint64:
+    """Score candidates of the block again, from key ``first`` to ``end``, by all terms; the end of those that stay."""
+    keys, heads, kept = workspace.keys, workspace.heads, first
+    for candidate in range(first, end):
+        row, total = np.uint64(_TOP - np.uint32(keys[candidate])), np.float64(0.0)
+        for place in range(block.first, block.last):
+            term = np.uint64(place) - block.first
+            stop = heads[1, term]
+            posting = _end_before(postings, heads[0, term], stop, row)
+            if posting < stop and np.uint64(postings.rows[posting]) == row:
+                total += np.float64(contribution(queries.weights[place], postings.values[posting], rule))
+        if total >= floor:
+            keys[kept] = pack_key(np.float32(total), _TOP - np.uint32(row))
+            kept += _ONE
+    return kept
+
+
+@inner_kernel
+def _scatter(
+    postings: Postings, queries: QueryRows, rule: Rule, block: _Block, workspace: Workspace
+) -> tuple[np.uint64, np.uint64]:
+    """Add the postings that fall into the block; how many, and how many were left out."""
     rows, values, sums, heads = postings.rows, postings.values, workspace.sums, workspace.heads
-    added = _ZERO
+    added, left_out = _ZERO, _ZERO
     for place in range(block.first, block.last):
         column, weight, term = queries.columns[place], queries.weights[place], np.uint64(place) - block.first
         start = heads[1, term]
         stop = _end_before(postings, start, postings.columns[column + 1], block.end)
+        heads[0, term], heads[1, term] = start, stop
+        if heads[2, term]:
+            left_out += stop - start
+            continue
         for posting in range(start, stop):
             value = np.float64(contribution(weight, values[posting], rule))
             sums[np.uint64(rows[posting]) - block.begin] += value
-        heads[0, term], heads[1, term] = start, stop
         added += stop - start
-    return added
+    return added, left_out
 
 
 @inner_kernel
@@ -142,6 +226,8 @@ def _collect_touched(
     """Add the hits of a block that reach ``floor`` to ``end`` keys, by way of the postings; the new end."""
     sums, keys, bits = workspace.sums, workspace.keys, workspace.sums.view(np.uint64)
     for term in range(block.last - block.first):
+        if workspace.heads[2, term]:
+            continue
         for posting in range(workspace.heads[0, term], workspace.heads[1, term]):
             row = np.uint64(postings.rows[posting])
             place = row - block.begin
@@ -218,22 +304,30 @@ def _search(
     for place in range(first, last):
         column = queries.columns[place]
         heads[1, np.uint64(place) - first] = postings.columns[column]
+        heads[2, np.uint64(place) - first] = _ZERO
         left += postings.columns[column + 1] - postings.columns[column]
     floor, end, begin, size = np.float64(-np.inf), _ZERO, _ZERO, np.uint64(len(workspace.sums))
-    guessed = False
+    guessed, rest = False, np.float64(0.0)
     while begin < documents and left > _ZERO:
         block = _Block(begin, min(begin + size, documents), first, last)
-        added = _scatter(postings, queries, rule, block, workspace)
-        left -= added
+        added, left_out = _scatter(postings, queries, rule, block, workspace)
+        left -= added + left_out
         if added > _ZERO:
             few = added * _FEW < block.end - block.begin
             if guessing and begin == _ZERO and added + left > width * _FOUR:
                 floor = _guess(block, documents, width, workspace)
                 guessed = bool(floor > 0.0)
+            before, reach = end, floor if rest == 0.0 else floor * _SLACK - rest
             if few:
-                end = _collect_touched(postings, rule, block, floor, workspace, end)
+                end = _collect_touched(postings, rule, block, reach, workspace, end)
             else:
-                end = _collect(rule, block, floor, workspace, end)
+                end = _collect(rule, block, reach, workspace, end)
+            if left_out > _ZERO:
+                looked_up = (end - before) * (last - first) * _LOOK_UP
+                end = _complete(postings, queries, rule, block, floor, workspace, before, end)
+                rest = _go_on(looked_up < left_out, rest, heads)
+            if guessed and begin == _ZERO and left > width * _WORTH and last - first <= _MOST_TERMS:
+                rest = _leave_out(postings, queries, rule, block, floor, workspace)
             if end > width + width:
                 keep_largest_beside(keys[:end], width, workspace.spare)
                 end, floor, guessed = width, _floor_of(keys[:width]), False

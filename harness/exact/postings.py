@@ -24,11 +24,15 @@ __all__ = [
 
 
 class Postings(NamedTuple):
-    """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,)."""
+    """Documents by dimension (CSC): ``columns`` uint64 (D + 1), ``rows`` uint32 (P,), ``values`` float32 (P,).
+
+    ``highest`` float32 (D,) is the largest value of each dimension, 0 for one without any.
+    """
 
     columns: UInt64Array
     rows: UInt32Array
     values: Float32Array
+    highest: Float32Array
 
     def document_frequencies(self) -> Int64Array:
         """Documents in each dimension (int64, shape (D,))."""
@@ -129,7 +133,9 @@ def only_rows(postings: Postings, kept: npt.NDArray[np.bool_]) -> Postings:
 
 def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Postings:
     """Postings as read-only views."""
-    return Postings(read_only(columns), read_only(rows), read_only(values))
+    highest = np.zeros(len(columns) - 1, dtype=np.float32)
+    _find_highest(read_only(columns), read_only(values), highest)
+    return Postings(read_only(columns), read_only(rows), read_only(values), read_only(highest))
 
 
 def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
@@ -156,6 +162,17 @@ def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - Sc
 
 def _words(fault: int) -> str:
     return "; ".join(text for bit, text in _WORDS.items() if fault & bit)
+
+
+@kernel
+def _find_highest(columns: UInt64Array, values: Float32Array, highest: Float32Array) -> None:
+    for column in range(len(highest)):
+        start, stop = columns[column], columns[column + 1]
+        if start < stop:
+            most = values[start]
+            for posting in range(start, stop):
+                most = max(most, values[posting])
+            highest[column] = most
 
 
 @kernel

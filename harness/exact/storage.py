@@ -65,7 +65,7 @@ class Encoded:
 def save_index(folder: Path, index: StoredIndex) -> None:
     """Write an index; the header comes last, so that an interrupted save is noticed."""
     begin(folder)
-    columns, rows, values = index.postings
+    columns, rows, values, _ = index.postings
     by_column = SparseVectors(columns.view(np.int64), rows.view(np.int32), values, index.documents)
     save_sparse(folder, "postings", by_column)
     save_optional(folder, "order", index.order)

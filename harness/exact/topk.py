@@ -51,7 +51,7 @@ class Searcher:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings, column starts and tie order."""
+        """Bytes of postings, column starts, largest values and tie order."""
         arrays = (*self.postings, *(() if self.order is None else (self.order,)))
         return sum(int(array.nbytes) for array in arrays)
 
