@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -103,10 +104,11 @@ def _serve(connection: socket.socket) -> NoReturn:
     while request := Request.receive(connection):
         between = os.fork()
         if between == 0:
+            parent = os.getpid()
             worker = os.fork()
             if worker == 0:
                 connection.close()
-                _be_worker(request)
+                _be_worker(request, parent)
             connection.send(str(worker).encode())
             os._exit(0)
         request.close_streams()
@@ -115,8 +117,10 @@ def _serve(connection: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def _be_worker(request: Request) -> NoReturn:
+def _be_worker(request: Request, parent: int) -> NoReturn:
     os.setsid()
+    while os.getppid() == parent:  # it is about to end; on a busy machine that takes a while
+        time.sleep(0.001)
     request.take_over()
     faulthandler.enable()
     from harness.worker import main as worker
