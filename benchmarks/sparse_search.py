@@ -80,6 +80,10 @@ def synthetic(documents: int, queries: int, generator: Generator) -> Workload:
     values = (generator.random(len(pairs), dtype=np.float32) + np.float32(0.5)) * idf[indices]
     rows = SparseVectors(indptr.astype(np.int64), indices, values, dimensions)
     sets = [Set(f"{terms} terms", drawn(rows, terms, queries, generator)) for terms in (7, 3, 32)]
+    df = np.bincount(indices, minlength=dimensions)
+    rare = np.flatnonzero((df > 1) & (df <= 50)).astype(np.int32)
+    pairs_of_rare = [np.unique(generator.choice(rare, 2, replace=False)) for _ in range(queries)]
+    sets.append(Set("2 rare terms", as_queries(pairs_of_rare, dimensions)))
     return Workload(f"Zipf, {documents:,} documents", rows, sets)
 
 
@@ -185,10 +189,14 @@ def lines(workload: Workload, depths: list[int], repeat: int) -> Iterator[str]:
             yield f"| {name} | {size} | {k} | {times} | {to_bm25s:.2f} | {to_scipy:.0f} |"
 
 
+def default_arxiv() -> Path:
+    """Where the collection is that is not bundled."""
+    return Path(os.environ.get("HARNESS_SHARED_COLLECTIONS", ROOT.parent / "shared" / "collections")) / "arxiv-50k"
+
+
 def main() -> None:
-    shared = os.environ.get("HARNESS_SHARED_COLLECTIONS", str(ROOT.parent / "shared" / "collections"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arxiv", type=Path, default=Path(shared) / "arxiv-50k", help="folder with corpus.jsonl.gz")
+    parser.add_argument("--arxiv", type=Path, default=default_arxiv(), help="folder with corpus.jsonl.gz")
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents of the Zipf collection")
     parser.add_argument("--learned", type=int, default=100_000, help="documents of the learned-sparse-like collection")
     parser.add_argument("--queries", type=int, default=300)

@@ -10,11 +10,24 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
+from harness.data.arrow import strings
 from harness.data.filtering import BoolArray, matching_rows
+from harness.data.types import Ids
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.store.columns import load_table, save_table
 
-__all__ = ["matching_documents", "records_of", "require_fields", "save_fields", "save_metadata"]
+__all__ = [
+    "ID_FIELD",
+    "matching_documents",
+    "records_of",
+    "require_fields",
+    "save_fields",
+    "save_metadata",
+    "with_ids",
+]
+
+ID_FIELD = "harness_document_id"
+"""The field that holds the ids of documents in a collection that the harness leaves on a server."""
 
 _TABLE = "metadata.arrow"
 _FIELDS = "metadata-fields.json"
@@ -68,6 +81,12 @@ def _stored_fields(folder: Path) -> list[str]:
         raise EngineUnavailableError(
             f"the fields of the index in '{folder}' cannot be read: {error}", fix=_REBUILD
         ) from error
+
+
+def with_ids(metadata: pa.Table | None, ids: Ids) -> pa.Table:
+    """Return the metadata with the ids of the documents: the collection can be searched as an external index then."""
+    column = strings(ids.to_list())
+    return pa.table({ID_FIELD: column}) if metadata is None else metadata.append_column(ID_FIELD, column)
 
 
 def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:

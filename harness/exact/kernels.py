@@ -34,7 +34,7 @@ from harness.exact.selection import keep_largest_beside, nth_largest
 
 __all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
 
-BLOCK = np.uint64(65_536)
+BLOCK = np.uint64(262_144)
 """Documents of a block."""
 _STRIDE = np.uint64(16)
 """One document in so many of the first block is looked at for a guess, or more where that would be few."""
@@ -42,16 +42,14 @@ _CHUNK = np.uint64(32)
 _FEW = np.uint64(4)
 """A block with fewer postings than one in this many documents is collected by way of them."""
 _SPARE = 64
-_MOST_TERMS = np.uint64(64)
-"""Longer queries are added as they are."""
 _SHARE = 0.3
 """What is left out may add this share of the floor: with more, too many documents would have to be scored again."""
-_WORTH = np.uint64(4096)
-"""Leaving terms out pays where so many postings are ahead for each of the k documents."""
-_LOOK_UP = np.uint64(16)
+_WORTH = np.uint64(1280)
+"""Leaving terms out pays where so many postings are ahead for each of the k documents and each term."""
+_LOOK_UP = np.uint64(64)
 """Looking a term up in a block costs as much as adding so many postings."""
-_SLACK = 1.0 - 1e-9
-"""More than float64 sums in another order may differ by."""
+_SLACK = 1.0 - 1e-6
+"""More than a sum may differ by when it is rounded to float32, or its terms are added in another order."""
 _ZERO, _ONE, _FOUR = np.uint64(0), np.uint64(1), np.uint64(4)
 _TOP = np.uint32(0xFFFFFFFF)
 
@@ -171,30 +169,56 @@ def _go_on(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.flo
 
 
 @inner_kernel
+def _value(postings: Postings, heads: UInt64Array, term: np.uint64, row: np.uint64) -> np.float32:
+    """What the document has in the term's dimension, by the postings of its block; 0 where it is not in them."""
+    stop = heads[1, term]
+    posting = _end_before(postings, heads[0, term], stop, row)
+    return postings.values[posting] if posting < stop and postings.rows[posting] == row else np.float32(0.0)
+
+
+@inner_kernel
 def _complete(
     postings: Postings,
     queries: QueryRows,
     rule: Rule,
     block: _Block,
     floor: np.float64,
+    rest: np.float64,
     workspace: Workspace,
-    first: np.uint64,
-    end: np.uint64,
-) -> np.uint64:
-    """Score candidates of the block again, from key ``first`` to ``end``, by all terms; the end of those that stay."""
-    keys, heads, kept = workspace.keys, workspace.heads, first
+    range_of_keys: tuple[np.uint64, np.uint64],
+) -> tuple[np.uint64, np.uint64]:
+    """Score candidates of the block, a range of the keys, again by all terms: the end of those that stay, and how often
+    a term was looked up.
+
+    What is left out is added first, until the candidate can no longer reach the floor, which is true of most at once.
+    """
+    keys, heads, looked_up = workspace.keys, workspace.heads, _ZERO
+    first, end = range_of_keys
+    kept = first
     for candidate in range(first, end):
         row, total = np.uint64(_TOP - np.uint32(keys[candidate])), np.float64(0.0)
+        possible = np.float64(unpack_score(keys[candidate])) + rest
         for place in range(block.first, block.last):
             term = np.uint64(place) - block.first
-            stop = heads[1, term]
-            posting = _end_before(postings, heads[0, term], stop, row)
-            if posting < stop and np.uint64(postings.rows[posting]) == row:
-                total += np.float64(contribution(queries.weights[place], postings.values[posting], rule))
+            if heads[2, term] and possible >= floor * _SLACK:
+                column, weight = queries.columns[place], queries.weights[place]
+                highest = max(np.float64(0.0), np.float64(contribution(weight, postings.highest[column], rule)))
+                value = _value(postings, heads, term, row)
+                looked_up += _ONE
+                possible -= highest
+                if value != np.float32(0.0):
+                    possible += np.float64(contribution(weight, value, rule))
+        if possible < floor * _SLACK:
+            continue
+        for place in range(block.first, block.last):
+            value = _value(postings, heads, np.uint64(place) - block.first, row)
+            looked_up += _ONE
+            if value != np.float32(0.0):
+                total += np.float64(contribution(queries.weights[place], value, rule))
         if total >= floor:
             keys[kept] = pack_key(np.float32(total), _TOP - np.uint32(row))
             kept += _ONE
-    return kept
+    return kept, looked_up
 
 
 @inner_kernel
@@ -323,10 +347,9 @@ def _search(
             else:
                 end = _collect(rule, block, reach, workspace, end)
             if left_out > _ZERO:
-                looked_up = (end - before) * (last - first) * _LOOK_UP
-                end = _complete(postings, queries, rule, block, floor, workspace, before, end)
-                rest = _go_on(looked_up < left_out, rest, heads)
-            if guessed and begin == _ZERO and left > width * _WORTH and last - first <= _MOST_TERMS:
+                end, looked_up = _complete(postings, queries, rule, block, floor, rest, workspace, (before, end))
+                rest = _go_on(looked_up * _LOOK_UP < left_out, rest, heads)
+            if guessed and begin == _ZERO and left > width * (last - first) * _WORTH:
                 rest = _leave_out(postings, queries, rule, block, floor, workspace)
             if end > width + width:
                 keep_largest_beside(keys[:end], width, workspace.spare)

@@ -33,19 +33,27 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("serving")
-class TestStub(FaultsOfAServer, QdrantContract):
-    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
+class ServedContract(FaultsOfAServer, QdrantContract):
+    """An index on a server; one that somebody else made is a collection there."""
 
     def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection."""
         name = f"theirs-{folder.parent.name}"
-        write_collection(str(self.parameters["url"]), name, documents, idf=self.bm25.idf)
+        write_collection(self.url, name, documents, idf=self.bm25.idf)
         return {"existing": True, "collection": name, "id_key": "docno"}
+
+    @property
+    def url(self) -> str:
+        return str(self.parameters.get("url") or os.environ[URL_VARIABLE])
+
+
+@pytest.mark.usefixtures("serving")
+class TestStub(ServedContract):
+    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
 
 @pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
-class TestServer(FaultsOfAServer, QdrantContract):
+class TestServer(ServedContract):
     """A real server; the collections that a test made are removed after it."""
 
     parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "keep": True}
@@ -65,7 +73,9 @@ class TestServer(FaultsOfAServer, QdrantContract):
             if file.stat().st_size  # the suite empties files
         }
         left |= {
-            one.name for one in client.get_collections().collections if one.name.startswith(f"harness-{tmp_path.name}-")
+            one.name
+            for one in client.get_collections().collections
+            if one.name.startswith((f"harness-{tmp_path.name}-", f"theirs-{tmp_path.name}"))
         }
         for name in left:
             client.delete_collection(name)

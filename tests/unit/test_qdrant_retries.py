@@ -39,9 +39,9 @@ def answer(status: int, body: bytes = b"") -> Exception:
     return UnexpectedResponse(status, "Reason", body, httpx.Headers())
 
 
-def remote(code: StatusCode) -> Exception:
+def remote(code: StatusCode, words: str = "words") -> Exception:
     error = RpcError()
-    error.code, error.details = lambda: code, lambda: "words"  # type: ignore[attr-defined]
+    error.code, error.details = lambda: code, lambda: words  # type: ignore[attr-defined]
     return error
 
 
@@ -125,6 +125,9 @@ def transport(error: Exception) -> Exception:
         (answer(409), Cause.CONFLICT, False),
         (answer(429), Cause.LIMITED, True),
         (answer(500), Cause.FAILED, False),
+        (answer(500, b'{"status": {"error": "some replica of shard 3 failed"}}'), Cause.BUSY, True),
+        (answer(500, b"The replica set for shard 3 has not enough active replicas"), Cause.BUSY, True),
+        (answer(400, b"no replica of shard 3"), Cause.REFUSED, False),
         (answer(502), Cause.BUSY, True),
         (answer(503), Cause.BUSY, True),
         (answer(504), Cause.SLOW, True),
@@ -144,6 +147,7 @@ def transport(error: Exception) -> Exception:
         (remote(StatusCode.ALREADY_EXISTS), Cause.CONFLICT, False),
         (remote(StatusCode.INVALID_ARGUMENT), Cause.REFUSED, False),
         (remote(StatusCode.INTERNAL), Cause.FAILED, False),
+        (remote(StatusCode.INTERNAL, "some replica of shard 3 failed"), Cause.BUSY, True),
     ],
 )
 def test_what_is_tried_again_and_what_is_not(error: Exception, cause: Cause, again: bool) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+import orjson
+
 from harness.data.progress import Progress
 from harness.engines.chroma.client import PACKAGE, persistent_client, require_chroma
-from harness.engines.chroma.graph import DATABASE, read_graph
 from harness.engines.chroma.settings import ChromaSettings, ExistingChroma
 from harness.engines.chroma.store import ChromaStore
 from harness.engines.disk import allocated_bytes
@@ -19,13 +20,16 @@ from harness.engines.existing import theirs
 from harness.engines.faults import shown
 from harness.engines.interface import EngineInfo, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
-from harness.registry.parameters import ParameterValue
 from harness.store.disk import copy_folder
 
 __all__ = ["EmbeddedStore"]
 
 _FOLDER = "chroma"
 _COLLECTION = "harness"
+_DATABASE = "chroma.sqlite3"
+_SIZES = "chroma-files.json"
+_JOURNALS = ("-wal", "-shm", "-journal")
+"""How files of SQLite end that come and go."""
 _REBUILD = "delete the index folder and index again"
 _NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
 _NOBODY = "harness-flush-"
@@ -60,6 +64,7 @@ class EmbeddedStore(ChromaStore):
         Chroma takes a changed ``ef_search`` when it opens a folder and not before. Raises EngineUnavailableError for a
         damaged index.
         """
+        _check_sizes(folder)
         store = cls._opened(folder / _FOLDER, _COLLECTION, settings)
         if store.configured().get("ef_search") == settings.ef_search:
             return store
@@ -76,9 +81,9 @@ class EmbeddedStore(ChromaStore):
         Raises EngineUnavailableError for a folder that is none of Chroma's, RejectedInputError for one without such a
         collection.
         """
-        if not (source / DATABASE).is_file():
+        if not (source / _DATABASE).is_file():
             raise EngineUnavailableError(
-                f"'{source}' is not a folder of Chroma: it has no {DATABASE}",
+                f"'{source}' is not a folder of Chroma: it has no {_DATABASE}",
                 fix="name what PersistentClient was given",
             )
         copy = folder / _FOLDER
@@ -99,7 +104,6 @@ class EmbeddedStore(ChromaStore):
                 if source is not None:
                     _require_collection(client, name, source)
                 found = client.get_collection(name, embedding_function=None)
-                read_graph(folder, str(found.id))  # Chroma answers from damaged files without a word
                 found.count()  # the folder is read when something is asked, not before
             except BaseException:
                 client.close()
@@ -128,15 +132,16 @@ class EmbeddedStore(ChromaStore):
                 stop = min(start + step, threshold)
                 self._collection.delete(ids=[f"{_NOBODY}{number}" for number in range(start, stop)])
 
-    def graph(self) -> Mapping[str, ParameterValue]:
-        """From Chroma's files: vectors that are not written yet were put into the graph in memory, from the log."""
-        found = read_graph(self._folder, str(self._collection.id))
-        in_graph = min(self.count(), found.written + found.waiting)
-        return {"vectors_in_graph": in_graph, "vectors_on_disk": found.written, "log_records": found.waiting}
+    def finish(self) -> None:
+        """Remember how long Chroma's files are: it opens files that became shorter, and answers from what is left."""
+        files = (path for path in self._folder.rglob("*") if path.is_file() and not path.name.endswith(_JOURNALS))
+        sizes = {str(path.relative_to(self._folder)): path.stat().st_size for path in files}
+        (self._folder.parent / _SIZES).write_bytes(orjson.dumps(sizes))
 
-    def unwritten(self) -> int:
-        """Return how many records are not in the files of the graph, which these tell."""
-        return read_graph(self._folder, str(self._collection.id)).waiting
+    def unwritten(self) -> int | None:
+        """Return 0 where the harness had everything written; else what the count and ``sync_threshold`` tell."""
+        own = self._settings.existing is None
+        return 0 if own and self._settings.flush else super().unwritten()
 
     def storage(self) -> Storage:
         """Allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
@@ -146,6 +151,22 @@ class EmbeddedStore(ChromaStore):
         """Let go of the folder: a client left open would be served again for the same path, whatever is there then."""
         with self.translated(lambda: "closing"):
             self._client.close()
+
+
+def _check_sizes(folder: Path) -> None:
+    """Raise EngineUnavailableError for a file that is gone or shorter than when the index was finished."""
+    path = folder / _SIZES
+    try:
+        sizes: dict[str, int] = orjson.loads(path.read_bytes())
+        found = {name: (folder / _FOLDER / name).stat().st_size for name in sizes}
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise EngineUnavailableError(f"the index in '{folder}' is damaged: {error}", fix=_REBUILD) from error
+    for name, size in found.items():
+        if size < sizes[name]:
+            raise EngineUnavailableError(
+                f"the index in '{folder}' is damaged: '{name}' has {size:,} of the {sizes[name]:,} bytes that it had",
+                fix=_REBUILD,
+            )
 
 
 def _require_collection(client: Any, name: str, source: Path) -> None:  # noqa: ANN401 - the client is untyped

@@ -35,19 +35,13 @@ from harness.engines.chroma.settings import ChromaSettings
 from harness.engines.chroma.space import similarity_of
 from harness.engines.chroma.store import ChromaStore, Hits
 from harness.engines.interface import Caveats, Content, StoredDocuments
+from harness.engines.stored_metadata import with_ids
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["ChromaEngine"]
 
-_ANEW = (
-    "Chroma puts them into the graph anew whenever it opens the collection, and answers can differ from one opening to "
-    "the next"
-)
-_UNKNOWN = (
-    "whether answers change when the server is started again cannot be known: it puts the records into the graph anew "
-    "that came after the last writing"
-)
+_ANEW = "Chroma puts them into the graph anew whenever it opens the collection"
 
 
 class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
@@ -118,10 +112,12 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     def build(self, folder: Path, documents: Documents[Float32Array], progress: Progress) -> None:  # noqa: ARG002
         """Upsert all documents in batches; getting ready is having the graph written, and counting."""
-        batch, vectors = self._store.batch, documents.column
+        batch, vectors, metadata = self._store.batch, documents.column, documents.metadata
+        if self._settings.server.keep:
+            metadata = with_ids(metadata, documents.ids)
         for start in range(0, len(vectors), batch):
             stop = min(start + batch, len(vectors))
-            self._store.upsert(vectors, start, stop, documents.metadata)
+            self._store.upsert(vectors, start, stop, metadata)
             progress.advance(stop - start)
         progress.start("flush", None)
         if self._settings.flush:
@@ -135,7 +131,10 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         """Count the records, and list what is missing of those that were just sent."""
         store, dimensions = self._store, self._dimensions or self._store.dimensions
         documents = store.count()
-        missing = np.empty(0, dtype=np.int32) if self.finished else _missing(store, documents, len(self.ids))
+        missing = np.empty(0, dtype=np.int32)
+        if not self.finished:
+            missing = _missing(store, documents, len(self.ids))
+            store.finish()
         state = {**store.state(), "upsert_batch": store.batch, "dimensions": dimensions or 0}
         return LoadedIndex(documents, state, dimensions, missing)
 
@@ -215,7 +214,7 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Chroma looks at no k
         """Whether the collection will answer alike when it is opened again: not where a part of its graph is only in
-        memory.
+        memory, of which Chroma tells no more than the count of records and ``sync_threshold``.
         """
         store = self._store
         waiting, threshold = store.unwritten(), store.configured().get("sync_threshold")
@@ -223,10 +222,16 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
             return Caveats()
         told = "which Chroma does not tell" if threshold is None else f"{int(threshold):,} here"
         if waiting is None:
-            return Caveats((f"{_UNKNOWN} (sync_threshold, {told}), and a server does not tell how many they are",))
-        count = store.count()  # the log may hold a record several times
-        of = f"{waiting:,} of its {count:,} records" if waiting < count else f"its {count:,} records"
-        return Caveats((f"{of} are not in the graph on disk, which is written each sync_threshold ({told}): {_ANEW}",))
+            note = (
+                f"whether answers change at the next opening cannot be known: the graph is written each "
+                f"sync_threshold records ({told}), Chroma does not tell how many came after, and {_ANEW}"
+            )
+        else:
+            note = (
+                f"its {waiting:,} records are not in the graph on disk, which is written each sync_threshold ({told}): "
+                f"{_ANEW}, and answers can differ from one opening to the next"
+            )
+        return Caveats((note,))
 
 
 def _similarities(distances: Float64Array) -> Float64Array:

@@ -9,6 +9,7 @@ from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.chroma.store import ChromaStore, Hits
 from harness.engines.existing import other_vectors, places_of, spread_rows, unique_ids
 from harness.engines.interface import Content, StoredDocuments
+from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError, RejectedInputError
 
 __all__ = ["ExistingRecords"]
@@ -25,9 +26,12 @@ class ExistingRecords:
         """Reads all ids; raises RejectedInputError for records without one, or with the same."""
         progress.start("attach", None)
         self._store = store
-        named = list(store.names(id_key)) if id_key else [(one, one) for one in store.ids()]
+        named = list(store.names(id_key or ID_FIELD))
+        key = id_key or (ID_FIELD if any(name is not None for _, name in named) else "")
+        if not key:
+            named = [(one, one) for one, _ in named]
         self._row_of = {one: row for row, (one, _) in enumerate(named)}
-        where = f"text or whole number in the metadata under '{id_key}'" if id_key else "id"
+        where = f"text or whole number in the metadata under '{key}'" if key else "id"
         self.ids: Ids = unique_ids([name for _, name in named], where)
 
     def rows(self, hits: Hits) -> Int32Array:

@@ -171,10 +171,6 @@ class ServerStore(ChromaStore):
         placed: dict[str, ParameterValue] = {"server": self._address.url, "collection": self.name}
         return {**placed, "authentication": self._address.authentication, **own, **super().state()}
 
-    def graph(self) -> Mapping[str, ParameterValue]:
-        """A server shows no files: with an HNSW graph, Chroma has no other index, and every record is in it."""
-        return {"vectors_in_graph": self.count(), "vectors_in_graph_from": "the count of records: no server tells"}
-
     def changed(self) -> str | None:
         """How many records there are now, or that the configuration is another; None when both are as they were."""
         before, now = self._theirs, self._content()

@@ -1,7 +1,7 @@
-"""By which distance a collection that was there before is searched: measured, because Chroma's account can be wrong.
+"""By which distance an external index is searched: as Chroma says, and measured, because its account can be wrong.
 
 A folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space, and Chroma 1.5 says that it is
-``l2`` (seen with 0.5.23 and 1.5.9).
+``l2`` (seen with 0.5.23 and 1.5.9): such a folder is refused.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _CLOSE = 1e-3
 def similarity_of(store: ChromaStore, settings: ChromaSettings) -> Similarity:
     """The similarity by which ``store`` is searched.
 
-    Raises RejectedInputError for a collection without an HNSW graph, and where ``settings`` say another similarity: its
-    distances would mean something else.
+    Raises RejectedInputError for a collection without an HNSW graph, for one that is searched by another distance than
+    Chroma says, and where ``settings`` say another similarity: its distances would mean something else.
     """
     told = next((name for name, space in SPACES.items() if space == store.configured().get("space")), None)
     if told is None:
@@ -37,6 +37,12 @@ def similarity_of(store: ChromaStore, settings: ChromaSettings) -> Similarity:
             f"the collection '{store.name}' has no HNSW graph", fix="other indexes than HNSW cannot be searched"
         )
     found = _measured(store) or told
+    if found != told:
+        raise RejectedInputError(
+            f"the collection '{store.name}' is searched by Chroma's '{SPACES[found]}', and Chroma says "
+            f"'{SPACES[told]}', as of folders that Chroma before 1.0 made",
+            fix="make the collection anew with this version of Chroma",
+        )
     if settings.similarity not in (None, found):
         raise RejectedInputError(
             f"the collection '{store.name}' is searched by Chroma's '{SPACES[found]}', and "

@@ -23,6 +23,8 @@ T = TypeVar("T")
 _PAGE = 5_000
 _PAGE_OF_VECTORS = 1_000
 _NOT_TOLD = "num_threads, batch_size"
+_COUNTED = "the count of records: Chroma does not tell"
+"""It has no other index of dense vectors, and puts every record into the graph, on disk or in memory."""
 
 
 class Hits(NamedTuple):
@@ -78,9 +80,8 @@ class ChromaStore(ABC):
     def flush(self) -> None:
         """Bring everything to disk, where that can be asked for."""
 
-    @abstractmethod
-    def graph(self) -> Mapping[str, ParameterValue]:
-        """How many vectors the graph holds, and how that is known."""
+    def finish(self) -> None:  # noqa: B027 - a server needs nothing
+        """Note what tells later whether the index is still whole."""
 
     def unwritten(self) -> int | None:
         """Return how many records are in the log and not in the files of the graph, None where Chroma does not tell.
@@ -197,7 +198,8 @@ class ChromaStore(ABC):
     def state(self) -> Mapping[str, ParameterValue]:
         """What Chroma says of the graph's parameters, which of them it does not say again, and what is in the graph."""
         told = {name: value for name, value in self.configured().items() if value is not None}
-        return {**told, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **self.graph()}
+        graph: dict[str, ParameterValue] = {"vectors_in_graph": self.count(), "vectors_in_graph_from": _COUNTED}
+        return {**told, "not_told": _NOT_TOLD, "max_batch_size": self._largest_batch(), **graph}
 
     def configured(self) -> Mapping[str, Any]:
         """Chroma's own account of the graph's parameters; empty where there is no HNSW graph."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +37,7 @@ from harness.engines.qdrant.points import Vectors, query_of
 from harness.engines.qdrant.segments import caveats_of
 from harness.engines.qdrant.settings import QdrantSettings, ServerSettings, mode_of
 from harness.engines.qdrant.store import BatchingStore, QdrantStore, open_existing, open_store
+from harness.engines.stored_metadata import with_ids
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
 
@@ -120,7 +122,10 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
 
         Documents without terms are sent too, with an empty vector: Qdrant counts them as points, and its idf does not.
         """
-        self._send(documents.column, progress)
+        inputs = documents.column
+        if self._settings.server.keep:
+            inputs = replace(inputs, metadata=with_ids(inputs.metadata, documents.ids))
+        self._send(inputs, progress)
         progress.start("optimise", None)
         self._optimise_until_idle()
         self._store.flush()

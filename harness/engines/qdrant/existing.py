@@ -16,6 +16,7 @@ from harness.engines.interface import Content, StoredDocuments
 from harness.engines.qdrant.compare import SparseComparison, dense_of, how_kept, other_idf, stack
 from harness.engines.qdrant.settings import ExistingQdrant
 from harness.engines.qdrant.store import HoldingStore
+from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError
 
 __all__ = ["ExistingPoints"]
@@ -33,12 +34,14 @@ class ExistingPoints:
         """Reads all ids; raises RejectedInputError for points without one, or with the same."""
         progress.start("attach", None)
         self._store, self._text_key = store, existing.text_key
-        id_key = existing.id_key
-        path = _path(id_key)
+        path = _path(existing.id_key or ID_FIELD)
         points = [point for page in store.points(key=_selector(path) or None, vectors=False) for point in page]
         self._row_of = {point.id: row for row, point in enumerate(points)}
-        names = [_name(point.payload, path) if id_key else str(point.id) for point in points]
-        self.ids: Ids = unique_ids(names, f"text or whole number in the payload under '{id_key}'" if id_key else "id")
+        names = [_name(point.payload, path) for point in points]
+        key = existing.id_key or (ID_FIELD if any(name is not None for name in names) else "")
+        if not key:
+            names = [str(point.id) for point in points]
+        self.ids: Ids = unique_ids(names, f"text or whole number in the payload under '{key}'" if key else "id")
 
     def columns(self, hits: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Rows and scores of hits; raises IndexChangedError for a point that was not there before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ _BY_CODE = {
     "INTERNAL": Cause.FAILED,
     "UNKNOWN": Cause.FAILED,
 }
+_REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
 _REMEDIES = {
     Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
     Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
@@ -87,8 +89,8 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, kinds.handling):
         error = error.source  # type: ignore[attr-defined]
     if isinstance(error, kinds.unexpected):
-        status = int(getattr(error, "status_code", 0))
-        return Fault(cause_of_status(status), f"{status} {_words_of(error)}")
+        status, words = int(getattr(error, "status_code", 0)), _words_of(error)
+        return Fault(_of_replicas(cause_of_status(status), words), f"{status} {words}")
     if isinstance(error, kinds.exhausted):
         pause = float(getattr(error, "retry_after_s", 0))
         return Fault(Cause.LIMITED, f"429, asking for a pause of {pause:g} s: {error}", pause)
@@ -97,7 +99,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, kinds.rpc):
         code = error.code().name if hasattr(error, "code") else "UNKNOWN"
         details = error.details() if hasattr(error, "details") else str(error)
-        return Fault(_BY_CODE.get(code, Cause.REFUSED), f"gRPC {code}: {details}")
+        return Fault(_of_replicas(_BY_CODE.get(code, Cause.REFUSED), str(details)), f"gRPC {code}: {details}")
     if isinstance(error, kinds.refused):
         return Fault(Cause.UNREACHABLE, str(error))
     if isinstance(error, kinds.slow):
@@ -105,6 +107,11 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, kinds.transport):
         return Fault(Cause.BROKEN, str(error) or type(error).__name__)
     return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+
+
+def _of_replicas(cause: Cause, words: str) -> Cause:
+    """A cluster says of a replica that is starting, or gone, that the server failed: it may pass."""
+    return Cause.BUSY if cause is Cause.FAILED and _REPLICA.search(words) else cause
 
 
 def _words_of(error: Any) -> str:  # noqa: ANN401 - UnexpectedResponse of the client

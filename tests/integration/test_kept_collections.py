@@ -1,0 +1,43 @@
+"""A collection that the harness left on a server (keep=true) is searched later by its name, under the document ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_world import DOCUMENTS, QUERIES, write_collection
+
+import harness
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
+
+
+def kept_and_searched(backend: str, dataset: Path) -> None:
+    first = harness.compare(f"{backend};keep=true", dataset, k=5)
+    (made,) = first.report.backends
+    assert made.error is None
+    assert made.index is not None
+    collection = made.index.state["collection"]
+    again = harness.compare(f"{backend};existing=true;collection={collection}", dataset, k=5)
+    (found,) = again.report.backends
+    assert found.error is None
+    assert found.index is not None
+    assert found.index.existing is not None
+    assert (found.index.existing.in_collection, found.index.documents_indexed) == (len(DOCUMENTS), len(DOCUMENTS))
+    assert found.parity is not None
+    assert (found.parity.queries, found.parity.different) == (len(QUERIES), 0)
+    before, after = first.run(made.label), again.run(found.label)
+    assert before.doc_ids.take(before.rows) == after.doc_ids.take(after.rows)
+
+
+def test_of_qdrant(tmp_path: Path) -> None:
+    pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
+    from qdrant_stub import serve
+
+    with serve() as stub:
+        kept_and_searched(f"qdrant:url={stub.url};transport=rest", write_collection(tmp_path / "small"))
+
+
+def test_of_chroma(chroma_url: str, tmp_path: Path) -> None:
+    pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
+    kept_and_searched(f"chroma:url={chroma_url};model=random", write_collection(tmp_path / "small"))
