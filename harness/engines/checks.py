@@ -6,20 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.inputs import Inputs
-from harness.data.jit import kernel
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.data.sparse_rows import faulty_rows
+from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.errors import RejectedInputError
 
 __all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse", "require_texts"]
 
 _ROWS_AT_ONCE = 4096
 _LEAST_SQUARE = float(np.finfo(np.float32).tiny)
-
-_REASONS = (
-    "has a value that is NaN or infinite",
-    "has column numbers that repeat or fall",
-    "has a column number below 0 or beyond its {dimensions} dimensions",
-)
 
 
 def require_positive_k(k: int) -> None:
@@ -62,12 +56,9 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
         raise RejectedInputError(f"the {what} inputs hold no sparse vectors", fix="encode them, with bm25 for example")
     if len(vectors) != len(inputs.ids):
         raise RejectedInputError(f"{len(vectors)} vectors came with {len(inputs.ids)} {what} ids")
-    row, reason = _first_bad_row(
-        vectors.indptr, np.asarray(vectors.indices), np.asarray(vectors.values), vectors.dimensions
-    )
-    if row >= 0:
+    for row, words in faulty_rows(vectors):
         raise RejectedInputError(
-            f"the vector of {what} '{inputs.ids[row]}' {_REASONS[reason].format(dimensions=vectors.dimensions)}",
+            f"the vector of {what} '{inputs.ids[row]}' {words}",
             fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
         )
     return vectors
@@ -107,7 +98,7 @@ def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, leas
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise RejectedInputError(
-            f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' {_REASONS[0]}",
+            f"the vector of {what} '{ids[start + int(np.argmin(finite))]}' has a value that is NaN or infinite",
             fix="the engine would take it and answer wrongly: mend the encoder, or leave the row out",
         )
     if least is None:
@@ -121,19 +112,3 @@ def _require_good_rows(rows: Float32Array, ids: Ids, start: int, what: str, leas
             "there is no cosine with it",
             fix="leave the row out, let the encoder normalise, or take the similarity dot or l2",
         )
-
-
-@kernel
-def _first_bad_row(indptr: Int64Array, indices: Int32Array, values: Float32Array, dimensions: int) -> tuple[int, int]:
-    for row in range(len(indptr) - 1):
-        previous = -1
-        for place in range(indptr[row], indptr[row + 1]):
-            column = indices[place]
-            if not np.isfinite(values[place]):
-                return row, 0
-            if column < 0 or column >= dimensions:
-                return row, 2
-            if column <= previous:
-                return row, 1
-            previous = column
-    return -1, 0

@@ -380,9 +380,10 @@ def retrieve_kernel(
     """
     width = np.uint64(best.shape[1])
     for place in range(len(counts)):
-        hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, True, workspace)
-        if hits == _ZERO:
-            hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, False, workspace)
+        hits = _ZERO
+        for guessing in (True, False):
+            if hits == _ZERO:
+                hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, guessing, workspace)
         for hit in range(hits):
             best[np.uint64(place), hit] = workspace.keys[hit]
         counts[place] = hits

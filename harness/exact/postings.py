@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
+from harness.data.sparse_rows import faulty_rows
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array, UInt64Array
 from harness.errors import DataError
 
@@ -55,18 +56,10 @@ class Rule(NamedTuple):
     empty: np.uint64
 
 
-@inline_kernel
+@inner_kernel
 def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
     """What a posting adds to its document's sum, rounded to float32."""
     return np.float32(weight - weight / value) if rule.lucene else np.float32(weight * value)
-
-
-_NOT_FINITE, _OUT_OF_RANGE, _NOT_ASCENDING = 1, 2, 4
-_WORDS = {
-    _NOT_FINITE: "a value is NaN or infinite in float32",
-    _OUT_OF_RANGE: "an index is outside the dimensions",
-    _NOT_ASCENDING: "indices are not ascending, or one is repeated",
-}
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -92,15 +85,11 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  #
         raise DataError(source, ["indptr, indices and values do not belong together"])
     if np.any(indptr[1:] < indptr[:-1]):
         raise DataError(source, [f"indptr falls after row {int(np.argmax(indptr[1:] < indptr[:-1]))}"])
-    faults = np.zeros(len(indptr) - 1, dtype=np.uint8)
-    _find_faults(read_only(indptr), read_only(indices), read_only(values), vectors.dimensions, faults)
-    if faults.any():
-        raise DataError(
-            source,
-            [f"row {row + first_row}: {_words(int(faults[row]))}" for row in np.flatnonzero(faults)],
-            fix="mend these rows",
-        )
-    return SparseVectors(indptr, indices, values, vectors.dimensions)
+    checked = SparseVectors(indptr, indices, values, vectors.dimensions)
+    faults = [f"row {row + first_row}: the vector {words}" for row, words in faulty_rows(checked)]
+    if faults:
+        raise DataError(source, faults, fix="mend these rows")
+    return checked
 
 
 def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
@@ -160,10 +149,6 @@ def _from_scipy(matrix: Any, source: str) -> SparseVectors:  # noqa: ANN401 - Sc
     )
 
 
-def _words(fault: int) -> str:
-    return "; ".join(text for bit, text in _WORDS.items() if fault & bit)
-
-
 @kernel
 def _find_highest(columns: UInt64Array, values: Float32Array, highest: Float32Array) -> None:
     for column in range(len(highest)):
@@ -173,24 +158,6 @@ def _find_highest(columns: UInt64Array, values: Float32Array, highest: Float32Ar
             for posting in range(start, stop):
                 most = max(most, values[posting])
             highest[column] = most
-
-
-@kernel
-def _find_faults(
-    indptr: Int64Array, indices: Int32Array, values: Float32Array, dimensions: int, faults: npt.NDArray[np.uint8]
-) -> None:
-    for row in range(len(faults)):
-        fault = 0
-        previous = -1
-        for place in range(indptr[row], indptr[row + 1]):
-            if not np.isfinite(values[place]):
-                fault |= _NOT_FINITE
-            if indices[place] < 0 or indices[place] >= dimensions:
-                fault |= _OUT_OF_RANGE
-            if indices[place] <= previous:
-                fault |= _NOT_ASCENDING
-            previous = indices[place]
-        faults[row] = fault
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.data.jit import inline_kernel
+from harness.data.jit import inner_kernel
 from harness.data.types import UInt64Array
 
 __all__ = ["keep_largest", "keep_largest_beside", "nth_largest"]
@@ -14,12 +14,12 @@ _FEW = np.uint64(32)
 _SAMPLE, _MANY = np.uint64(15), np.uint64(128)
 
 
-@inline_kernel
+@inner_kernel
 def _median(first: np.uint64, second: np.uint64, third: np.uint64) -> np.uint64:
     return max(min(first, second), min(max(first, second), third))
 
 
-@inline_kernel
+@inner_kernel
 def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
     """Move the ``count`` largest keys to the front, in no particular order (Hoare's quickselect).
 
@@ -49,7 +49,7 @@ def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
             return
 
 
-@inline_kernel
+@inner_kernel
 def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint64:
     """One of the keys, probably not far from the ``count``-th largest, by a sample at equal distances."""
     step = np.uint64(len(keys)) // _SAMPLE
@@ -62,7 +62,7 @@ def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint6
     return np.uint64(sample[min(count * _SAMPLE // np.uint64(len(keys)), _SAMPLE - _ONE)])
 
 
-@inline_kernel
+@inner_kernel
 def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array) -> None:
     """Move the ``count`` largest keys to the front, in no particular order; what is behind them may be anything.
 
@@ -90,7 +90,7 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
         keep_largest(keys[left:right], count - left)
 
 
-@inline_kernel
+@inner_kernel
 def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.uint64:
     """The ``rank``-th largest key (from 1), as many as that being moved to the front; ``spare`` is no shorter.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 from harness.metrics.kernels_graded import EXPONENTIAL, gain, ideal_dcg
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-@inline_kernel
+@inner_kernel
 def _group_end(judged: JudgedHits, query: int, first: int) -> int:
     """One past the last judged hit of the tie group that begins at judged hit ``first``."""
     stop = judged.indptr[query] + judged.found[query]
@@ -39,7 +39,7 @@ def _group_end(judged: JudgedHits, query: int, first: int) -> int:
     return last
 
 
-@inline_kernel
+@inner_kernel
 def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
     count = 0
     for hit in range(first, last):
@@ -48,7 +48,7 @@ def _relevant_in(judged: JudgedHits, first: int, last: int, level: int) -> int:
     return count
 
 
-@inline_kernel
+@inner_kernel
 def _expected_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> float:
     """Expected number of hits with at least grade ``level`` in the top ``cutoff``."""
     expected = 0.0
@@ -101,7 +101,7 @@ def judged_rate(judged: JudgedHits, arguments: Arguments, out: Out) -> None:
         out[query] = expected / returned if returned else 0.0
 
 
-@inline_kernel
+@inner_kernel
 def _reached_first(judged: JudgedHits, query: int, level: int, cutoff: int, reciprocal: bool) -> float:
     """Expected value of 1/rank (or of 1) at the first relevant hit within the cutoff.
 
@@ -157,7 +157,7 @@ def average_precision(judged: JudgedHits, arguments: Arguments, out: Out) -> Non
         out[query] = gathered / total if total else 0.0
 
 
-@inline_kernel
+@inner_kernel
 def _expected_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
     """Expected DCG: every place of a group has the group's mean gain."""
     gathered = 0.0

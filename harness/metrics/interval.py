@@ -7,9 +7,8 @@ grade first. For every measure that never loses when a higher grade moves up thi
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.data.jit import kernel
-from harness.data.types import Int32Array, Int64Array
 from harness.metrics.judged import JudgedHits
 
 __all__ = ["extreme_placements"]
@@ -24,23 +23,22 @@ def extreme_placements(judged: JudgedHits) -> tuple[JudgedHits, JudgedHits] | No
 
 
 def _rearranged(judged: JudgedHits, best: bool) -> JudgedHits:
+    """Put the judged hits of each tie group last, lowest grade first, or first and highest grade first."""
+    tied = np.flatnonzero(_is_hit(judged) & (judged.tied > 1))
+    query = np.searchsorted(judged.indptr, tied, side="right")
+    above, size = judged.above[tied], judged.tied[tied]
+    begins = np.flatnonzero(np.diff(query, prepend=-1) | np.diff(above, prepend=-1))
+    lengths = np.diff(begins, append=len(tied))
+    group = np.repeat(np.arange(len(begins)), lengths)
+    place = np.arange(len(tied)) - np.repeat(begins, lengths)
     ranks, grades = judged.ranks.copy(), judged.grades.copy()
-    _rearrange(judged, best, ranks, grades)
+    ranks[tied] = above + 1 + place + (0 if best else size - np.repeat(lengths, lengths))
+    of_group = judged.grades[tied].astype(np.int64)
+    grades[tied] = judged.grades[tied][np.lexsort((-of_group if best else of_group, group))]
     return judged._replace(ranks=ranks, grades=grades)
 
 
-@kernel
-def _rearrange(judged: JudgedHits, best: bool, ranks: Int64Array, grades: Int32Array) -> None:
-    for query in range(len(judged.found)):
-        first, stop = judged.indptr[query], judged.indptr[query] + judged.found[query]
-        while first < stop:
-            last = first + 1
-            while last < stop and judged.above[last] == judged.above[first]:
-                last += 1
-            if judged.tied[first] > 1:
-                ascending = np.sort(judged.grades[first:last])
-                before = judged.above[first] if best else judged.above[first] + judged.tied[first] - (last - first)
-                for place in range(last - first):
-                    grades[first + place] = ascending[last - first - 1 - place] if best else ascending[place]
-                    ranks[first + place] = before + place + 1
-            first = last
+def _is_hit(judged: JudgedHits) -> npt.NDArray[np.bool_]:
+    """Which places of the slices hold a judged document that was returned."""
+    starts = np.repeat(judged.indptr[:-1], np.diff(judged.indptr))
+    return np.arange(len(judged.ranks)) - starts < np.repeat(judged.found, np.diff(judged.indptr))

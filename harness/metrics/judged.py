@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.data.jit import inline_kernel
+from harness.data.jit import inner_kernel
 from harness.data.types import Float64Array, Int32Array, Int64Array
 
 __all__ = ["NO_CUTOFF", "Arguments", "JudgedHits", "Out", "relevant_total"]
@@ -48,7 +48,7 @@ class Arguments(NamedTuple):
     extra: float
 
 
-@inline_kernel
+@inner_kernel
 def relevant_total(judged: JudgedHits, query: int, level: int) -> int:
     """How many documents are relevant to the query, returned or not."""
     start = judged.indptr[query]

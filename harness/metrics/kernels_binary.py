@@ -6,7 +6,7 @@ references of all arrays of ``JudgedHits`` at each call, which takes twenty time
 
 from __future__ import annotations
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-@inline_kernel
+@inner_kernel
 def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     count = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):
@@ -29,7 +29,7 @@ def _relevant_within(judged: JudgedHits, query: int, level: int, cutoff: int) ->
     return count
 
 
-@inline_kernel
+@inner_kernel
 def _first_relevant(judged: JudgedHits, query: int, level: int, cutoff: int) -> int:
     """Rank of the first relevant hit within the cutoff; 0 when there is none."""
     first = 0

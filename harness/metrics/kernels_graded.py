@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out
 
 __all__ = ["EXPONENTIAL", "dcg", "expected_reciprocal_rank", "gain", "ndcg"]
@@ -13,7 +13,7 @@ EXPONENTIAL = 1.0
 """``Arguments.extra`` of DCG and nDCG with exponential gains; 0 for linear ones."""
 
 
-@inline_kernel
+@inner_kernel
 def gain(grade: int, exponential: bool) -> float:
     """Gain of a grade: the grade itself or 2^grade - 1; 0 for grades below 1."""
     if grade < 1:
@@ -21,7 +21,7 @@ def gain(grade: int, exponential: bool) -> float:
     return 2.0**grade - 1.0 if exponential else float(grade)
 
 
-@inline_kernel
+@inner_kernel
 def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
     """DCG of all judged documents of the query, best grade first, cut at the same rank."""
     start, stop = judged.indptr[query], judged.indptr[query + 1]
@@ -33,7 +33,7 @@ def ideal_dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) ->
     return total
 
 
-@inline_kernel
+@inner_kernel
 def _dcg(judged: JudgedHits, query: int, cutoff: int, exponential: bool) -> float:
     """DCG of the returned documents of the query within the cutoff."""
     total = 0.0

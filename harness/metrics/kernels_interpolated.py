@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = ["eleven_point_average", "interpolated_precision"]
 
 
-@inline_kernel
+@inner_kernel
 def _interpolated(judged: JudgedHits, query: int, level: int, recall: float, total: int) -> float:
     """Highest precision at or after the point where ``recall`` is reached.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.metrics.judged import Arguments, JudgedHits, Out, relevant_total
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-@inline_kernel
+@inner_kernel
 def _relevant_retrieved(judged: JudgedHits, query: int, level: int) -> int:
     count = 0
     for hit in range(judged.indptr[query], judged.indptr[query] + judged.found[query]):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.data import ranking
 from harness.data.id_spelling import respelling
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.data.ranking import IdBytes, TieRule, is_larger_id
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Qrels, Run
 from harness.errors import DataError
@@ -186,7 +186,7 @@ def _mark_hits(hits: _Hits, marks: _Marks, judged_rows: Int32Array, grades: Int3
     return duplicates
 
 
-@inline_kernel
+@inner_kernel
 def _stretch(scores: Float32Array, begin: int, end: int, at: int) -> tuple[int, int]:
     """First and one past the last of the neighbours of position ``at`` that have its score."""
     low, high = at, at + 1

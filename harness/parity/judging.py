@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.jit import inline_kernel, kernel
+from harness.data.jit import inner_kernel, kernel
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run
 from harness.parity.result import Int8Array, Level
 
@@ -61,12 +61,12 @@ def judge(
     return Judgements(*_judge(engine, true_scores, exact, len(run.doc_ids), k, tolerance, least))
 
 
-@inline_kernel
+@inner_kernel
 def _close(a: float, b: float, tolerance: float, scale: float) -> bool:
     return abs(a - b) <= tolerance * max(abs(a), abs(b), scale)
 
 
-@inline_kernel
+@inner_kernel
 def _differences(given: Float32Array, true: Float32Array, scale: float) -> tuple[float, float]:
     largest_abs, largest_rel = 0.0, 0.0
     for place in range(len(given)):
@@ -78,7 +78,7 @@ def _differences(given: Float32Array, true: Float32Array, scale: float) -> tuple
     return largest_abs, largest_rel
 
 
-@inline_kernel
+@inner_kernel
 def _nothing_lost(
     rows: Int32Array, scores: Float32Array, seen: Int64Array, query: int, k: int, slack: float, scale: float
 ) -> bool:
@@ -91,7 +91,7 @@ def _nothing_lost(
     return True
 
 
-@inline_kernel
+@inner_kernel
 def _are_equal(one: npt.NDArray[np.integer[Any]], other: npt.NDArray[np.integer[Any]]) -> bool:
     """Whether two arrays of one length are equal; NumPy's function would load SciPy's linear algebra."""
     equal = True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.data.jit import kernel
 from harness.data.types import UInt64Array
-from harness.exact.selection import keep_largest, keep_largest_beside, nth_largest
+from harness.exact import selection
 
 SIZES = [1, 2, 31, 128, 129, 1_000, 5_000]
 SHAPES = {
@@ -17,6 +18,24 @@ SHAPES = {
     "sorted backwards": lambda _generator, size: np.arange(size)[::-1],
     "one below": lambda _generator, size: np.where(np.arange(size) == size // 2, 0, 9),
 }
+
+
+# what only kernels call is called by a kernel
+
+
+@kernel
+def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
+    selection.keep_largest(keys, count)
+
+
+@kernel
+def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array) -> None:
+    selection.keep_largest_beside(keys, count, spare)
+
+
+@kernel
+def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.uint64:
+    return selection.nth_largest(keys, rank, spare)
 
 
 def keys_of(shape: str, size: int) -> UInt64Array:

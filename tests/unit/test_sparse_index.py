@@ -113,7 +113,12 @@ def test_repeated_and_unsorted_indices_of_a_matrix_are_summed_and_the_matrix_lef
 
 @pytest.mark.parametrize(
     ("indices", "problem"),
-    [([0, 0], "row 1: indices are not ascending"), ([1, 0], "row 1: indices"), ([0, 9], "outside"), ([-1, 0], "outs")],
+    [
+        ([0, 0], "row 1: the vector has column numbers that repeat or fall"),
+        ([1, 0], "repeat or fall"),
+        ([0, 9], "beyond its 3 dimensions"),
+        ([-1, 0], "a column number below 0"),
+    ],
 )
 def test_vectors_with_wrong_indices_are_refused(indices: list[int], problem: str):
     broken = SparseVectors(
@@ -134,9 +139,11 @@ def test_vectors_that_do_not_fit_together_are_refused(indptr: list[int]):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_values_that_are_no_float32_are_refused_with_their_row(value: float):
-    with pytest.raises(DataError, match=r"documents: 1 problem\n  row 2: a value is NaN or infinite"):
+    with pytest.raises(
+        DataError, match=r"documents: 1 problem\n  row 2: the vector has a value that is NaN or infinite"
+    ):
         SparseIndex.build(csr_array(np.array([[1.0], [2.0], [value]])))
-    with pytest.raises(DataError, match=r"queries: 1 problem\n  row 0: a value is NaN or infinite"):
+    with pytest.raises(DataError, match=r"queries: 1 problem\n  row 0: the vector has a value that is NaN or infinite"):
         SparseIndex.build(csr_array(np.ones((2, 1)))).retrieve(csr_array(np.array([[value]])), 1)
 
 
