@@ -24,7 +24,6 @@ from harness.loaders import trec
 from harness.loaders.structured_files import states_order
 from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
 from harness.metrics.audit import Audit, audit_run
-from harness.regression.labels import read_labels, with_labels
 from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
 from harness.wording import counted
 
@@ -173,7 +172,10 @@ def evaluate(
     if not isinstance(relevance, SupportsIndex):
         raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
     hits, judgments, drops = _read(run, qrels, identical_ids)
-    judgments = judgments if labels is None else with_labels(judgments, read_labels(Path(labels)))
+    if labels is not None:
+        from harness.regression.labels import read_labels, with_labels
+
+        judgments = with_labels(judgments, read_labels(Path(labels)))
     _require_content(hits, judgments)
     if drops:
         hits = without_identical_ids(hits)
