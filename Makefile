@@ -20,13 +20,14 @@ unexport PYTHONDONTWRITEBYTECODE
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check chromium kernels bench docs clean
+.PHONY: help demo test check chromium kernels bench java docs clean
 
 help:
 	@echo 'make demo    compare $(BACKENDS) on the bundled CACM collection; a report at the end'
 	@echo 'make test    every check and every test, and what was skipped and why'
 	@echo 'make check   formatting, lint and types'
 	@echo 'make bench   the measurements of benchmarks/, beside the peers they name'
+	@echo 'make java    compile the Java sources again (javac 17 or newer)'
 	@echo 'make docs    write the generated pages of docs/reference anew'
 	@echo 'make clean   remove what make installed and what tools cached'
 
@@ -64,6 +65,12 @@ chromium:
 
 bench: $(VENV)/.installed-all,bench
 	for script in benchmarks/*.py; do $(BIN)/python "$$script" || exit; done
+
+# Lucene is in Anserini's jar. What was compiled from which source is written down, and held together by a test.
+java: $(VENV)/.installed-all,test
+	javac --release 17 -Xlint:all -Werror -d harness/java/classes harness/java/*.java \
+	-cp "$$($(BIN)/python -c 'from harness.java.jvm import find_jar; print(find_jar())')"
+	cd harness/java && sha256sum *.java classes/*/*.class >classes/SHA256SUMS
 
 docs: $(VENV)/.installed-all,test
 	$(BIN)/python docs/generate.py

@@ -46,6 +46,8 @@ _NO_LOG4J = (
     "-Dlog4j2.simplelogLevel=OFF",
 )
 """Log4j's smallest logger, switched off: silencing the large one takes longer than starting the machine."""
+_CLASSES = Path(__file__).with_name("classes")
+"""The harness's own, compiled by ``make java`` from the sources beside this file."""
 _lock = threading.Lock()
 _running: list[Jvm] = []
 
@@ -198,7 +200,7 @@ def _start(heap: str, jar: Path) -> Jvm:
     options = ("-Xrs", f"-Xmx{heap}")
     _rehearse(home, options)
     config.set_options(*options, *_NO_LOG4J)
-    config.set_classpath(str(jar))
+    config.set_classpath(str(jar), str(_CLASSES))
     with _python_signals(), _java_home(home):
         try:
             require("jnius", extra="lucene", feature=_FEATURE, also=WITHOUT_TORCH)

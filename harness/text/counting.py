@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from harness.data.jit import kernel
 from harness.data.progress import Progress
 from harness.data.terms import TermCounts
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
-from harness.text.registry import Analyzer
+from harness.text.registry import Analyzer, CountingAnalyzer, Texts
 
 __all__ = ["count_terms", "load_counts", "save_counts"]
 
@@ -28,7 +29,7 @@ Array = TypeVar("Array", Int32Array, Float32Array)
 
 def count_terms(
     analyzer: Analyzer,
-    documents: Iterable[Sequence[str]],
+    documents: Iterable[Texts],
     queries: Sequence[str],
     progress: Progress | None = None,
     *,
@@ -44,20 +45,17 @@ def count_terms(
     """
     if progress is not None:
         progress.start("analyse", total)
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
+    counter = analyzer.counter() if isinstance(analyzer, CountingAnalyzer) else _Counter(analyzer)
     parts = _Parts()
     for batch in documents:
-        tokens = analyzer.analyze(batch)
-        parts.add(_number(tokens, numbers))
+        parts.add(counter.add(batch))
         if progress is not None:
             progress.advance(len(batch))
-    numbers.default_factory = None
-    vocabulary = sorted(numbers)
-    column_of = np.empty(len(vocabulary), dtype=np.int32)
-    column_of[[numbers[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
-    counted = parts.join(column_of)
-    return _with_queries(analyzer, queries, counted, vocabulary)
+    terms = counter.vocabulary()
+    order = sorted(range(len(terms)), key=terms.__getitem__)
+    column_of = np.empty(len(terms), dtype=np.int32)
+    column_of[order] = np.arange(len(terms), dtype=np.int32)
+    return _with_queries(analyzer, queries, parts.join(column_of), [terms[number] for number in order])
 
 
 def save_counts(folder: Path, counts: TermCounts) -> None:
@@ -78,11 +76,26 @@ def load_counts(folder: Path) -> TermCounts:
     )
 
 
-def _number(texts: Sequence[Sequence[str]], numbers: defaultdict[str, int]) -> SparseVectors:
-    """Counts of one batch, columns in order of first occurrence, new terms added to ``numbers``."""
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    terms = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), dtype=np.int64, count=lengths.sum())
-    return _count_pairs(np.repeat(np.arange(len(texts), dtype=np.int64), lengths), terms, len(texts), len(numbers))
+class _Counter:
+    """Counts what an analyzer hands over as strings."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+
+    def add(self, texts: Texts) -> SparseVectors:
+        """Counts of one batch, in columns by the order in which terms occurred first."""
+        found = self._analyzer.analyze(texts.to_pylist() if isinstance(texts, pa.ChunkedArray) else texts)
+        lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
+        numbers = map(self._numbers.__getitem__, chain.from_iterable(found))
+        terms = np.fromiter(numbers, dtype=np.int64, count=lengths.sum())
+        rows = np.repeat(np.arange(len(found), dtype=np.int64), lengths)
+        return _count_pairs(rows, terms, len(found), len(self._numbers))
+
+    def vocabulary(self) -> list[str]:
+        """The terms in the order of their numbers."""
+        return list(self._numbers)
 
 
 def _count_pairs(rows: Int64Array, columns: Int64Array, height: int, width: int) -> SparseVectors:

@@ -1,16 +1,23 @@
 """Lucene's language analyzers, as Anserini configures those that it has, run in the JVM of this process.
 
-Texts go to Java as one JSON array and terms come back as one: text by text over JNI is three times slower.
+Texts go to Java as the bytes of a column, and terms or their counts come back as bytes (``harness/java/Terms.java``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.types import Int32Array, SparseVectors
 from harness.errors import UnknownNameError
-from harness.java.bridge import JavaBridge, java_errors, spans
+from harness.java.bridge import JavaBridge, java_errors
 from harness.java.jvm import find_jar, jar_digest, start
+from harness.text.registry import TermCounter, Texts
 
 __all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
 
@@ -57,10 +64,8 @@ _OF_LUCENE = {
     "vi": "org.apache.lucene.analysis.standard.StandardAnalyzer",
 }
 """Languages that Anserini's indexer does not know. Lucene has none for Vietnamese, whose syllables stand apart."""
-_STREAM = "org.apache.lucene.analysis.TokenStream"
-_TERM = "org.apache.lucene.analysis.tokenattributes.CharTermAttribute"
-_OPEN = "(Ljava/lang/String;Ljava/lang/String;)Lorg/apache/lucene/analysis/TokenStream;"
-_FIELD = "contents"
+_TERMS = "retrieval_harness.Terms"
+_BYTES_AT_ONCE = 16_000_000
 
 
 def languages() -> tuple[str, ...]:
@@ -98,17 +103,21 @@ class LuceneAnalyzer:
         self.bridge = JavaBridge(start(heap=heap, jar=jar))
         with java_errors(f"loading the analyzer '{self.name}'"):
             self.java = _create(self.bridge, code)
-            self._analyze = _terms_of(self.bridge, self.java)
-            self._analyze.apply("")  # a cut-down Java lacks Thai's word breaks, and says so on the first text only
+            self._terms = self.bridge.load(_TERMS)(self.java)
+        self.analyze([""])  # a cut-down Java lacks Thai's word breaks, and says so on the first text only
 
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
         """The terms of each text, in order, repeats included; an empty list for a text without terms."""
         terms: list[list[str]] = []
-        for span in spans(texts):
-            with java_errors(f"analysing texts {span.start} to {span.stop - 1} with '{self.name}'"):
-                found = self.bridge.map(self._analyze, self.bridge.to_java(texts[span]))
-                terms.extend(self.bridge.to_python(found))
+        for content, starts in _parts_of(texts):
+            with java_errors(f"analysing texts with '{self.name}'"):
+                terms += _terms_in(self._terms.analyze(content, starts).tostring(), len(starts) // 4 - 1)
         return terms
+
+    def counter(self) -> TermCounter:
+        """A counter that gives texts to Java and takes counts back, on all cores."""
+        with java_errors(f"counting terms with '{self.name}'"):
+            return _Counter(self.bridge.load(_TERMS)(self.java), self.name)
 
     def describe(self) -> Mapping[str, str]:
         """The analyzer's Java class and the versions of Lucene and Anserini: all that decides its terms."""
@@ -139,40 +148,57 @@ def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java obje
     return bridge.cast("org.apache.lucene.analysis.Analyzer", analyzer)
 
 
-def _terms_of(bridge: JavaBridge, analyzer: Any) -> Any:  # noqa: ANN401 - Java objects have no Python type
-    """A ``java.util.function.Function`` from a text to the list of its terms, for one thread.
+class _Counter:
+    """Counts terms in Java, which numbers them; see :class:`harness.text.registry.TermCounter`."""
 
-    Anserini's own ``AnalyzerUtils.analyze`` leaves terms of no characters out, which its indexer counts. An analyzer
-    opens the same stream for every text of a thread, so the stream and its attribute are bound once.
-    """
-    handles = bridge.load("java.lang.invoke.MethodHandles")
-    stream = bridge.cast(_STREAM, analyzer.tokenStream(_FIELD, ""))
-    stream.reset()
-    stream.end()
-    stream.close()
-    term = bridge.cast(_TERM, stream.addAttribute(bridge.type(_TERM)))
-    text = bridge.method("java.lang.Object", "toString", "()Ljava/lang/String;").bindTo(term)
-    as_object = text.type().changeReturnType(bridge.type("java.lang.Object"))
-    text = text.asType(bridge.cast("java.lang.invoke.MethodType", as_object))
-    same = handles.identity(bridge.type("java.util.ArrayList"))
+    def __init__(self, terms: Any, name: str) -> None:  # noqa: ANN401 - a Java object has no Python type
+        self._terms, self._name = terms, name
 
-    def doing(action: Any) -> Any:  # noqa: ANN401 - Java objects
-        """A handle that gives back the list that it gets, after an action that may use it."""
-        return handles.foldArguments(same, handles.dropReturn(action))
+    def add(self, texts: Texts) -> SparseVectors:
+        """Counts of one batch, in columns by the numbers of the terms, in no order."""
+        lengths, pairs = [np.zeros(1, dtype=np.int32)], [np.empty((2, 0), dtype=np.int32)]
+        for content, starts in _parts_of(texts):
+            with java_errors(f"counting terms with '{self._name}'"):
+                found = _ints(self._terms.count(content, starts).tostring())
+            size = len(starts) // 4 - 1
+            lengths.append(found[:size])
+            pairs.append(found[size:].reshape(2, -1))
+        columns, counts = np.concatenate(pairs, axis=1)
+        return SparseVectors(np.cumsum(np.concatenate(lengths), dtype=np.int64), columns, counts.astype(np.float32), 0)
 
-    def of_stream(name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
-        return bridge.method(_STREAM, name, descriptor).bindTo(stream)
+    def vocabulary(self) -> list[str]:
+        """The terms in the order of their numbers."""
+        with java_errors(f"reading the terms of '{self._name}'"):
+            (terms,) = _terms_in(self._terms.vocabulary().tostring(), 1)
+        return terms
 
-    opened = bridge.bind(
-        bridge.method("org.apache.lucene.analysis.Analyzer", "tokenStream", _OPEN).bindTo(analyzer),
-        0,
-        bridge.string(_FIELD),
-    )
-    added = handles.collectArguments(bridge.method("java.util.ArrayList", "add", "(Ljava/lang/Object;)Z"), 1, text)
-    collected = handles.whileLoop(
-        bridge.constructor("java.util.ArrayList", "()V"), of_stream("incrementToken", "()Z"), doing(added)
-    )
-    whole = bridge.then(bridge.chain(opened, bridge.method(_STREAM, "reset", "()V")), collected)
-    for last in ("end", "close"):
-        whole = handles.filterReturnValue(whole, doing(of_stream(last, "()V")))
-    return bridge.function(whole)
+
+def _parts_of(texts: Texts) -> Iterator[tuple[bytes, bytes]]:
+    """The UTF-8 bytes of consecutive texts and where each begins, int32: as much at once as may cross to Java."""
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [strings(texts)]
+    for chunk in filter(len, chunks):
+        wide = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
+        _, offsets, content = chunk.buffers()
+        starts = np.frombuffer(offsets, dtype=wide)[chunk.offset : chunk.offset + len(chunk) + 1]
+        first = 0
+        while first < len(chunk):
+            fitting = int(np.searchsorted(starts, starts[first] + _BYTES_AT_ONCE, side="right")) - 1
+            last = max(first + 1, fitting)
+            part = (starts[first : last + 1] - starts[first]).astype("<i4")
+            yield bytes(content[int(starts[first]) : int(starts[last])]) if content else b"", part.tobytes()
+            first = last
+
+
+def _ints(answer: bytes) -> Int32Array:
+    return np.frombuffer(answer[: len(answer) // 4 * 4], dtype="<i4")
+
+
+def _terms_in(answer: bytes, texts: int) -> list[list[str]]:
+    """The terms of each text, of an answer that begins with their number."""
+    numbers = _ints(answer)
+    ends = np.cumsum(numbers[:texts])
+    terms = int(ends[-1]) if texts else 0
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(numbers[texts : texts + terms], dtype=np.int64)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(answer[4 * (texts + terms) :])]
+    found: list[str] = pa.Array.from_buffers(pa.large_string(), terms, buffers).to_pylist()
+    return [found[start:end] for start, end in pairwise([0, *ends.tolist()])]

@@ -9,11 +9,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import pyarrow as pa
+
+from harness.data.types import SparseVectors
 from harness.errors import UnknownNameError
 
-__all__ = ["Analyzer", "analyzer_identity", "analyzer_names", "create_analyzer"]
+__all__ = [
+    "Analyzer",
+    "CountingAnalyzer",
+    "TermCounter",
+    "Texts",
+    "analyzer_identity",
+    "analyzer_names",
+    "create_analyzer",
+]
 
 
 class _Family(NamedTuple):
@@ -26,6 +37,19 @@ _FAMILIES = {
     "lucene": _Family("harness.text.lucene", "LuceneAnalyzer", in_jvm=True),
     "snowball": _Family("harness.text.snowball", "SnowballAnalyzer", in_jvm=False),
 }
+
+
+Texts: TypeAlias = Sequence[str] | pa.ChunkedArray
+
+
+class TermCounter(Protocol):
+    """Counts the terms of batches of texts, each under a number of its own."""
+
+    def add(self, texts: Texts) -> SparseVectors:
+        """Counts of one batch: columns are the numbers of terms, each once in a row, in no order."""
+
+    def vocabulary(self) -> list[str]:
+        """The terms so far in the order of their numbers."""
 
 
 @runtime_checkable
@@ -41,6 +65,14 @@ class Analyzer(Protocol):
 
     def describe(self) -> Mapping[str, str]:
         """Everything that decides the terms: libraries with versions, stop words."""
+
+
+@runtime_checkable
+class CountingAnalyzer(Analyzer, Protocol):
+    """An analyzer that counts terms by itself, faster than they can be handed over."""
+
+    def counter(self) -> TermCounter:
+        """A counter without any terms yet."""
 
 
 def create_analyzer(name: str, *, heap: str | None = None, jar: str | None = None) -> Analyzer:

@@ -195,7 +195,7 @@ def analyse(job: AnalyseJob, progress: Progress, clock: Clock) -> int:
     """
     documents = load_table(Path(job.corpus)).column("text")
     queries = load_table(Path(job.queries)).column("text")
-    batches = (documents.slice(start, _BATCH).to_pylist() for start in range(0, len(documents), _BATCH))
+    batches = (documents.slice(start, _BATCH) for start in range(0, len(documents), _BATCH))
     analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
     started = clock()
     counts = count_terms(analyzer, batches, queries.to_pylist(), progress, total=len(documents))
