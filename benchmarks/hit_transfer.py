@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.lucene.hits import Hits
+from harness.engines.lucene.hits import Hits, read_hits
 from harness.java.bridge import JavaBridge
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
@@ -29,8 +30,10 @@ Read = Callable[[Any], Hits]
 def by_json(bridge: JavaBridge) -> Read:
     """Jackson writes the TopDocs, orjson reads it."""
 
+    mapper = bridge.load("com.fasterxml.jackson.databind.ObjectMapper")()
+
     def read(top_docs: Any) -> Hits:  # noqa: ANN401 - a Java object
-        hits = bridge.to_python(top_docs)["scoreDocs"]
+        hits = orjson.loads(bytes(mapper.writeValueAsBytes(top_docs)))["scoreDocs"]
         return Hits(
             np.fromiter((hit["doc"] for hit in hits), dtype=np.int32, count=len(hits)),
             np.fromiter((hit["score"] for hit in hits), dtype=np.float32, count=len(hits)),
@@ -52,7 +55,7 @@ def measure(dataset: Dataset, folder: Path, k: int, rounds: int) -> dict[str, li
     engine.open(folder, dataset.corpus.ids)
     engine.index(Inputs(dataset.corpus.ids, texts=dataset.corpus.texts), RecordingProgress(), time.perf_counter_ns)
     readers: dict[str, Read] = {
-        "Java streams to arrays (ours)": engine.hit_reader().read,
+        "one block of bytes (ours)": lambda top_docs: read_hits(engine.packed_hits(top_docs)),
         "Jackson and orjson": by_json(engine.bridge),
         "hit by hit": one_by_one,
     }

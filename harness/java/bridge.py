@@ -1,21 +1,20 @@
-"""Bulk work inside the JVM: whole columns cross the border as JSON bytes, and Java's own methods run over them there.
+"""The border between Python and the JVM: whole columns cross it as bytes, and Java's errors as ours.
 
-A Java method becomes a ``java.util.function.Function`` through a method handle, so that a stream applies it to a whole
-list without one call from Python per element.
+The Java classes beside this module (``make java`` compiles them) do what would take a call for each element otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import orjson
+import numpy as np
 
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.java.jvm import Jvm
 
-__all__ = ["REBUILD", "JavaBridge", "java_errors", "spans"]
+__all__ = ["REBUILD", "JavaBridge", "java_errors", "packed_texts", "spans", "unpacked_texts"]
 
 REBUILD = "delete the index folder; it is rebuilt"
 """The remedy for an index that cannot be read, when it is the harness's own."""
@@ -98,13 +97,29 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
         yield slice(start, len(texts))
 
 
+def packed_texts(texts: Sequence[str]) -> bytes:
+    """Texts as the Java classes read them: their number, the length of each, then their UTF-8."""
+    parts = [text.encode() for text in texts]
+    return np.array([len(parts), *map(len, parts)], dtype="<i4").tobytes() + b"".join(parts)
+
+
+def unpacked_texts(block: Any) -> list[str | None]:  # noqa: ANN401 - Java's array of bytes
+    """The texts that a Java class wrote; None for null."""
+    content = block.tostring()
+    count = int(np.frombuffer(content, "<i4", 1)[0])
+    lengths = np.frombuffer(content, "<i4", count, 4)
+    ends = 4 * (1 + count) + np.cumsum(np.maximum(lengths, 0), dtype=np.int64)
+    places = zip((ends - np.maximum(lengths, 0)).tolist(), ends.tolist(), lengths.tolist(), strict=True)
+    return [content[start:end].decode() if length >= 0 else None for start, end, length in places]
+
+
 class JavaBridge:
-    """Lists over and back, and Java functions over lists, in one running JVM."""
+    """Java's classes in one running JVM, and the harness's own among them, which move whole columns."""
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
-        self._mapper = jvm.load("com.fasterxml.jackson.databind.ObjectMapper")()
-        self._list = self.type("java.util.List")
+        self.index = self.load("retrieval_harness.Index")
+        self.anserini = self.load("retrieval_harness.Anserini")
 
     def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
         """The Java class ``name``, to construct or to call statically."""
@@ -120,86 +135,6 @@ class JavaBridge:
 
         return cast(name, value)
 
-    def to_java(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - a Java list has no Python type
-        """A ``java.util.List`` of the same strings, in one call (JSON bytes, so any Unicode arrives whole)."""
-        return self.cast("java.util.List", self._mapper.readValue(orjson.dumps(values), self._list))
-
-    def to_nodes(self, values: Sequence[Mapping[str, str]]) -> Any:  # noqa: ANN401 - a Java stream
-        """A ``java.util.stream.Stream`` of Jackson's JSON nodes, one for each mapping, in one call."""
-        nodes = self._mapper.readTree(orjson.dumps(values))
-        return self.load("java.util.stream.StreamSupport").stream(nodes.spliterator(), False)
-
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - whatever Jackson can write
-        """A Java value as plain Python lists, dicts, numbers and strings, in one call."""
-        return orjson.loads(bytes(self._mapper.writeValueAsBytes(value)))
-
-    def static_method(self, owner: str, name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
-        """A method handle of a static method; ``descriptor`` in the JVM's notation."""
-        return self._lookup().findStatic(self.type(owner), name, self._signature(descriptor))
-
-    def method(self, owner: str, name: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
-        """A method handle of an instance method; the receiver is its first argument."""
-        return self._lookup().findVirtual(self.type(owner), name, self._signature(descriptor))
-
-    def constructor(self, owner: str, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
-        """A method handle of a constructor; ``descriptor`` in the JVM's notation, returning V."""
-        return self._lookup().findConstructor(self.type(owner), self._signature(descriptor))
-
-    def getter(self, owner: str, name: str, kind: str) -> Any:  # noqa: ANN401 - a Java object
-        """A method handle that reads a public field; ``kind`` is the field's type in the JVM's notation."""
-        return self._lookup().findGetter(self.type(owner), name, self._field_type(kind))
-
-    def static_setter(self, owner: str, name: str, kind: str) -> Any:  # noqa: ANN401 - a Java object
-        """A method handle that writes a public static field; ``kind`` as in :meth:`getter`."""
-        return self._lookup().findStaticSetter(self.type(owner), name, self._field_type(kind))
-
-    def bind(self, handle: Any, place: int, value: Any) -> Any:  # noqa: ANN401 - Java objects
-        """The method handle with the Java object ``value`` as its argument at ``place``."""
-        return self.load("java.lang.invoke.MethodHandles").insertArguments(handle, place, value)
-
-    def string(self, text: str) -> Any:  # noqa: ANN401 - a Java object
-        """A ``java.lang.String``, where pyjnius must not choose between types."""
-        return self.load("java.lang.String")(text)
-
-    def set_field(self, owner: Any, name: str, value: Any) -> None:  # noqa: ANN401 - Java objects
-        """Set a field of ``owner`` that its class keeps to itself."""
-        field = owner.getClass().getDeclaredField(name)
-        field.setAccessible(True)
-        handle = self.load("java.lang.invoke.MethodHandles").publicLookup().unreflectSetter(field)
-        self.interface("java.lang.Runnable", handle.bindTo(owner).bindTo(value)).run()
-
-    def chain(self, first: Any, *rest: Any) -> Any:  # noqa: ANN401 - Java objects
-        """One method handle that hands the result of each method handle to the next one."""
-        filtered = self.load("java.lang.invoke.MethodHandles").filterReturnValue
-        for handle in rest:
-            fitting = handle.type().changeParameterType(0, first.type().returnType())
-            first = filtered(first, handle.asType(self.cast("java.lang.invoke.MethodType", fitting)))
-        return first
-
-    def then(self, first: Any, last: Any) -> Any:  # noqa: ANN401 - Java objects
-        """A method handle that calls ``first`` with all arguments, and gives what ``last``, without any, then gives."""
-        handles = self.load("java.lang.invoke.MethodHandles")
-        taken = self.cast("java.util.List", first.type().parameterList())
-        return handles.foldArguments(handles.dropArguments(last, 0, taken), handles.dropReturn(first))
-
-    def function(self, handle: Any) -> Any:  # noqa: ANN401 - Java objects
-        """A one-argument method handle as ``java.util.function.Function``."""
-        return self.interface("java.util.function.Function", handle)
-
-    def interface(self, kind: str, handle: Any) -> Any:  # noqa: ANN401 - Java objects
-        """A method handle as an object of ``kind``, an interface with one method."""
-        proxies = self.load("java.lang.invoke.MethodHandleProxies")
-        return self.cast(kind, proxies.asInterfaceInstance(self.type(kind), handle))
-
-    def map(self, function: Any, values: Any) -> Any:  # noqa: ANN401 - Java objects
-        """A Java list with ``function`` applied to each element of the Java list ``values``, in order."""
-        return self.cast("java.util.List", values.stream().map(function).toList())
-
-    def _lookup(self) -> Any:  # noqa: ANN401 - a Java object
-        return self.load("java.lang.invoke.MethodHandles").publicLookup()
-
-    def _field_type(self, kind: str) -> Any:  # noqa: ANN401 - a Java object
-        return self.cast("java.lang.Class", self._signature(f"(){kind}").returnType())
-
-    def _signature(self, descriptor: str) -> Any:  # noqa: ANN401 - a Java object
-        return self.load("java.lang.invoke.MethodType").fromMethodDescriptorString(descriptor, None)
+    def queries(self, built: Any) -> list[Any]:  # noqa: ANN401 - Java objects
+        """The queries of a Java list."""
+        return [self.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(built.size())]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from jackson import to_python
 
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import start
@@ -26,7 +27,7 @@ def lucene_table() -> str:
         "en": _ENGLISH,
         **at_white_space,
         **beside,
-        **bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap),
+        **to_python(bridge, bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap),
     }
     rows = ["| analyzer | language code | class |", "|---|---|---|"]
     for name in analyzer_names():

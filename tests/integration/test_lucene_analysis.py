@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from jackson import to_python
 
 from harness.errors import EngineUnavailableError, UnknownNameError
 from harness.java import jvm
@@ -57,7 +58,7 @@ def test_any_unicode_arrives_whole(english: lucene.LuceneAnalyzer, text: str, te
 
 def test_the_languages_are_those_that_anserini_offers():
     bridge = JavaBridge(jvm.start())
-    offered = bridge.to_python(bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap)
+    offered = to_python(bridge, bridge.load("io.anserini.analysis.AnalyzerMap").analyzerMap)
     at_white_space = {"ha", "so", "sw", "yo"}  # of these its indexer knows without a map
     of_lucene = {"el", "ro", "vi"}  # and of these it does not
     assert not of_lucene & {*offered}

@@ -18,11 +18,10 @@ from harness.engines.lucene.engine import Batch, LuceneIndexEngine
 from harness.engines.lucene.feedback import Feedback, require_enough_documents
 from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.held import require_some_term
-from harness.engines.lucene.hits import HitReader
 from harness.engines.lucene.settings import LuceneSettings
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.exact.lucene import byte_lengths
-from harness.java.bridge import JavaBridge, spans
+from harness.java.bridge import JavaBridge, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene import LuceneAnalyzer
 
@@ -32,11 +31,8 @@ FIELD = "contents"
 _BATCH = 1024
 _NAMED = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
-_JSON_DOCUMENT = "io.anserini.collection.JsonCollection$Document"
 _DOCUMENTS = "io.anserini.index.generator.DefaultLuceneDocumentGenerator"
-_CREATE = "(Lio/anserini/collection/SourceDocument;)Lorg/apache/lucene/document/Document;"
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
-_BUILD = "(Ljava/lang/String;Lorg/apache/lucene/analysis/Analyzer;Ljava/lang/String;)Lorg/apache/lucene/search/Query;"
 _OTHER_FIELD = "name the field (field=) and the analyzer that the index was made with"
 
 
@@ -90,18 +86,15 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         bridge = self.bridge
         arguments = bridge.load("io.anserini.index.IndexCollection$Args")()
         arguments.storeDocvectors = self.settings.feedback
-        parse = bridge.constructor(_JSON_DOCUMENT, "(Lcom/fasterxml/jackson/databind/JsonNode;)V")
-        create = bridge.method(_DOCUMENTS, "createDocument", _CREATE).bindTo(bridge.load(_DOCUMENTS)(arguments))
-        fields = bridge.method("org.apache.lucene.document.Document", "getFields", "()Ljava/util/List;")
-        to_fields = bridge.function(bridge.chain(parse, create, fields))
+        generator = bridge.load(_DOCUMENTS)(arguments)
         for start in range(0, len(documents), _BATCH):
             ids = documents.ids.values.slice(start, _BATCH).to_pylist()
             texts = documents.column.slice(start, _BATCH).to_pylist()
             kept = [place for place, text in enumerate(texts) if not is_blank(text)]
             for span in spans([texts[place] for place in kept]):
-                nodes = [{"id": ids[place], FIELD: texts[place]} for place in kept[span]]
+                names, contents = (packed_texts([column[place] for place in kept[span]]) for column in (ids, texts))
                 rows = np.array(kept[span], dtype=np.int64) + start
-                yield Batch(bridge.to_nodes(nodes).map(to_fields).toList(), rows)
+                yield Batch(bridge.anserini.documents(generator, names, contents), rows)
 
     def configure_searcher(self) -> None:
         """Score as the settings say."""
@@ -113,17 +106,16 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
             similarity = self.bridge.load(f"{package}.BM25Similarity")(settings.k1, settings.b)
         self.searcher.setSimilarity(similarity)
 
-    def hit_reader(self) -> HitReader:
-        """Return what reads Anserini's documents with feedback, Lucene's without."""
-        return HitReader.of_scored_docs(self.bridge) if self.settings.feedback else super().hit_reader()
+    def packed_hits(self, answer: Any) -> Any:  # noqa: ANN401 - Java objects
+        """Return the bytes of Anserini's hits with feedback, of Lucene's without."""
+        return self.bridge.anserini.hits(answer) if self.settings.feedback else super().packed_hits(answer)
 
     def prepare(self, queries: pa.ChunkedArray, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
         """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
         bridge, texts = self.bridge, queries.to_pylist()
-        build = bridge.method(_QUERIES, "buildQuery", _BUILD).bindTo(bridge.load(_QUERIES)())
-        to_query = bridge.function(build.bindTo(self.field).bindTo(self.analyzer.java))
-        built = bridge.map(to_query, bridge.to_java(texts))
-        java = [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(texts))]
+        generator = bridge.load(_QUERIES)()
+        built = bridge.anserini.queries(generator, self.field, self.analyzer.java, packed_texts(texts))
+        java = bridge.queries(built)
         if not self.settings.feedback:
             return [with_filter(bridge, query, self.java_filter) for query in java]
         self._feedback = Feedback(self.analyzer, self.searcher, self.java_filter, self.settings, self.folder)

@@ -20,7 +20,7 @@ from harness.engines.base import Documents, EngineInfo, External, ExternalIndex,
 from harness.engines.existing import source_folder, theirs
 from harness.engines.lucene.filter import filter_query, with_metadata
 from harness.engines.lucene.held import READABLE, held_documents, require_intact
-from harness.engines.lucene.hits import HitReader
+from harness.engines.lucene.hits import read_hits
 from harness.engines.lucene.statistics import IndexStatistics
 from harness.errors import BackendError, EngineFailureError
 from harness.java.bridge import REBUILD, JavaBridge, java_errors
@@ -107,9 +107,9 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         """Return the rows (int32) of documents that the engine leaves out."""
         return np.empty(0, dtype=np.int32)
 
-    def hit_reader(self) -> HitReader:
-        """Return what brings over the answers of :meth:`retrieve`."""
-        return HitReader.of_top_docs(self.bridge)
+    def packed_hits(self, answer: Any) -> Any:  # noqa: ANN401 - Java objects
+        """Return the bytes that hold the hits of what :meth:`retrieve` found."""
+        return self.bridge.index.hits(answer)
 
     def require_field(self) -> None:
         """Refuse an external index whose field is not what this engine searches; raises RejectedInputError."""
@@ -168,7 +168,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     def columns(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - a Java object
         """Bring the hits over as two arrays, in Lucene's order: equal scores by row ascending."""
-        documents, scores = self._hits.read(answer)
+        documents, scores = read_hits(self.packed_hits(answer))
         return self.row_of[documents], self.scores(scores)
 
     @contextmanager
@@ -246,7 +246,6 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         kind.setMaxClauseCount(_MOST_CLAUSES)
         self.searcher = kind(self.reader)
         self.searcher.setQueryCache(None)
-        self._hits = self.hit_reader()
         self.configure_searcher()
 
 

@@ -72,8 +72,7 @@ def _rm3(bridge: JavaBridge, analyzer: LuceneAnalyzer, rm3: Rm3, field: str) -> 
 
 def _axiomatic(bridge: JavaBridge, analyzer: LuceneAnalyzer, ax: Axiomatic, field: str, folder: Path) -> Any:  # noqa: ANN401 - a Java object
     """AX samples documents from a list that Anserini keeps in a static field, whichever index it came from."""
-    forget = bridge.static_setter(_AXIOM, "internalDocidsCache", "[Lorg/apache/lucene/search/ScoreDoc;")
-    bridge.function(forget).apply(None)
+    bridge.anserini.forgetDocuments(_AXIOM)
     return bridge.load(_AXIOM)(
         analyzer.java,
         None,

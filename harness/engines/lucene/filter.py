@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.data.arrow import text_scalar
-from harness.java.bridge import JavaBridge
+from harness.java.bridge import JavaBridge, packed_texts
 
 __all__ = ["filter_query", "with_filter", "with_metadata"]
 
 _QUERY = "org.apache.lucene.search.Query"
 _OCCUR = "org.apache.lucene.search.BooleanClause$Occur"
 _BUILDER = "org.apache.lucene.search.BooleanQuery$Builder"
-_STRING_FIELD = "(Ljava/lang/String;Ljava/lang/String;Lorg/apache/lucene/document/Field$Store;)V"
 
 
 def with_metadata(bridge: JavaBridge, documents: Any, metadata: pa.Table, rows: pa.Array) -> Any:  # noqa: ANN401 - Java
@@ -24,21 +23,10 @@ def with_metadata(bridge: JavaBridge, documents: Any, metadata: pa.Table, rows: 
 
     A document without a value gets an empty term, which no filter asks for.
     """
-    copy = bridge.constructor("java.util.ArrayList", "(Ljava/util/Collection;)V")
-    copies = bridge.map(bridge.function(copy), documents)
-    add = bridge.method("java.util.ArrayList", "add", "(Ljava/lang/Object;)Z")
-    step = bridge.method("java.util.Iterator", "next", "()Ljava/lang/Object;")
-    collect = bridge.load("java.lang.invoke.MethodHandles").collectArguments
-    store = getattr(bridge.load("org.apache.lucene.document.Field$Store"), "NO")  # noqa: B009 - a name of Java's
-    make = bridge.bind(bridge.constructor("org.apache.lucene.document.StringField", _STRING_FIELD), 2, store)
     for name in metadata.column_names:
         values = pc.fill_null(metadata.column(name).take(rows), text_scalar("")).to_pylist()
-        of_field = bridge.function(bridge.bind(make, 0, bridge.string(_field(name))))
-        fields = bridge.map(of_field, bridge.to_java(values)).iterator()
-        # each document, in order, takes the next field: streams cannot walk two lists at once
-        add_next = collect(add, 1, step.bindTo(fields))
-        copies.forEach(bridge.interface("java.util.function.Consumer", add_next))
-    return copies
+        documents = bridge.index.withField(documents, _field(name), packed_texts(values))
+    return documents
 
 
 def filter_query(bridge: JavaBridge, wanted: Mapping[str, str]) -> Any:  # noqa: ANN401 - a Java object

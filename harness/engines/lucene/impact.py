@@ -22,7 +22,7 @@ from harness.engines.lucene.held import require_some_term
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
 from harness.exact.quantised import to_impacts, with_idf
-from harness.java.bridge import spans
+from harness.java.bridge import packed_texts, spans
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LuceneImpactEngine", "read_vocabulary"]
@@ -84,32 +84,20 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     def java_documents(self, documents: Documents[SparseVectors]) -> Iterator[Batch]:
         """Make documents of one field without lengths; one without terms is a document too."""
         bridge, vectors = self.bridge, documents.column
-        kind = bridge.load("org.apache.lucene.document.FieldType")()
-        kind.setTokenized(True)
-        kind.setOmitNorms(True)
-        kind.setIndexOptions(bridge.load("org.apache.lucene.index.IndexOptions").DOCS_AND_FREQS)
-        signature = "(Ljava/lang/String;Ljava/lang/CharSequence;Lorg/apache/lucene/index/IndexableFieldType;)V"
-        field = bridge.bind(
-            bridge.constructor("org.apache.lucene.document.Field", signature), 0, bridge.string(self.field)
-        )
-        alone = bridge.static_method("java.util.Collections", "singletonList", "(Ljava/lang/Object;)Ljava/util/List;")
-        to_document = bridge.function(bridge.chain(bridge.bind(field, 1, kind), alone))
         for start in range(0, len(vectors), _BATCH):
             texts = [_text(vectors, row) for row in range(start, min(start + _BATCH, len(vectors)))]
             for span in spans(texts):
-                java = bridge.map(to_document, bridge.to_java(texts[span]))
+                java = bridge.index.termDocuments(packed_texts(texts[span]), self.field)
                 yield Batch(java, start + np.arange(span.start, span.stop))
 
     def prepare(self, queries: SparseVectors, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
         """Make queries of terms with their impacts as boosts, read by Lucene's own parser; None without terms."""
         bridge = self.bridge
         parser = bridge.load(_PARSER)(self.field, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
-        parse = bridge.method(_PARSER, "parse", "(Ljava/lang/String;)Lorg/apache/lucene/search/Query;").bindTo(parser)
         filled = queries.nonempty_rows.tolist()
-        built = bridge.map(bridge.function(parse), bridge.to_java([self._asked(queries, row) for row in filled]))
+        built = bridge.index.parsed(parser, packed_texts([self._asked(queries, row) for row in filled]))
         prepared: list[Any] = [None] * len(queries)
-        for place, row in enumerate(filled):
-            query = bridge.cast("org.apache.lucene.search.Query", built.get(place))
+        for row, query in zip(filled, bridge.queries(built), strict=True):
             prepared[row] = with_filter(bridge, query, self.java_filter)
         return prepared
 

@@ -64,32 +64,8 @@ def stored_vectors(
             values = leaf.reader().getFloatVectorValues(field)
             if values is None:
                 continue
-            numbers = _numbers(bridge, leaf.reader().getFloatVectorValues(field)) + int(leaf.docBase)
-            for start in range(0, len(numbers), _AT_ONCE):
-                part = numbers[start : start + _AT_ONCE]
-                yield part, _next_vectors(bridge, values, len(part))
-
-
-def _numbers(bridge: JavaBridge, values: Any) -> Int32Array:  # noqa: ANN401 - a Java object
-    step = bridge.interface("java.util.function.IntSupplier", _next_document(bridge, values))
-    stream = bridge.load("java.util.stream.IntStream").generate(step).limit(values.size())
-    return np.array(stream.toArray(), dtype=np.int32)
-
-
-def _next_vectors(bridge: JavaBridge, values: Any, count: int) -> Float32Array:  # noqa: ANN401 - a Java object
-    """Each vector is put into one block of bytes, which crosses at once."""
-    dimensions = int(values.dimension())
-    order = bridge.load("java.nio.ByteOrder").LITTLE_ENDIAN
-    block = bridge.load("java.nio.ByteBuffer").allocate(count * dimensions * 4).order(order)
-    buffer = bridge.cast("java.nio.FloatBuffer", block.asFloatBuffer())
-    put = bridge.method("java.nio.FloatBuffer", "put", "([F)Ljava/nio/FloatBuffer;").bindTo(buffer)
-    read = bridge.method(f"{_INDEX}.FloatVectorValues", "vectorValue", "()[F").bindTo(values)
-    step = bridge.then(_next_document(bridge, values), bridge.chain(read, put))
-    supplier = bridge.interface("java.util.function.Supplier", step)
-    bridge.load("java.util.stream.Stream").generate(supplier).limit(count).toList()
-    found: Float32Array = np.frombuffer(bytes(block.array()), dtype="<f4").astype(np.float32, copy=False)
-    return found.reshape(count, dimensions)
-
-
-def _next_document(bridge: JavaBridge, values: Any) -> Any:  # noqa: ANN401 - Java objects
-    return bridge.method("org.apache.lucene.search.DocIdSetIterator", "nextDoc", "()I").bindTo(values)
+            dimensions = int(values.dimension())
+            while block := bridge.index.nextVectors(values, _AT_ONCE).tostring():
+                count = len(block) // (4 * (1 + dimensions))
+                documents, vectors = np.frombuffer(block, "<i4", count), np.frombuffer(block, "<f4", offset=4 * count)
+                yield documents + np.int32(leaf.docBase), vectors.reshape(count, dimensions)

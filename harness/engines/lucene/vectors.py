@@ -16,7 +16,6 @@ from harness.engines.dense_compare import DenseComparison, Kept
 from harness.engines.existing import places_of, spread_rows
 from harness.engines.interface import Content, StoredDocuments
 from harness.engines.lucene.engine import Batch, RowsEngine
-from harness.engines.lucene.floats import float_rows
 from harness.engines.lucene.stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -66,10 +65,8 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return vectors
 
     def configure_writer(self, configuration: Any) -> None:  # noqa: ANN401 - a Java object
-        """Write vectors in the format of the engine: the codec keeps it in a field that only Java's own code sets."""
-        codec = self.bridge.load(f"{_CODECS}.lucene99.Lucene99Codec")()
-        self.bridge.set_field(codec, "defaultKnnVectorsFormat", self.vectors_format())
-        configuration.setCodec(codec)
+        """Write vectors in the format of the engine."""
+        configuration.setCodec(self.bridge.index.codecOf(self.vectors_format()))
 
     def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
         """Lucene's format of vectors."""
@@ -78,31 +75,17 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     def java_documents(self, documents: Documents[Float32Array]) -> Iterator[Batch]:
         """Make documents of one field, inside the JVM."""
         bridge, vectors = self.bridge, documents.column
-        functions = bridge.load("org.apache.lucene.index.VectorSimilarityFunction")
-        kind = "org.apache.lucene.document.KnnFloatVectorField"
-        signature = "(Ljava/lang/String;[FLorg/apache/lucene/index/VectorSimilarityFunction;)V"
-        field = bridge.bind(bridge.constructor(kind, signature), 0, bridge.string(self.field))
-        field = bridge.bind(field, 1, getattr(functions, self._function))
-        alone = bridge.static_method("java.util.Collections", "singletonList", "(Ljava/lang/Object;)Ljava/util/List;")
-        to_document = bridge.function(bridge.chain(field, alone))
+        function = getattr(bridge.load("org.apache.lucene.index.VectorSimilarityFunction"), self._function)
         for start in range(0, len(vectors), _BATCH):
             batch = self._directed(vectors[start : start + _BATCH])
-            java = float_rows(bridge, batch).map(to_document).toList()
+            java = bridge.index.vectorDocuments(_packed(batch), batch.shape[1], self.field, function)
             yield Batch(java, start + np.arange(len(batch)))
 
     def prepare(self, queries: Float32Array, k: int) -> list[Any]:
         """Make Lucene's own queries for the nearest vectors."""
-        bridge = self.bridge
-        kind = "org.apache.lucene.search.KnnFloatVectorQuery"
-        make = bridge.bind(
-            bridge.constructor(kind, "(Ljava/lang/String;[FILorg/apache/lucene/search/Query;)V"),
-            0,
-            bridge.string(self.field),
-        )
-        make = bridge.bind(make, 1, bridge.load("java.lang.Integer")(self.candidates(k)))
-        make = bridge.bind(make, 1, self.java_filter)
-        built = float_rows(bridge, self._directed(queries)).map(bridge.function(make)).toList()
-        return [bridge.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(len(queries))]
+        rows, dimensions = _packed(self._directed(queries)), queries.shape[1]
+        found = self.bridge.index.vectorQueries(rows, dimensions, self.field, self.candidates(k), self.java_filter)
+        return self.bridge.queries(found)
 
     def candidates(self, depth: int) -> int:
         """How many candidates a search for ``depth`` documents keeps in each segment."""
@@ -270,3 +253,7 @@ class LuceneFlatEngine(_VectorsEngine):
     def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
         """Without a graph."""
         return self.bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()
+
+
+def _packed(rows: Float32Array) -> bytes:
+    return rows.astype("<f4", copy=False).tobytes()

@@ -1,0 +1,242 @@
+package retrieval_harness;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.function.Function;
+import org.apache.lucene.codecs.KnnVectorsFormat;
+import org.apache.lucene.codecs.lucene99.Lucene99Codec;
+import org.apache.lucene.document.Field;
+import org.apache.lucene.document.FieldType;
+import org.apache.lucene.document.KnnFloatVectorField;
+import org.apache.lucene.document.StringField;
+import org.apache.lucene.index.BinaryDocValues;
+import org.apache.lucene.index.DocValuesType;
+import org.apache.lucene.index.FieldInfo;
+import org.apache.lucene.index.FieldInfos;
+import org.apache.lucene.index.FloatVectorValues;
+import org.apache.lucene.index.IndexOptions;
+import org.apache.lucene.index.IndexReader;
+import org.apache.lucene.index.IndexableField;
+import org.apache.lucene.index.MultiBits;
+import org.apache.lucene.index.MultiDocValues;
+import org.apache.lucene.index.MultiTerms;
+import org.apache.lucene.index.NumericDocValues;
+import org.apache.lucene.index.PostingsEnum;
+import org.apache.lucene.index.SortedDocValues;
+import org.apache.lucene.index.StoredFields;
+import org.apache.lucene.index.VectorSimilarityFunction;
+import org.apache.lucene.queryparser.classic.ParseException;
+import org.apache.lucene.queryparser.classic.QueryParser;
+import org.apache.lucene.search.KnnFloatVectorQuery;
+import org.apache.lucene.search.Query;
+import org.apache.lucene.search.ScoreDoc;
+import org.apache.lucene.search.TopDocs;
+import org.apache.lucene.util.Bits;
+import org.apache.lucene.util.BytesRef;
+import org.apache.lucene.util.BytesRefIterator;
+
+/**
+ * Whole columns into and out of a Lucene index, so that nothing crosses to Python one by one.
+ *
+ * <p>Numbers are little-endian, int32 and float32; texts are those of {@link Texts}.
+ */
+public final class Index {
+  private Index() {}
+
+  /** The document number of each hit, then its score. */
+  public static byte[] hits(TopDocs found) {
+    ByteBuffer answer = buffer(8 * found.scoreDocs.length);
+    for (ScoreDoc hit : found.scoreDocs) {
+      answer.putInt(hit.doc);
+    }
+    for (ScoreDoc hit : found.scoreDocs) {
+      answer.putFloat(hit.score);
+    }
+    return answer.array();
+  }
+
+  /** A stored field of every document, deleted ones too; null where it is not stored. */
+  public static byte[] storedValues(IndexReader reader, String field) throws IOException {
+    StoredFields stored = reader.storedFields();
+    String[] found = new String[reader.maxDoc()];
+    for (int document = 0; document < found.length; document++) {
+      found[document] = stored.document(document, java.util.Set.of(field)).get(field);
+    }
+    return Texts.written(found);
+  }
+
+  /** The same from a field of doc values, binary or sorted. */
+  public static byte[] docValues(IndexReader reader, String field) throws IOException {
+    String[] found = new String[reader.maxDoc()];
+    FieldInfo info = FieldInfos.getMergedFieldInfos(reader).fieldInfo(field);
+    DocValuesType type = info == null ? DocValuesType.NONE : info.getDocValuesType();
+    if (type == DocValuesType.BINARY) {
+      BinaryDocValues values = MultiDocValues.getBinaryValues(reader, field);
+      for (int document = values.nextDoc(); document < found.length; document = values.nextDoc()) {
+        found[document] = values.binaryValue().utf8ToString();
+      }
+    } else if (type == DocValuesType.SORTED) {
+      SortedDocValues values = MultiDocValues.getSortedValues(reader, field);
+      for (int document = values.nextDoc(); document < found.length; document = values.nextDoc()) {
+        found[document] = values.lookupOrd(values.ordValue()).utf8ToString();
+      }
+    }
+    return Texts.written(found);
+  }
+
+  /** Numbers of the documents that are not deleted, ascending. */
+  public static byte[] liveDocuments(IndexReader reader) {
+    Bits live = MultiBits.getLiveDocs(reader);
+    ByteBuffer answer = buffer(4 * reader.numDocs());
+    for (int document = 0; document < reader.maxDoc(); document++) {
+      if (live == null || live.get(document)) {
+        answer.putInt(document);
+      }
+    }
+    return answer.array();
+  }
+
+  /** Every term of the field in ascending byte order. */
+  public static byte[] terms(IndexReader reader, String field) throws IOException {
+    List<String> found = new ArrayList<>();
+    var terms = MultiTerms.getTerms(reader, field);
+    if (terms != null) {
+      BytesRefIterator all = terms.iterator();
+      for (BytesRef term = all.next(); term != null; term = all.next()) {
+        found.add(term.utf8ToString());
+      }
+    }
+    return Texts.written(found.toArray(String[]::new));
+  }
+
+  /** The byte of each document's length; 0 for one without the field, null for a field without lengths. */
+  public static byte[] lengths(IndexReader reader, String field) throws IOException {
+    NumericDocValues norms = MultiDocValues.getNormValues(reader, field);
+    if (norms == null) {
+      return null;
+    }
+    byte[] found = new byte[reader.maxDoc()];
+    for (int document = norms.nextDoc(); document < found.length; document = norms.nextDoc()) {
+      found[document] = (byte) norms.longValue();
+    }
+    return found;
+  }
+
+  /** The documents of a term, ascending, then how often each has it. */
+  public static byte[] postings(IndexReader reader, String field, String term) throws IOException {
+    PostingsEnum postings =
+        MultiTerms.getTermPostingsEnum(reader, field, new BytesRef(term), PostingsEnum.FREQS);
+    List<int[]> found = new ArrayList<>();
+    if (postings != null) {
+      for (int document = postings.nextDoc();
+          document != PostingsEnum.NO_MORE_DOCS;
+          document = postings.nextDoc()) {
+        found.add(new int[] {document, postings.freq()});
+      }
+    }
+    ByteBuffer answer = buffer(8 * found.size());
+    found.forEach(posting -> answer.putInt(posting[0]));
+    found.forEach(posting -> answer.putInt(posting[1]));
+    return answer.array();
+  }
+
+  /** The next vectors: the number of each one's document, then all vectors; empty at the end. */
+  public static byte[] nextVectors(FloatVectorValues values, int most) throws IOException {
+    int[] documents = new int[most];
+    ByteBuffer vectors = buffer(4 * most * values.dimension());
+    int count = 0;
+    while (count < most && values.docID() != FloatVectorValues.NO_MORE_DOCS) {
+      if (values.nextDoc() == FloatVectorValues.NO_MORE_DOCS) {
+        break;
+      }
+      documents[count++] = values.docID();
+      for (float value : values.vectorValue()) {
+        vectors.putFloat(value);
+      }
+    }
+    ByteBuffer answer = buffer(4 * count * (1 + values.dimension()));
+    for (int place = 0; place < count; place++) {
+      answer.putInt(documents[place]);
+    }
+    return answer.put(vectors.flip()).array();
+  }
+
+  /** Documents of one field of vectors, from rows of so many dimensions. */
+  public static List<Collection<IndexableField>> vectorDocuments(
+      byte[] rows, int dimensions, String field, VectorSimilarityFunction function) {
+    return each(rows, dimensions, row -> fields(new KnnFloatVectorField(field, row, function)));
+  }
+
+  /** Queries for the nearest k to each row; filter may be null. */
+  public static List<Query> vectorQueries(byte[] rows, int dimensions, String field, int k, Query filter) {
+    return each(rows, dimensions, row -> new KnnFloatVectorQuery(field, row, k, filter));
+  }
+
+  /** Documents of one field of terms with frequencies and without lengths. */
+  public static List<Collection<IndexableField>> termDocuments(byte[] texts, String field) {
+    FieldType type = new FieldType();
+    type.setTokenized(true);
+    type.setOmitNorms(true);
+    type.setIndexOptions(IndexOptions.DOCS_AND_FREQS);
+    List<Collection<IndexableField>> found = new ArrayList<>();
+    for (String text : Texts.read(texts)) {
+      found.add(fields(new Field(field, text, type)));
+    }
+    return found;
+  }
+
+  /** A query of each text, as the parser reads it. */
+  public static List<Query> parsed(QueryParser parser, byte[] texts) throws ParseException {
+    List<Query> found = new ArrayList<>();
+    for (String text : Texts.read(texts)) {
+      found.add(parser.parse(text));
+    }
+    return found;
+  }
+
+  /** Copies of the documents with a further field of one exact term each. */
+  public static List<Collection<IndexableField>> withField(
+      List<? extends Collection<IndexableField>> documents, String field, byte[] values) {
+    String[] texts = Texts.read(values);
+    List<Collection<IndexableField>> found = new ArrayList<>();
+    for (Collection<IndexableField> document : documents) {
+      Collection<IndexableField> copy = new ArrayList<>(document);
+      copy.add(new StringField(field, texts[found.size()], Field.Store.NO));
+      found.add(copy);
+    }
+    return found;
+  }
+
+  /** Lucene's codec with a format of its own for vectors. */
+  public static Lucene99Codec codecOf(KnnVectorsFormat format) {
+    return new Lucene99Codec() {
+      @Override
+      public KnnVectorsFormat getKnnVectorsFormatForField(String field) {
+        return format;
+      }
+    };
+  }
+
+  private static Collection<IndexableField> fields(IndexableField field) {
+    return List.of(field);
+  }
+
+  private static <T> List<T> each(byte[] rows, int dimensions, Function<float[], T> make) {
+    var floats = ByteBuffer.wrap(rows).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer();
+    List<T> found = new ArrayList<>();
+    while (floats.hasRemaining()) {
+      float[] row = new float[dimensions];
+      floats.get(row);
+      found.add(make.apply(row));
+    }
+    return found;
+  }
+
+  private static ByteBuffer buffer(int bytes) {
+    return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+  }
+}
