@@ -1,4 +1,4 @@
-"""Documents analysed per second, once warm: Lucene in bulk, Lucene text by text, Snowball, white space.
+"""Documents analysed per second, once warm: Lucene counted and in bulk, Lucene text by text, Snowball, white space.
 
 Every way analyses the same documents in turn, round after round; the table holds medians over the rounds. CPU seconds
 count all threads of the process, the JVM's compiler and collector among them, and hardly depend on a busy machine.
@@ -15,7 +15,7 @@ from harness.loaders import load_corpus
 from harness.text import create_analyzer
 from harness.text.lucene import LuceneAnalyzer
 
-Analyze = Callable[[Sequence[str]], list[list[str]]]
+Analyze = Callable[[Sequence[str]], object]
 
 
 def text_by_text(analyzer: LuceneAnalyzer) -> Analyze:
@@ -37,6 +37,7 @@ def main() -> None:
     texts = load_corpus(options.dataset).texts.slice(0, options.documents).to_pylist()
     lucene = LuceneAnalyzer("english")
     ways: dict[str, Analyze] = {
+        "lucene-english, counted": lambda texts: lucene.counter().add(texts),
         "lucene-english, in bulk": lucene.analyze,
         "lucene-english, text by text": text_by_text(lucene),
         "lucene-german, in bulk": create_analyzer("lucene-german").analyze,
