@@ -91,6 +91,23 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture(scope="module")
+def warm_workers() -> Iterator[None]:
+    """Make workers of comparisons in this process copies of a process that has imported what they need.
+
+    Not for what is said of memory: what a warm worker needs for a small index is too little to be seen.
+    """
+    from warm_process import WARM
+    from warm_workers import start_worker
+
+    from harness.worker import process
+
+    with pytest.MonkeyPatch.context() as patch:
+        if WARM:
+            patch.setattr(process, "start_worker", start_worker)
+        yield
+
+
 def pytest_configure() -> None:
     """Ctrl-C works in what the tests start, even where it is ignored here (as in a shell's background job).
 
@@ -100,6 +117,16 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONG = ("integration", "contract", "packaging")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files of long tests first, so that no core is left waiting for one of them at the end."""
+    long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_collection_finish() -> None:

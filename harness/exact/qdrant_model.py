@@ -1,7 +1,7 @@
 """What Qdrant does to numbers, so that an oracle can do the same: its idf in float32, its datatypes for weights, its
 normalising of scores before it adds them up.
 
-Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/integration/test_qdrant_model.py``.
+Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/engines/qdrant/test_qdrant_model.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ SipHash-2-4 with a key of zeros over the bytes that Rust's derived ``Hash`` writ
 computes its own idf.
 
 Read from Qdrant's source (``scaled_hashring.rs``, ``hash_ring.rs``) and from the crate it uses, and held to what the
-same steps give in Rust by ``tests/unit/test_qdrant_shards.py``.
+same steps give in Rust by ``tests/exact/test_qdrant_shard_routing.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
 from harness.registry.cards import read_backend_card
 
-_CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
+_CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")
 
 
 def settings(**changed) -> LuceneSettings:

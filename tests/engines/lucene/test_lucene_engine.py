@@ -33,7 +33,7 @@ from harness.testing import RecordingProgress
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
-_DEFAULTS = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml").defaults
+_DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml").defaults
 
 
 @contextmanager

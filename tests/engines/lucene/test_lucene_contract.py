@@ -14,9 +14,9 @@ from harness.testing import EngineContract
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 
-_CARD = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml")
+_CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")
 _FLOAT32_STEPS = 1e-6
-"""The suite computes in float64, Lucene in float32; tests/integration/test_lucene_oracle.py asks for equal bits."""
+"""The suite computes in float64, Lucene in float32; tests/engines/lucene/test_lucene_oracle.py asks for equal bits."""
 
 
 class TestLucene(EngineContract):

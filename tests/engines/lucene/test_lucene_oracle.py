@@ -22,7 +22,7 @@ from harness.text import TermCounts, count_terms, create_analyzer
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration
 
-_DEFAULTS = read_backend_card(Path(__file__).parents[2] / "backends" / "lucene.toml").defaults
+_DEFAULTS = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml").defaults
 _SEGMENTS = {"one": {"segments": "single"}, "several": {"ram_buffer_mb": 0.1}}
 
 

@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM at any moment: the documented exit code, a message, nothing half-written, no process left behind.
 
-One random moment of each kind is tried by default; ``pytest --interruptions 50 tests/integration/test_interrupted.py``
+One random moment of each kind is tried by default; ``pytest --interruptions 50 tests/pipeline/test_interrupted.py``
 tries more.
 """
 
