@@ -15,20 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.packaging
 
-# The rooms, lowest stage first: a room imports only from rooms of earlier stages. A new room has to be given its place.
-ROOMS = (
-    {"errors"},
-    {"data", "registry", "remote"},
-    {"store", "metrics", "statistics"},
-    {"exact", "java"},
-    {"text"},
-    {"engines", "encoders", "loaders"},
-    {"rerank"},
-    {"plan", "testing"},
-    {"worker"},
-    {"parity"},
-)
-# What stands above them is not rooms yet: modules of one package stand on several stages.
+# What stands above the rooms of the map: modules of one package stand on several stages.
 ABOVE = (
     {"golden", "results.parity_stats", "results.record"},
     {"results.schema_costs"},
@@ -43,12 +30,9 @@ ABOVE = (
     {"golden.against", "model_evaluation", "regression.plan_again", "regression.result"},
     {"golden.plan", "regression.diff", "regression.regress"},
     {"golden.check"},
-    {"__init__", "cli"},
-    {"__main__", "pytest_plugin"},
+    {"cli"},
+    {"pytest_plugin"},
 )
-LAYERS = ROOMS + ABOVE
-OF_ERRORS = ("_version", "errors", "plain_url", "wording")
-"""Modules of the lowest room, which messages are made with."""
 
 # The core finds engines by name, through the cards; only the calls of the Python interface load a dataset. The
 # doctor reaches a server by the engine's own way.
@@ -91,6 +75,16 @@ class Import(NamedTuple):
     runs: bool
     """False below `if TYPE_CHECKING`: a name for the type checker."""
 
+    @property
+    def importing(self) -> str:
+        """Dotted name of the importing module."""
+        return ".".join(("harness", *self.importer.with_suffix("").parts))
+
+    @property
+    def room(self) -> str:
+        """Room of the importing module, or its name where it lies in none."""
+        return self.importer.with_suffix("").parts[0]
+
     def __str__(self) -> str:
         return f"{self.importer}:{self.line} imports {self.module}"
 
@@ -124,44 +118,51 @@ def imports(repository: Path) -> list[Import]:
     return [found for path in sorted(root.rglob("*.py")) for found in imports_of(path, root)]
 
 
-KNOWN = set().union(*LAYERS)
-NAMED = {**{name: name for name in KNOWN}, **dict.fromkeys(OF_ERRORS, "errors")}
+@pytest.fixture(scope="module")
+def stages(repository: Path) -> list[list[str]]:
+    """Rooms by stage, lowest first: the map in CONTRIBUTING.md, whose last line is everything above the rooms."""
+    text = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    lines = text.partition("```text\n")[2].partition("\n```")[0].splitlines()
+    return [re.findall(r"\w+", line.partition("  ")[0]) for line in lines]
 
 
-def unit(module: str) -> str | None:
-    """The unit that `harness.<module>` belongs to: the longest known name, else the first part."""
+def room_of(module: str) -> str | None:
+    """The room that `harness.<room>.<module>` belongs to; None outside the package and for its face."""
     parts = module.split(".")
-    if parts[0] != "harness" or len(parts) == 1:
-        return None
-    names = (".".join(parts[1:length]) for length in range(len(parts), 1, -1))
-    return next((NAMED[name] for name in names if name in NAMED), parts[1])
+    return parts[1] if parts[0] == "harness" and len(parts) > 1 and parts[1] != "__version__" else None
 
 
-def unit_of(importer: Path) -> str:
-    name = unit(".".join(("harness", *importer.with_suffix("").parts)))
-    assert name is not None
-    return name
+def test_the_map_has_every_room(repository: Path, stages: list[list[str]]) -> None:
+    folder = repository / "harness"
+    places = {path.stem for path in folder.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    listed = [room for rooms in stages for room in rooms]
+    assert sorted(listed) == sorted(name for name in places if not name.startswith("_"))
 
 
-def layer(name: str) -> int:
-    (place,) = (number for number, names in enumerate(LAYERS) if name in names)
-    return place
-
-
-def test_every_unit_has_its_place(repository: Path) -> None:
-    root = repository / "harness"
-    units = {unit_of(path.relative_to(root)) for path in root.rglob("*.py") if path != root / "__init__.py"}
-    assert units - KNOWN == set(), "a new unit needs a place in LAYERS"
-
-
-def test_imports_point_downwards(imports: list[Import]) -> None:
+def test_rooms_import_only_from_rooms_of_earlier_stages(imports: list[Import], stages: list[list[str]]) -> None:
+    stage = {room: number for number, rooms in enumerate(stages) for room in rooms}
+    above = len(stages) - 1
     wrong = [
         str(found)
         for found in imports
-        if found.runs
-        and (to := unit(found.module)) in KNOWN
-        and to != (own := unit_of(found.importer))
-        and layer(to) >= layer(own)
+        if found.runs and (own := stage.get(found.room, above)) < above and (to := room_of(found.module)) in stage
+        if to != found.room and stage[to] >= own and (stage[to], own) != (0, 0)
+    ]
+    assert wrong == []
+
+
+def test_what_stands_above_the_rooms_points_downwards(imports: list[Import]) -> None:
+    layer = {name: number for number, names in enumerate(ABOVE) for name in names}
+
+    def unit(module: str) -> str:
+        parts = module.split(".")[1:]
+        return next((name for name in (".".join(parts[:2]), parts[0]) if name in layer), "")
+
+    wrong = [
+        str(found)
+        for found in imports
+        if found.runs and found.module.startswith("harness.")
+        if (own := unit(found.importing)) and (to := unit(found.module)) and to != own and layer[to] >= layer[own]
     ]
     assert wrong == []
 
@@ -177,7 +178,8 @@ def test_the_core_imports_no_engine_and_no_loader(imports: list[Import], kind: s
         for found in imports
         if found.runs
         and re.match(rf"harness\.{kind}", found.module)
-        and unit_of(found.importer) not in {room, *allowed}
+        and found.room not in {room, *allowed}
+        and ".".join(found.importing.split(".")[1:3]) not in allowed
     ]
     assert wrong == []
 
@@ -191,8 +193,7 @@ def test_client_libraries_stay_in_their_places(imports: list[Import]) -> None:
     wrong = [
         str(found)
         for found in imports
-        if (package := third_party(found)) in PLACES
-        and unit_of(found.importer).partition(".")[0] not in PLACES[package]
+        if (package := third_party(found)) in PLACES and found.room not in PLACES[package]
     ]
     assert wrong == []
 
