@@ -46,16 +46,16 @@ def strings(values: Iterable[str | None]) -> pa.StringArray:
 
 
 def text_scalar(text: str) -> pa.StringScalar:
-    """A text as a function of ``pyarrow.compute`` takes it beside a column."""
+    """Return a text as a function of ``pyarrow.compute`` takes it beside a column."""
     return strings([text])[0]
 
 
 def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray:
     """An Arrow array of byte strings, each ``width`` long; raises pyarrow.ArrowInvalid where one is not."""
-    given = list(values)
-    if any(len(value) != width for value in given):
+    items = list(values)
+    if any(len(value) != width for value in items):
         raise pa.ArrowInvalid(f"not every byte string has {width} bytes")
-    return pa.Array.from_buffers(pa.binary(width), len(given), [None, pa.py_buffer(b"".join(given))])
+    return pa.Array.from_buffers(pa.binary(width), len(items), [None, pa.py_buffer(b"".join(items))])
 
 
 def numbers(values: npt.NDArray[Any]) -> pa.Array:
@@ -68,13 +68,13 @@ def numbers(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def numbers_or_null(values: npt.NDArray[np.floating[Any]]) -> pa.Array:
-    """As :func:`numbers`, with null for every NaN."""
+    """Return numbers as :func:`numbers` does, with null for every NaN."""
     missing = np.isnan(values)
     return _array(values, _bitmap(~missing) if missing.any() else None)
 
 
 def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> npt.NDArray[Any]:
-    """The integers, floats or booleans of an Arrow column as a read-only array (n,) of the same dtype.
+    """Return the integers, floats or booleans of an Arrow column as a read-only array (n,) of the same dtype.
 
     One chunk of numbers is shared, not copied. Nulls become ``null``; without it they raise pyarrow.ArrowInvalid. Any
     other type of column raises pyarrow.ArrowTypeError.
@@ -84,13 +84,13 @@ def as_numpy(column: pa.Array | pa.ChunkedArray, null: float | None = None) -> n
         raise pa.ArrowTypeError(f"a column of {kind} holds no numbers")
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = [_values(chunk, null) for chunk in chunks]
-    found = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
-    found.setflags(write=False)
-    return found
+    joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
+    joined.setflags(write=False)
+    return joined
 
 
 def read_parquet(path: Path | str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table in one Parquet file, all of its columns or some; raises OSError and pyarrow.ArrowException."""
+    """Read one Parquet file, all of its columns or some; raises OSError and pyarrow.ArrowException."""
     from pyarrow.parquet import ParquetFile  # 50 ms and 9 MB that no worker needs
 
     with ParquetFile(path) as file:
@@ -148,18 +148,18 @@ def _values(array: pa.Array, null: float | None) -> npt.NDArray[Any]:
     content = array.buffers()[1]
     if dtype == np.bool_:
         bits = np.unpackbits(np.frombuffer(content, np.uint8), count=array.offset + len(array), bitorder="little")
-        found: npt.NDArray[Any] = bits[array.offset :].view(np.bool_)
+        values: npt.NDArray[Any] = bits[array.offset :].view(np.bool_)
     else:
-        found = np.frombuffer(content, dtype, len(array), array.offset * dtype.itemsize)
+        values = np.frombuffer(content, dtype, len(array), array.offset * dtype.itemsize)
     if not array.null_count:
-        return found
+        return values
     if null is None:
         raise pa.ArrowInvalid(f"{array.null_count} of {len(array)} values are null")
-    return np.where(_values(array.is_valid(), None), found, dtype.type(null))
+    return np.where(_values(array.is_valid(), None), values, dtype.type(null))
 
 
 def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
-    """The values at ``rows`` (n,), in that order, repeats allowed; a row outside the column raises IndexError.
+    """Return the values at ``rows`` (n,), in that order, repeats allowed; a row outside the column raises IndexError.
 
     Each chunk is asked for its own rows. Arrow's ``take`` copies all chunks of a text column into one first: a whole
     collection for a few rows, and more than 2 GiB fit into no such array.
@@ -177,10 +177,10 @@ def take_rows(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
         column.chunk(int(number)).take(numbers(rows[order[first:end]] - starts[number]))
         for number, first, end in zip(owners, firsts, ends, strict=False)  # an empty column has one end too many
     ]
-    found = pa.chunked_array(parts, type=column.type)
+    taken = pa.chunked_array(parts, type=column.type)
     if (np.diff(owner) >= 0).all():
-        return found
+        return taken
     # what was asked for lies together now, and is all that is copied
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    return found.take(numbers(back))
+    return taken.take(numbers(back))

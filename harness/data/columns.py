@@ -114,7 +114,7 @@ def parse_columns(text: str | Iterable[str] | Mapping[str, str], called: str = O
     else:
         items = [text] if isinstance(text, str) else list(text)
         pairs = []
-        for item in (part.strip() for one in items for part in _ITEM.findall(one)):
+        for item in (part.strip() for listed in items for part in _ITEM.findall(listed)):
             role, equals, field = item.partition("=")
             if len(field) > 1 and field[0] == field[-1] == '"':
                 field = field[1:-1].replace('""', '"')
@@ -229,20 +229,20 @@ def text_batches(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
 
 
 def _same(fields: Sequence[Fields | str]) -> bool:
-    return len(fields) > 0 and not isinstance(fields[0], str) and all(one == fields[0] for one in fields)
+    return len(fields) > 0 and not isinstance(fields[0], str) and all(other == fields[0] for other in fields)
 
 
 def _plain(batch: RecordBatch, fields: Fields | str, roles: Sequence[str]) -> TextBatch | None:
     """Return the batch where every value is a string; None sends it to :func:`_careful`, a third as fast."""
     if isinstance(fields, str):
         return None
-    found: list[list[Any] | None] = []
+    columns: list[list[Any] | None] = []
     for role in roles:
         values = [record[fields[role]] for record in batch.records] if role in fields else None
         if values is not None and set(map(type, values)) != {str}:
             return None
-        found.append(values)
-    ids, texts, titles = found if len(found) == 3 else (*found, None)
+        columns.append(values)
+    ids, texts, titles = columns if len(columns) == 3 else (*columns, None)
     if ids is None or texts is None:
         return None
     return TextBatch(ids, texts, titles, batch.lines, batch.records, frozenset(fields.values()))
@@ -295,7 +295,7 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
     Pairs alone, without another field, are relevant with grade 1, which is noted. A grade may be a whole float, as
     tables with missing values have them.
     """
-    found, ungraded = Judgments([], [], [], []), 0
+    judgments, ungraded = Judgments([], [], [], []), 0
     for batch in batches:
         for line, record in zip(batch.lines, batch.records, strict=True):
             fields = columns.resolve(tuple(record))
@@ -315,13 +315,13 @@ def judgments_of(batches: Iterable[RecordBatch], columns: ColumnMap, problems: P
             else:
                 ungraded += 1
             if problems.count == wrong:
-                found.lines.append(line)
-                found.query_ids.append(query)
-                found.doc_ids.append(doc)
-                found.grades.append(grade)
+                judgments.lines.append(line)
+                judgments.query_ids.append(query)
+                judgments.doc_ids.append(doc)
+                judgments.grades.append(grade)
     if ungraded:
         notes.append("there is no field for the grade: every pair counts as relevant, with grade 1")
-    return found
+    return judgments
 
 
 def _grade(value: object, line: int, problems: Problems) -> int:

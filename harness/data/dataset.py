@@ -115,19 +115,19 @@ class Dataset:
             raise UsageError(f"the language is {language!r}", fix="give a code such as 'en', 'ko' or 'zh', or None")
         named = parse_columns(columns or {}, "columns")
         documents = texts_of(corpus, "documents", DOCUMENT_ROLES, named)
-        asked = texts_of(queries, "queries", QUERY_ROLES, named)
+        questions = texts_of(queries, "queries", QUERY_ROLES, named)
         judged = None if qrels is None else qrels if isinstance(qrels, Qrels) else read_shape(qrels, QRELS)
         if judged is not None:
-            refuse_unknown(judged, asked.ids, documents.ids)
+            refuse_unknown(judged, questions.ids, documents.ids)
         return cls(
             name,
             Corpus(documents.ids, documents.texts, documents.digest),
-            Queries(asked.ids, asked.texts, asked.digest),
+            Queries(questions.ids, questions.texts, questions.digest),
             judged,
             {
                 "format": "objects",
                 "corpus_sha256": documents.digest,
-                "queries_sha256": asked.digest,
+                "queries_sha256": questions.digest,
                 **({} if language is None else {"language": language}),
             },
             identical_ids=identical_ids,

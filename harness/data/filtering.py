@@ -81,12 +81,12 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
 
 
 def in_words(wanted: Mapping[str, str]) -> str:
-    """A filter for people: ``section=news and year=1971``."""
+    """Show a filter to people: ``section=news and year=1971``."""
     return " and ".join(f"{field}={value}" for field, value in wanted.items())
 
 
 def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
-    """Which rows of ``metadata`` (string columns) match: bool (rows,), all of them for an empty filter.
+    """Return which rows of ``metadata`` (string columns) match: bool (rows,), all for an empty filter.
 
     Raises UnknownNameError for a field that is no column.
     """
@@ -99,7 +99,7 @@ def matching_rows(metadata: pa.Table, wanted: Mapping[str, str]) -> BoolArray:
 
 
 def apply_filter(metadata: pa.Table, wanted: Mapping[str, str]) -> Filtered:
-    """The documents that match; raises UsageError when there is none, naming a value that no document has."""
+    """Return the documents that match; raises UsageError when there is none, naming a value that no document has."""
     for field, value in wanted.items():
         _require_value(metadata.column(field), field, value)
     matching = matching_rows(metadata, wanted)
@@ -114,8 +114,8 @@ def _require_value(column: pa.ChunkedArray, field: str, value: str) -> None:
     if pc.any(pc.equal(column, text_scalar(value))).as_py():
         return
     counts = pc.value_counts(pc.drop_null(column))
-    frequent = sorted(counts.to_pylist(), key=lambda one: (-one["counts"], one["values"]))[:_LOOKED_AT]
-    values = [str(one["values"]) for one in frequent]
+    frequent = sorted(counts.to_pylist(), key=lambda count: (-count["counts"], count["values"]))[:_LOOKED_AT]
+    values = [str(count["values"]) for count in frequent]
     more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
     raise UsageError(
         f"no document has {field}={value}{nearest(value, values)}",

@@ -61,8 +61,8 @@ def as_table(value: Any) -> Any | None:  # noqa: ANN401 - a table of any library
     if isinstance(value, type):
         return None
     if hasattr(value, "with_format") and hasattr(value, "column_names"):  # Hugging Face's Dataset
-        found = value.with_format("arrow")[:]
-        return found if isinstance(found, pa.Table) else None
+        table = value.with_format("arrow")[:]
+        return table if isinstance(table, pa.Table) else None
     if hasattr(value, "__arrow_c_stream__"):
         return _read_stream(value)
     if hasattr(value, "__dataframe__"):
@@ -160,10 +160,10 @@ def _ids_of_pandas(source: str, column: str, values: Any) -> pa.ChunkedArray:  #
 
 def _numbers_of_pandas(source: str, column: str, values: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401 - as above
     try:
-        found: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers: npt.NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise DataError(source, [f"column '{column}' holds something that is no number: {error}"]) from error
-    return found
+    return numbers
 
 
 def _ids_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -191,5 +191,5 @@ def _numbers_of_arrow(source: str, column: str, values: pa.ChunkedArray) -> npt.
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise DataError(source, [f"column '{column}' holds something that is no number: {kind}"])
-    found: npt.NDArray[np.float64] = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
-    return found
+    numbers: npt.NDArray[np.float64] = as_numpy(values.cast(pa.float64(), safe=False), null=np.nan)
+    return numbers

@@ -65,13 +65,15 @@ class GoldenSet:
         return tuple(dict.fromkeys(name for question in self.questions for name in question.fields))
 
     def values(self, name: str) -> tuple[str, ...]:
-        """The values of one field, sorted; empty for a field that no question has."""
+        """Return the values of one field, sorted; empty for a field that no question has."""
         return tuple(sorted({value for question in self.questions for value in question.fields.get(name, ())}))
 
     def expecting(self, relevance: int = 1) -> tuple[GoldenQuestion, ...]:
-        """The questions that expect something of at least that grade: those that means are taken over."""
+        """Return the questions that expect a document of at least that grade; means are taken over them."""
         return tuple(
-            question for question in self.questions if any(one.grade >= relevance for one in question.expected)
+            question
+            for question in self.questions
+            if any(document.grade >= relevance for document in question.expected)
         )
 
     @classmethod
@@ -92,7 +94,7 @@ class GoldenSet:
             graded = zip(qrels.doc_ids.take(qrels.rows[cut]), qrels.grades[cut].tolist(), strict=True)
             expected = tuple(Expectation(document, grade) for document, grade in graded if grade >= 0)
             questions.append(GoldenQuestion(query, text, expected, {}, line))
-        content = f"{dataset.queries.digest}\n{[(one.id, one.expected) for one in questions]}"
+        content = f"{dataset.queries.digest}\n{[(question.id, question.expected) for question in questions]}"
         return cls(
             dataset.name,
             dataset.name,

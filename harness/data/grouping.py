@@ -21,7 +21,7 @@ _LIMIT = 2**31
 def build_run(
     queries: pa.ChunkedArray, documents: pa.ChunkedArray, scores: npt.NDArray[Any], places: npt.NDArray[Any] | None
 ) -> Run:
-    """A run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
+    """Build a run from columns of equal length: string ids (or dictionaries of them), and scores as float64.
 
     Queries keep the order of their first line. Within a query the engine's order is that of ``places``, of the lines
     themselves where places are equal or None.
@@ -72,7 +72,7 @@ def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
 
 
 def _loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array) -> bool:
-    """Whether float32 makes two scores of a query equal that are not."""
+    """Tell whether float32 makes two scores of a query equal that are not."""
     if wide.dtype != np.float64 or bool((wide == narrow).all()):
         return False
     sorted_already = (codes[1:] != codes[:-1]) | (wide[1:] <= wide[:-1])
@@ -83,7 +83,7 @@ def _loses_order(codes: Int32Array, wide: npt.NDArray[Any], narrow: Float32Array
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
-    """The distinct ids in the order of their first line, and the row of each line's id."""
+    """Return the distinct ids in the order of their first line, and the row of each line's id."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     combined = encoded.unify_dictionaries().combine_chunks()
     if isinstance(combined, pa.ChunkedArray):
@@ -93,7 +93,7 @@ def _encode(column: pa.ChunkedArray) -> tuple[Ids, Int32Array]:
 
 
 def _grouping(codes: Int32Array, places: npt.NDArray[Any] | None) -> npt.NDArray[np.int64] | None:
-    """The permutation that groups lines by query and orders them by place; None when they already are."""
+    """Return the permutation that groups lines by query and orders them by place; None when they already are."""
     grouped = bool((codes[1:] >= codes[:-1]).all())
     if places is None:
         return None if grouped else np.argsort(codes, kind="stable")

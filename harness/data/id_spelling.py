@@ -60,11 +60,11 @@ def respelling(missing: Sequence[str], known: Ids, share: float = 0.5) -> Respel
         return None
     wanted = max(_FEWEST, int(np.ceil(share * len(missing))))
     for rule, respell in _RULES:
-        found = _by_rule(rule, respell, missing, known)
-        if found is not None and found.met >= wanted:
-            return found
-    affixed = [one for one in _by_affix(missing, known) if one.met >= wanted]
-    return max(affixed, key=lambda one: one.met, default=None)
+        meeting = _by_rule(rule, respell, missing, known)
+        if meeting is not None and meeting.met >= wanted:
+            return meeting
+    affixed = [meeting for meeting in _by_affix(missing, known) if meeting.met >= wanted]
+    return max(affixed, key=lambda meeting: meeting.met, default=None)
 
 
 def _replaced(ids: pa.Array, *, pattern: str, replacement: str) -> pa.Array:
@@ -134,17 +134,19 @@ def _by_affix(missing: Sequence[str], known: Ids) -> Iterator[Respelling]:
     for name in sample:
         seen.update(set(_affixes(name, known, parts)))
     tried = {affix: [affix.respell(name) for name in missing] for affix, _ in seen.most_common(_CANDIDATES)}
-    there = _known_among((one for respelled in tried.values() for one in respelled if one is not None), known)
+    present = _known_among(
+        (spelling for respelled in tried.values() for spelling in respelled if spelling is not None), known
+    )
     for affix, respelled in tried.items():
-        met = [(name, one) for name, one in zip(missing, respelled, strict=True) if one in there]
+        met = [(name, spelling) for name, spelling in zip(missing, respelled, strict=True) if spelling in present]
         if met:
             yield Respelling(affix.rule, len(met), *met[0])
 
 
 def _known_among(names: Iterable[str], known: Ids) -> set[str]:
     """Return the names that are known. Hashing the few names, not the known ids, is the cheap direction."""
-    asked = strings(dict.fromkeys(names))
-    return set(known.values.filter(pc.is_in(known.values, value_set=asked)).to_pylist())
+    distinct = strings(dict.fromkeys(names))
+    return set(known.values.filter(pc.is_in(known.values, value_set=distinct)).to_pylist())
 
 
 def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
@@ -154,9 +156,9 @@ def _affixes(name: str, known: Ids, parts: Set[str]) -> Iterator[_Affix]:
     """
     ends = known.values.filter(pc.ends_with(known.values, pattern=name))[:_MATCHES].to_pylist()
     starts = known.values.filter(pc.starts_with(known.values, pattern=name))[:_MATCHES].to_pylist()
-    found = [_Affix(one.removesuffix(name), before=True, added=True) for one in ends]
-    found += [_Affix(one.removeprefix(name), before=False, added=True) for one in starts]
+    affixes = [_Affix(known_id.removesuffix(name), before=True, added=True) for known_id in ends]
+    affixes += [_Affix(known_id.removeprefix(name), before=False, added=True) for known_id in starts]
     for at in range(1, len(name)):
-        found += [_Affix(name[:at], before=True, added=False)] if name[at:] in parts else []
-        found += [_Affix(name[at:], before=False, added=False)] if name[:at] in parts else []
-    yield from (one for one in found if not one.splits_number(name))
+        affixes += [_Affix(name[:at], before=True, added=False)] if name[at:] in parts else []
+        affixes += [_Affix(name[at:], before=False, added=False)] if name[:at] in parts else []
+    yield from (affix for affix in affixes if not affix.splits_number(name))

@@ -29,17 +29,17 @@ def id_column(values: Iterable[object]) -> pa.StringArray:
         TypeError: a value is no id.
         UnicodeEncodeError: a lone surrogate.
     """
-    given = list(values)
+    items = list(values)
     try:
-        column = strings(given)  # type: ignore[arg-type] # nearly always all are strings
+        column = strings(items)  # type: ignore[arg-type] # nearly always all are strings
     except TypeError:
         column = None
     if column is not None and not column.null_count:
         return column
-    for value in given:
+    for value in items:
         if not is_id(value):
             raise TypeError(f"an id is {described(value)}, expected a string or a whole number")
-    return strings(map(str, given))
+    return strings(map(str, items))
 
 
 def described(value: object) -> str:

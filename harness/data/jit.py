@@ -34,7 +34,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - Numba has no types
-        """The compiled code for a signature, None where there is none."""
+        """Return the compiled code for a signature, None where there is none."""
         rtsys.initialize(target_context)
         try:
             with self._guard_against_spurious_io_errors():

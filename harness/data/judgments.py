@@ -42,7 +42,7 @@ class Judgments(NamedTuple):
 
 
 def group_judgments(judgments: Judgments, problems: Problems) -> Qrels:
-    """The judgments grouped by query: queries and documents in the order in which they first occur.
+    """Group judgments by query: queries and documents in the order in which they first occur.
 
     A document judged twice under one query is noted in ``problems``.
     """

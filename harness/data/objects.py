@@ -76,10 +76,10 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
     id_field, text_field = roles[0].sure, roles[1].sure
     every = {role.name for role in roles}
     if isinstance(value, Mapping):
-        if all(isinstance(one, str) for one in value.values()):
-            return [{id_field: key, text_field: one} for key, one in value.items()], every
-        if all(isinstance(one, Mapping) for one in value.values()):
-            return [{**one, id_field: key} for key, one in value.items()], {roles[0].name}
+        if all(isinstance(item, str) for item in value.values()):
+            return [{id_field: key, text_field: item} for key, item in value.items()], every
+        if all(isinstance(item, Mapping) for item in value.values()):
+            return [{**item, id_field: key} for key, item in value.items()], {roles[0].name}
         raise _unfit(value, subject)
     table = as_table(value)
     if table is not None:
@@ -89,14 +89,14 @@ def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[d
             raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
         return _rows(table), set()
     items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
-    if items is not None and all(isinstance(one, Mapping) for one in items):
-        return [{str(name): one[name] for name in one} for one in items], set()
+    if items is not None and all(isinstance(item, Mapping) for item in items):
+        return [{str(name): item[name] for name in item} for item in items], set()
     fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}
-    if items is not None and all(isinstance(one, tuple | list) for one in items):
-        lengths = {len(one) for one in items}
+    if items is not None and all(isinstance(item, tuple | list) for item in items):
+        lengths = {len(item) for item in items}
         if len(lengths) == 1 and lengths <= (fields.keys() if len(roles) > 2 else {2}):
             names = fields[lengths.pop()]
-            return [dict(zip(names, one, strict=True)) for one in items], every
+            return [dict(zip(names, item, strict=True)) for item in items], every
     raise _unfit(value, subject)
 
 

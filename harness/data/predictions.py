@@ -41,7 +41,7 @@ def are_predictions(value: object) -> bool:
 
 def _nested(values: Iterable[object], levels: int) -> bool:
     """Return whether all values are mappings of mappings …, so many levels deep."""
-    return all(isinstance(one, Mapping) and (levels == 1 or _nested(one.values(), levels - 1)) for one in values)
+    return all(isinstance(value, Mapping) and (levels == 1 or _nested(value.values(), levels - 1)) for value in values)
 
 
 def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", source: str = "the predictions") -> Run:

@@ -15,7 +15,7 @@ class Progress(Protocol):
     """Where long work says how far it is."""
 
     def start(self, phase: str, total: int | None) -> None:
-        """A phase begins; ``total`` is in the phase's own unit (documents, queries), None when unknown."""
+        """Begin a phase; ``total`` is in the phase's own unit (documents, queries), None when unknown."""
 
     def advance(self, amount: int) -> None:
         """``amount`` more units of the current phase are done."""

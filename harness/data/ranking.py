@@ -75,7 +75,7 @@ class TieBreak(StrEnum):
 
 @inline_kernel
 def sortable_bits(score: np.float32) -> np.uint32:
-    """The bits of a float32 as an unsigned number in the same order (-0.0 equals 0.0; NaN is not allowed)."""
+    """Return the bits of a float32 as an unsigned number in the same order (-0.0 equals 0.0; NaN is not allowed)."""
     bits = np.float32(score + np.float32(0.0)).view(np.uint32)
     if bits >> np.uint32(31):
         return ~bits
@@ -90,7 +90,7 @@ def pack_key(score: np.float32, tie_break: np.uint32) -> np.uint64:
 
 @inline_kernel
 def unpack_score(key: np.uint64) -> np.float32:
-    """The score of a key that :func:`pack_key` made."""
+    """Return the score of a key that :func:`pack_key` made."""
     bits = np.uint32(key >> np.uint64(32))
     if bits >> np.uint32(31):
         return np.uint32(bits ^ np.uint32(0x80000000)).view(np.float32)
@@ -123,7 +123,7 @@ class IdBytes(NamedTuple):
 
 
 def id_bytes(ids: Ids) -> IdBytes:
-    """The bytes of an id column, shared with it: for breaking a few ties without ranking every id."""
+    """Return the bytes of an id column, shared with it: for breaking a few ties without ranking every id."""
     values = ids.values if len(ids) else strings([""])
     _, starts, content = values.buffers()
     wide = np.int64 if pa.types.is_large_string(values.type) else np.int32
@@ -132,10 +132,10 @@ def id_bytes(ids: Ids) -> IdBytes:
 
 
 @inline_kernel
-def is_larger_id(ids: IdBytes, one: int, other: int) -> bool:
-    """Whether the id in row ``one`` is after that in row ``other`` in byte order: among equal scores it comes first."""
-    start, stop = ids.starts[one], ids.starts[one + 1]
-    at, end = ids.starts[other], ids.starts[other + 1]
+def is_larger_id(ids: IdBytes, first: int, second: int) -> bool:
+    """Tell whether id ``first`` is after id ``second`` in byte order: it leads among equal scores."""
+    start, stop = ids.starts[first], ids.starts[first + 1]
+    at, end = ids.starts[second], ids.starts[second + 1]
     while start < stop and at < end and ids.content[start] == ids.content[at]:
         start += 1
         at += 1
@@ -145,7 +145,7 @@ def is_larger_id(ids: IdBytes, one: int, other: int) -> bool:
 
 
 def order(run: Run) -> Run:
-    """The run under the one ordering: score descending, then document id descending.
+    """Order a run by the one rule: score descending, then document id descending.
 
     Raises RankingError as :func:`check` does.
     """
@@ -188,7 +188,7 @@ def _tie_ranks(run: Run, tie_break: TieBreak) -> UInt32Array:
 
 
 def cut(run: Run, k: int | Int64Array) -> Run:
-    """The first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
+    """Return the first ``k`` hits of every query (or ``k[query]`` of each), in the run's own order; at least 0."""
     lengths = np.minimum(np.diff(run.indptr), k)
     indptr = np.zeros(len(run.indptr), dtype=np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -246,13 +246,13 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
     order is all that the run has to say: scores are minus the number of hits before. Candidates that ``documents``
     lacks are left out. Raises RankingError as :func:`check` does, of hits that are candidates.
     """
-    found = order(among_candidates(run, candidates))
-    rows_found = documents.rows_of(run.doc_ids)[found.rows]
+    ranked = order(among_candidates(run, candidates))
+    rows_found = documents.rows_of(run.doc_ids)[ranked.rows]
     answers = run.query_ids.rows_of(queries)
     listed = candidate_rows(queries, documents, candidates)
     parts = [np.empty(0, dtype=np.int32)]
     for query, answer in enumerate(answers.tolist()):
-        first = rows_found[found.of_query(answer)] if answer >= 0 else rows_found[:0]
+        first = rows_found[ranked.of_query(answer)] if answer >= 0 else rows_found[:0]
         rest = np.setdiff1d(listed.rows[listed.of_query(query)], first)
         parts.append(np.concatenate([first[first >= 0], rest[np.argsort(documents.tie_rank[rest])[::-1]]]))
     rows = np.concatenate(parts)
@@ -264,8 +264,8 @@ def all_candidates(run: Run, candidates: Mapping[str, Sequence[str]], queries: I
 def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequence[str]]) -> Run:
     """Return each query's candidates, once each by ascending row, as hits that score 0; unknown ids are left out."""
     listed = [candidates.get(query, ()) for query in queries]
-    owner = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
-    rows = documents.rows_of(strings([document for one in listed for document in one]))
+    owner = np.repeat(np.arange(len(listed)), [len(documents) for documents in listed])
+    rows = documents.rows_of(strings([document for row in listed for document in row]))
     keys = np.unique((owner * len(documents) + rows)[rows >= 0])
     owner, rows = np.divmod(keys, max(len(documents), 1))
     indptr = np.searchsorted(owner, np.arange(len(listed) + 1)).astype(np.int64)
@@ -311,7 +311,7 @@ def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
     named = [blake2b(name.encode(), digest_size=8).digest() for name in run.doc_ids.take(rows)]
     documents = np.frombuffer(b"".join(named), dtype=np.uint64)[places]
     scores = run.scores + np.float32(0.0)  # -0.0 is 0.0
-    found = {}
+    digests = {}
     for row, query in enumerate(run.query_ids):
         hits = run.of_query(row)
         of_query, scored = documents[hits], scores[hits]
@@ -319,8 +319,8 @@ def ranking_digests(run: Run, k: int) -> dict[str, RankingDigest]:
         is_cut = len(scored) >= k and np.count_nonzero(last) > 1
         kept = np.where(last, np.uint64(0), of_query) if is_cut else of_query
         by_score = np.lexsort((kept, scored))
-        found[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], kept[by_score]))
-    return found
+        digests[query] = RankingDigest(_digest(of_query), _digest(scored[by_score], kept[by_score]))
+    return digests
 
 
 def _digest(*arrays: npt.NDArray[Any]) -> str:

@@ -36,5 +36,5 @@ class TermCounts:
         return lengths
 
     def of_documents(self, rows: Int32Array) -> TermCounts:
-        """The counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
+        """Return the counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
         return replace(self, documents=self.documents.take(rows))

@@ -65,12 +65,12 @@ class Ids:
         return iter(self.to_list())
 
     def to_list(self) -> list[str]:
-        """All ids as Python strings: for the edges (client libraries, files), never for a hot path."""
+        """Return all ids as Python strings: for the edges (client libraries, files), never for a hot path."""
         ids: list[str] = self.values.to_pylist()
         return ids
 
     def take(self, rows: npt.NDArray[Any]) -> list[str]:
-        """The ids at ``rows``, as Python strings."""
+        """Return the ids at ``rows``, as Python strings."""
         ids: list[str] = self.values.take(numbers(rows)).to_pylist()
         return ids
 
@@ -169,12 +169,12 @@ class Qrels:
 
     @cached_property
     def descending_grades(self) -> Int32Array:
-        """All grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
+        """Return all grades of each query, highest first, in the slices of ``indptr`` (int32, shape (J,))."""
         query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.indptr))
         return self.grades[np.lexsort((-self.grades.astype(np.int64), query))]
 
     def of_queries(self, queries: Ids) -> Qrels:
-        """The judgments of those queries only, in this object's order."""
+        """Return the judgments of those queries only, in this object's order."""
         kept = np.flatnonzero(queries.rows_of(self.query_ids) >= 0)
         indptr, places = _gather(self.indptr, kept)
         query_ids = Ids(self.query_ids.values.take(numbers(kept)))
@@ -201,7 +201,7 @@ class Run:
     wide_scores: Float64Array | None = None
 
     def of_queries(self, queries: npt.NDArray[Any]) -> Run:
-        """The run of some queries, given by number, in that order."""
+        """Return the run of some queries, given by number, in that order."""
         indptr, places = _gather(self.indptr, queries)
         query_ids = Ids(self.query_ids.values.take(numbers(queries)))
         wide = None if self.wide_scores is None else self.wide_scores[places]
@@ -217,7 +217,7 @@ class Run:
         return len(self.rows)
 
     def of_query(self, query: int) -> slice:
-        """The slice of ``rows`` and ``scores`` that belongs to query number ``query``."""
+        """Return the slice of ``rows`` and ``scores`` that belongs to query number ``query``."""
         return slice(int(self.indptr[query]), int(self.indptr[query + 1]))
 
 
@@ -258,7 +258,7 @@ class SparseVectors:
         return np.flatnonzero(np.diff(self.indptr) > 0).astype(np.int32)
 
     def to_scipy(self) -> Any:  # noqa: ANN401 - SciPy has no type information
-        """The same vectors as ``scipy.sparse.csr_array`` (float32), sharing memory."""
+        """Return the same vectors as ``scipy.sparse.csr_array`` (float32), sharing memory."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.dimensions))

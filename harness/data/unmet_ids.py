@@ -56,13 +56,13 @@ def _missing(judged: Ids, known: Ids) -> list[str]:
 
 
 def _is_cut(missing: Sequence[str], known: Ids) -> bool:
-    """Whether the numbers at the end of ids rise through the whole file, and are larger in all that are missing."""
+    """Tell whether the numbers at the end of ids rise through the file, and are larger in all that are missing."""
     if len(known) < _FEW_DOCUMENTS:
         return False
-    held = [_LAST_NUMBER.search(name) for name in known]
+    matches = [_LAST_NUMBER.search(name) for name in known]
     lost = [_LAST_NUMBER.search(name) for name in missing]
-    if None in held or None in lost:
+    if None in matches or None in lost:
         return False
-    numbered = np.array([int(found[1]) for found in held if found is not None], dtype=np.int64)
-    beyond = min(int(found[1]) for found in lost if found is not None)
+    numbered = np.array([int(match[1]) for match in matches if match is not None], dtype=np.int64)
+    beyond = min(int(match[1]) for match in lost if match is not None)
     return bool((np.diff(numbered) > 0).all()) and beyond > int(numbered[-1])

@@ -40,7 +40,7 @@ class Oracle:
     unless: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
 
     def applies(self, parameters: Mapping[str, ParameterValue]) -> bool:
-        """Whether there is an oracle under these complete parameters."""
+        """Tell whether there is a reference under these complete parameters."""
         return self.kind != "none" and not any(parameters[name] in values for name, values in self.unless.items())
 
 
@@ -136,7 +136,7 @@ def _check_encoder(table: Table, card: BackendCard) -> None:
 
 
 def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """The card's ``own`` parameters, and after them those of its encoder that it does not redeclare."""
+    """Return the card's ``own`` parameters, and after them those of its encoder that it does not redeclare."""
     declared = encoder_parameters(encoder)
     for name in own.keys() & declared.keys():
         if own[name].type != declared[name].type or own[name].scope == "engine":
@@ -144,7 +144,7 @@ def _with_encoders(table: Table, encoder: str, own: Mapping[str, Parameter]) -> 
                 f"'parameters.{name}' redeclares one of encoder '{encoder}': its type is {declared[name].type} and its "
                 "scope 'encoder', or 'search' where the engine weighs terms itself"
             )
-    return {**own, **{name: one for name, one in declared.items() if name not in own}}
+    return {**own, **{name: parameter for name, parameter in declared.items() if name not in own}}
 
 
 def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:

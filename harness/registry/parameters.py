@@ -68,7 +68,7 @@ class Parameter:
     aliases: tuple[str, ...] = ()
 
     def parse(self, text: str) -> ParameterValue:
-        """The value that ``text`` spells; raises ValueError saying what would be accepted."""
+        """Return the value that ``text`` spells; raises ValueError saying what would be accepted."""
         if self.type == "str":
             return self.check(text)
         if self.type == "bool":
@@ -106,7 +106,7 @@ class Parameter:
             raise ValueError(f"{value!r} is not of type {self.type}")
         checked = cast("ParameterValue", value)
         if self.choices and checked not in self.choices:
-            known = ", ".join("''" if one == "" else str(one) for one in self.choices)
+            known = ", ".join("''" if choice == "" else str(choice) for choice in self.choices)
             raise ValueError(f"{value!r} is not one of {known}")
         if self.pattern is not None and not re.fullmatch(self.pattern, str(checked)):
             raise ValueError(f"{value!r} is not of the form {self.pattern}: {self.help}")
@@ -124,7 +124,7 @@ class Parameter:
 
 @cache
 def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
-    """What every card with ``encoder`` has, whether it says so or not; nothing for ``none`` and unknown encoders."""
+    """Return what every card with ``encoder`` has, declared or not; nothing for ``none`` and unknown encoders."""
     values, parts = read_document(_OF_ENCODERS).values, encoder.split("+")
     wanted = {name: content for part in parts for name, content in values.get(part, {}).items()}
     if not {"dense", "splade"}.isdisjoint(parts):
@@ -133,7 +133,7 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
 
 
 def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str, Parameter]:
-    """The parameters that tables of a file of the package declare, by name, all of one scope."""
+    """Read the parameters that tables of a file of the package declare, by name, all of one scope."""
     table = Table({name: {"scope": scope, **content} for name, content in fields.items()})
     found = {name: read_parameter(name, sub) for name, sub in table.tables().items()}
     table.raise_problems(path)
@@ -141,7 +141,7 @@ def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str
 
 
 def read_parameter(name: str, table: Table) -> Parameter:
-    """The parameter that a card's ``table`` declares; what is wrong with it is noted there."""
+    """Read the parameter that a card's ``table`` declares; what is wrong with it is noted there."""
     kind = table.choice("type", tuple(_TYPES))
     bounds = {key: table.optional(key, float) for key in ("minimum", "maximum")}
     default = table.values.get("default")

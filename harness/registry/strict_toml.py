@@ -69,7 +69,7 @@ class Table:
         self._known: set[str] = set()
 
     def required(self, key: str, kind: type[T]) -> T:
-        """The value of ``key``; a missing or wrong one is noted, and the empty value of its type returned."""
+        """Return the value of ``key``; a missing or wrong one is noted, and the empty value of its type returned."""
         value = self.optional(key, kind)
         if value is None:
             if key not in self.values:
@@ -78,7 +78,7 @@ class Table:
         return value
 
     def optional(self, key: str, kind: type[T]) -> T | None:
-        """The value of ``key``, or None when it is absent or of the wrong type (which is noted)."""
+        """Return the value of ``key``, or None when it is absent or of the wrong type (which is noted)."""
         self._known.add(key)
         value = self.values.get(key)
         if value is None:
@@ -98,7 +98,7 @@ class Table:
         return value
 
     def strings(self, key: str) -> tuple[str, ...] | None:
-        """A list of strings, or None when absent or wrong (which is noted)."""
+        """Return a list of strings, or None when absent or wrong (which is noted)."""
         items = self.optional(key, list)
         if items is None:
             return None
@@ -108,11 +108,11 @@ class Table:
         return tuple(items)
 
     def table(self, key: str) -> Table:
-        """A sub-table; an absent one is empty."""
+        """Return a sub-table; an absent one is empty."""
         return Table(self.optional(key, dict) or {}, f"{self.where}{key}.", self.problems)
 
     def tables(self) -> dict[str, Table]:
-        """Every value of this table as a sub-table, by key."""
+        """Return every value of this table as a sub-table, by key."""
         return {key: self.table(key) for key in self.values}
 
     def problem(self, text: str) -> None:

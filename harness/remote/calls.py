@@ -44,13 +44,13 @@ class Limits:
     max_calls: int | None = None
 
 
-def allowed_calls(given: float | str) -> int | None:
-    """What a parameter ``max_calls`` comes to for :class:`Limits`: -1 sets no limit."""
-    return None if int(given) < 0 else int(given)
+def allowed_calls(max_calls: float | str) -> int | None:
+    """Return a parameter ``max_calls`` as :class:`Limits` takes it: -1 sets no limit."""
+    return None if int(max_calls) < 0 else int(max_calls)
 
 
 def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
-    """A sentence on the ``calls`` of an ``endpoint``, the ``repeated_calls`` among them, and the ``calls_before``."""
+    """Say in a sentence the ``calls`` of an ``endpoint``, those repeated, and the ``calls_before``."""
     repeated = f" ({facts['repeated_calls']:,} of them repeated)" if facts["repeated_calls"] else ""
     calls, before = int(facts["calls"] or 0), int(facts["calls_before"] or 0)
     return (
@@ -60,7 +60,7 @@ def calls_in_words(facts: Mapping[str, float | str | None]) -> str:
 
 
 def calls_refused(url: str, calls: int, what: str) -> EngineUnavailableError:
-    """The error where ``--max-calls 0`` meets what is in no cache; so many ``calls`` would bring it."""
+    """Return the error where ``--max-calls 0`` meets what is in no cache; so many ``calls`` would bring it."""
     return EngineUnavailableError(
         f"the cache lacks {what}: that takes {counted(calls, 'call')} of '{url}', and --max-calls 0 allows none",
         fix=f"allow them with --max-calls {calls}, or leave it out",
@@ -135,7 +135,7 @@ class RemoteCalls:
     def post(
         self, path: str, body: dict[str, Any], read: Callable[[Any], Answer], *, remedy: str = _OF_ANOTHER_KIND
     ) -> Answer:
-        """What ``read`` makes of the JSON that answers ``body``, as :meth:`request`."""
+        """Post ``body`` and return what ``read`` makes of the answer, as :meth:`request`."""
         return self.request("POST", path, body, read, remedy=remedy)
 
     def request(
@@ -147,7 +147,7 @@ class RemoteCalls:
         *,
         remedy: str = _OF_ANOTHER_KIND,
     ) -> Answer:
-        """What ``read`` makes of the JSON that is answered; it raises ValueError for an answer that cannot be one.
+        """Return what ``read`` makes of the JSON answer; ``read`` raises ValueError for one that cannot be right.
 
         ``path`` follows the URL and may have a query; ``body`` is JSON, None for none.
 
@@ -160,29 +160,29 @@ class RemoteCalls:
         given_up: float | None = None
         wait, unusable, tries = _FIRST_WAIT_S, 0, 0
         while True:
-            found = self._try(method, path, body, read)
-            if not isinstance(found, _Fault):
+            answer = self._try(method, path, body, read)
+            if not isinstance(answer, _Fault):
                 self._connected = True
-                return found
+                return answer
             if given_up is None:
                 given_up = self._clock() + self._limits.retry_s
-            unusable += found.unusable
+            unusable += answer.unusable
             tries += 1
-            pause = wait if found.pause_s is None else found.pause_s
-            self._connected |= found.connected
+            pause = wait if answer.pause_s is None else answer.pause_s
+            self._connected |= answer.connected
             hopeless = unusable == _TRIES or (tries == _TRIES and not self._connected)
             if hopeless or self._clock() + pause > given_up:
                 raise EngineUnavailableError(
-                    f"the endpoint '{self._url}' {self._safe(found.text)}; asked {tries} times",
-                    fix=remedy if found.unusable else _OF_PASSING,
-                    connected=found.connected,
+                    f"the endpoint '{self._url}' {self._safe(answer.text)}; asked {tries} times",
+                    fix=remedy if answer.unusable else _OF_PASSING,
+                    connected=answer.connected,
                 )
             self._sleep(pause)
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _try(self, method: str, path: str, body: Any, read: Callable[[Any], Answer]) -> Answer | _Fault:  # noqa: ANN401 - JSON
-        """What ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
+        """Return what ``read`` makes of the answer, or what went wrong and may pass; raises what does not pass."""
         import httpx
 
         self._take_turn()
@@ -247,7 +247,7 @@ def _retry_after(headers: Any) -> float | None:  # noqa: ANN401 - httpx's own cl
 
 def _date(text: str) -> dt.datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+    return date if date.tzinfo is not None else date.replace(tzinfo=dt.UTC)

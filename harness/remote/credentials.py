@@ -18,7 +18,7 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (str, quote, quote_plus, partial(
 
 
 def read_key(variable: str, environment: Mapping[str, str]) -> str:
-    """The key in an environment variable, without white space around it: mounted secrets end in a line break.
+    """Read the key in an environment variable, without white space around it: mounted secrets end in a line break.
 
     "" where the variable is not set or is blank. Raises EngineUnavailableError, without the key, for one that cannot be
     sent.
@@ -44,6 +44,6 @@ def hide(text: str, secrets: Iterable[str], instead: str) -> str:
 
 
 def shown(text: str, hidden: Callable[[str], str]) -> str:
-    """What another side said, fit to be shown: ``hidden`` first, then on one line, then cut, so that no part stays."""
+    """Make another side's text fit to be shown: ``hidden`` first, then one line, then cut, so no part stays."""
     line = " ".join(hidden(text).split())
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …"
