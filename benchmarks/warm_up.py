@@ -6,6 +6,7 @@ Each row is a fresh worker on the bundled CACM: index, so many queries unmeasure
 from __future__ import annotations
 
 import argparse
+from unittest.mock import patch
 
 import harness
 from harness import runner
@@ -19,8 +20,8 @@ def main() -> None:
     print("| backend | unmeasured queries | p50 ms | p95 ms | p99 ms |")
     print("|---|--:|--:|--:|--:|")
     for count in arguments.queries:
-        runner.WARM_UP_QUERIES = count
-        timings = harness.compare(arguments.backends, warm_up=60.0).timings()
+        with patch.object(runner, "warm_up_queries", return_value=count):
+            timings = harness.compare(arguments.backends, warm_up=60.0).timings()
         for backend, row in timings.iterrows():
             print(f"| {backend} | {count:,} | {row['p50_ms']:.3f} | {row['p95_ms']:.3f} | {row['p99_ms']:.3f} |")
 

@@ -18,8 +18,10 @@ from harness.data import ranking
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.data.types import Ids, Int64Array, Run
+from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
+from harness.plan.execution_options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
@@ -45,10 +47,10 @@ from harness.worker.resume.identity import Identities
 from harness.worker.resume.stored import LookUp, Stored, StoredTrials, in_short
 from harness.worker.vectors import Vectors
 
-__all__ = ["run_plan"]
+__all__ = ["run_plan", "warm_up_queries"]
 
-WARM_UP_QUERIES = 1000
-"""A JVM compiles what runs often: benchmarks/warm_up.py shows how far Lucene's latency falls."""
+MOST_WARM_UP_QUERIES = 1000
+"""Latency no longer falls after so many queries of any engine: benchmarks/warm_up.py."""
 _HASHES = "hashes.json"
 _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "sparse": ("bm25", "splade"),
@@ -239,7 +241,8 @@ class _Trials:
         if trial.existing and not capabilities.existing:
             raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
-        own = self._job(trial, card, vectors if taken != "text" else None, job_folder / (look_up.name or "index"))
+        index_folder = job_folder / (look_up.name or "index")
+        own = self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder)
         with self.builds.of(trial, capabilities) as build:
             job = own if build is None else build.share(own)
             try:
@@ -303,7 +306,9 @@ class _Trials:
         refuse_unmatched(run, self.dataset)
         return run
 
-    def _job(self, trial: Trial, card: BackendCard, vectors: Vectors | None, index_folder: Path) -> TrialJob:
+    def _job(
+        self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
+    ) -> TrialJob:
         folders = vectors.folders if vectors is not None else ()
         return TrialJob(
             engine=card.engine,
@@ -316,13 +321,20 @@ class _Trials:
             index_folder=str(index_folder),
             k=self.plan.request.k,
             repeats=self.plan.execution.repeat,
-            warm_up_queries=WARM_UP_QUERIES if self.plan.execution.warms_up else 0,
+            warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.execution.warm_up,
             release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
             filter=dict(self.plan.filter),
             metadata=str(self.inputs.metadata) if self.inputs.metadata is not None else None,
             candidates=str(self.inputs.candidates) if self.inputs.candidates is not None else None,
         )
+
+
+def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queries: int) -> int:
+    """Return how many queries to ask unmeasured: as many as are measured, or as the engine needs, 1,000 at most."""
+    if not options.warms_up:
+        return 0
+    return min(MOST_WARM_UP_QUERIES, max(queries * options.repeat, capabilities.warm_up_queries))
 
 
 def _weighed_by_oracle(trial: Trial) -> bool:

@@ -145,8 +145,8 @@ RepeatOption = Annotated[int, Option(help="Timed passes over all queries; percen
 WarmUpOption = Annotated[
     float | None,
     Option(
-        help="Ask up to 1,000 queries unmeasured before any is timed, for so long at most; 0: none. Else "
-        "HARNESS_WARM_UP, or 5.",
+        help="Ask queries unmeasured before any is timed, at most as many as are timed (1,000 of a JVM) and for so "
+        "long; 0: none. Else HARNESS_WARM_UP, or 5.",
         metavar="SECONDS",
     ),
 ]

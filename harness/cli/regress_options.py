@@ -60,7 +60,7 @@ RebuildsAgainOption = Annotated[
 RepeatAgainOption = Annotated[int | None, Option(help="Timed passes over all queries.")]
 WarmUpAgainOption = Annotated[
     float | None,
-    Option(help="Ask up to 1,000 queries unmeasured before any is timed, for so long at most.", metavar="SECONDS"),
+    Option(help="Ask queries unmeasured before any is timed, for so long at most.", metavar="SECONDS"),
 ]
 TimingAgainOption = Annotated[
     bool | None,

@@ -73,6 +73,8 @@ class Capabilities:
     """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
     filters: bool = False
     """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
+    warm_up_queries: int = 0
+    """Queries to warm up with, however few are measured: 1,000 for a JVM, which compiles code that runs often."""
 
 
 @dataclass(frozen=True, slots=True)

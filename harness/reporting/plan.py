@@ -113,7 +113,7 @@ def _execution(options: ExecutionOptions, rebuilds: int) -> str:
     words = [f"isolation={options.isolation.value}", f"jobs={options.jobs}"]
     words.append(f"repeat={options.repeat}" if options.timing else "no timing")
     if options.timing and options.warm_up != WARM_UP_SECONDS:
-        words.append(f"warm-up={options.warm_up:g} s")
+        words.append(f"warm-up={options.warm_up:g} s at most")
     if rebuilds > 1:
         words.append(f"rebuilds={rebuilds}")
     if options.deadline_s is not None:

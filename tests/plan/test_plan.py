@@ -180,7 +180,7 @@ def test_the_warm_up_is_what_was_given_else_what_the_environment_says_else_five_
     assert "warm-up" not in render_plan(plan(), KNOWN, "table")
     monkeypatch.setenv("HARNESS_WARM_UP", "2.5")
     assert plan().execution.warm_up == 2.5
-    assert "repeat=1, warm-up=2.5 s" in render_plan(plan(), KNOWN, "table")
+    assert "repeat=1, warm-up=2.5 s at most" in render_plan(plan(), KNOWN, "table")
     assert "--warm-up 0" in " ".join(plan(warm_up=0).command())
     assert not plan(warm_up=0).execution.warms_up
     assert plan(timing=False).given()["warm_up"] is None  # what the environment says stands beside --no-timing

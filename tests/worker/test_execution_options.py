@@ -12,7 +12,11 @@ from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
+from harness.engines.interface import Capabilities
+from harness.plan.execution_options import ExecutionOptions
+from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
+from harness.runner import warm_up_queries
 
 VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
 BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"
@@ -85,6 +89,25 @@ def test_without_timing_there_are_no_times(untimed: Comparison, collection: Path
     assert timed.report.backends[0].search.warm_up_queries == 0
     assert timed.metrics().loc["good"].equals(untimed.metrics().loc["good"])
     assert timed.timings().loc["good"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("queries", "repeat", "needed", "expected"),
+    [(2, 1, 0, 2), (2, 5, 0, 10), (700, 2, 0, 1000), (2, 1, 1000, 1000), (2, 1, 5000, 1000), (700, 2, 1000, 1000)],
+)
+def test_warm_up_follows_the_work(queries: int, repeat: int, needed: int, expected: int) -> None:
+    capabilities = Capabilities("sparse", True, True, True, True, warm_up_queries=needed)
+    assert warm_up_queries(ExecutionOptions(repeat=repeat), capabilities, queries) == expected
+    assert warm_up_queries(ExecutionOptions(repeat=repeat, warm_up=0), capabilities, queries) == 0
+    assert warm_up_queries(ExecutionOptions(timing=False), capabilities, queries) == 0
+
+
+def test_a_virtual_machine_needs_more_queries_than_are_measured() -> None:
+    cards = find_cards("backends")
+    assert load_engine(cards["csr"]).capabilities.warm_up_queries == 0
+    pytest.importorskip("jnius_config")
+    lucene = [name for name in cards if name.startswith("lucene")]
+    assert {load_engine(cards[name]).capabilities.warm_up_queries for name in lucene} == {1000}
 
 
 def test_in_the_harness_s_own_process_the_results_are_the_same(

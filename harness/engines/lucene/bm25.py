@@ -14,7 +14,7 @@ from harness.data.terms import TermCounts
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Capabilities, Documents
 from harness.engines.interface import Content
-from harness.engines.lucene.engine import Batch, LuceneIndexEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, LuceneIndexEngine
 from harness.engines.lucene.feedback import Feedback, require_enough_documents
 from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.held import require_some_term
@@ -56,6 +56,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene"
     own_field = FIELD

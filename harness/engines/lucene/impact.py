@@ -16,7 +16,7 @@ from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_sparse
 from harness.engines.existing import places_of
 from harness.engines.interface import Content
-from harness.engines.lucene.engine import Batch, RowsEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.held import require_some_term
 from harness.errors import RejectedInputError, UsageError
@@ -51,6 +51,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-impact"
     own_field = "impacts"

@@ -15,7 +15,7 @@ from harness.engines.checks import require_dense
 from harness.engines.dense_compare import DenseComparison, Kept
 from harness.engines.existing import places_of, spread_rows
 from harness.engines.interface import Content, StoredDocuments
-from harness.engines.lucene.engine import Batch, RowsEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
@@ -193,6 +193,7 @@ class LuceneHnswEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=False,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-hnsw"
     graphs = True
@@ -246,6 +247,7 @@ class LuceneFlatEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-flat"
     graphs = False
