@@ -238,7 +238,7 @@ class _Trials:
         vectors = None
         if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the oracle's
             vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
-        if trial.existing and not capabilities.existing:
+        if trial.external and not capabilities.external:
             raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
         index_folder = job_folder / (look_up.name or "index")
@@ -275,10 +275,10 @@ class _Trials:
         progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
         capabilities = load_engine(card).capabilities
         Path(job.index_folder).mkdir(parents=True, exist_ok=job.built is not None)
-        if trial.existing:
+        if trial.external:
             terms = vectors.terms if vectors is not None else None
             folder = str(terms.folder) if terms is not None else None
-            job = replace(job, existing=True, terms=folder, hashes=str(job_folder / _HASHES))
+            job = replace(job, external=True, terms=folder, hashes=str(job_folder / _HASHES))
         write_job(job_folder, job)
         runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
         with HeldOpen(runs, progress) as held:
@@ -288,7 +288,7 @@ class _Trials:
                 raise changed_too(job_folder / _HASHES, error, progress) from error
             held_records = held.records()
         record = read_trial(job_folder)
-        if record.existing is None:
+        if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)
         if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
             held_records = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
@@ -299,7 +299,7 @@ class _Trials:
         return Outcome(trial, run=self._run_of(record), record=record, memory=finished, vectors=vectors)
 
     def _run_of(self, record: TrialRecord) -> Run:
-        doc_ids = self.dataset.corpus.ids if record.existing is None else record.existing.ids
+        doc_ids = self.dataset.corpus.ids if record.external is None else record.external.ids
         hits = record.hits
         run = Run(self.dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores)
         ranking.check(run)
@@ -358,7 +358,7 @@ def _in_words(outcome: Outcome) -> str:
         return "read"
     index = outcome.record.index
     searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query')} searched"
-    if outcome.record.existing is not None:
+    if outcome.record.external is not None:
         return f"an existing index of {counted(index.indexed, 'document')}, {searched}"
     builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""
     return f"{index.indexed:,} of {counted(index.sent, 'document')} indexed, {searched}{builds}"

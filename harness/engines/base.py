@@ -40,10 +40,10 @@ from harness.engines.checks import (
 from harness.engines.disk import allocated_bytes
 from harness.engines.hits import HitCollector
 from harness.engines.interface import (
-    Attached,
     Capabilities,
-    Content,
     EngineInfo,
+    ExpectedContent,
+    IndexHandle,
     IndexReport,
     SearchResult,
     Storage,
@@ -126,7 +126,7 @@ class Engine(ABC, Generic[Column]):
         declared = getattr(cls, "capabilities", None)
         if declared is not None:
             filters, external = issubclass(cls, Filterable), issubclass(cls, ExternalIndex)
-            cls.capabilities = replace(declared, filters=filters, existing=external)
+            cls.capabilities = replace(declared, filters=filters, external=external)
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
@@ -408,26 +408,21 @@ class ExternalIndex(Engine[Column]):
         """
 
     @abstractmethod
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Say why results cannot be held against a reference made of ``content``; None where the index holds the same.
 
         Raises:
             RejectedInputError: Answers to these queries would be nonsense.
         """
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:
+    def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as ever."""
         if not self.parameters.get("existing"):
             raise RejectedInputError("no external index is named", fix="give existing=true and say where it is")
         with self._closed_on_failure():
             external = self.open_external(folder, progress)
         self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded
-        return Attached(external.info, external.ids, external.loaded.state, external.changed)
-
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Say why the index is not one of ``content``, after :meth:`attach`."""
-        self.loaded  # noqa: B018 - raises when nothing is attached
-        return self.difference(content, progress)
+        return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)
 
 
 class _Ingestion:

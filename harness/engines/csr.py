@@ -21,8 +21,14 @@ from harness.engines.base import (
     Filterable,
     LoadedIndex,
 )
-from harness.engines.existing import NOT_THESE_VECTORS, other_weights, read_ids, require_same_columns, source_folder
-from harness.engines.interface import Content
+from harness.engines.external_index import (
+    NOT_THESE_VECTORS,
+    other_weights,
+    read_ids,
+    require_same_columns,
+    source_folder,
+)
+from harness.engines.interface import ExpectedContent
 from harness.engines.reference_errors import as_backend_errors
 from harness.engines.stored_metadata import matching_documents, save_metadata
 from harness.engines.used_columns import UsedColumns
@@ -125,7 +131,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
         info = EngineInfo(info.name, info.version, "embedded, existing index")
         return External(info, ids, LoadedIndex(len(index), {"dimensions": index.dimensions}), source)
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, and the IDF; the columns of all must be the encoder's."""
         progress.start("compare", None)
         expected, queries = content.documents.sparse, content.queries.sparse
@@ -140,7 +146,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
             return _difference(self.folder, content, expected)
 
 
-def _difference(folder: Path, content: Content, expected: SparseVectors) -> str | None:
+def _difference(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
     from scipy.sparse import csc_array
 
     stored = load_index(folder, "sparse", verify=False)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Float32Array, Int32Array
-from harness.engines.existing import other_vectors
-from harness.engines.interface import Content
+from harness.engines.external_index import other_vectors
+from harness.engines.interface import ExpectedContent
 from harness.errors import RejectedInputError
 from harness.exact.dense import vector_lengths
 
@@ -27,7 +27,7 @@ _STEPS = 2
 class DenseComparison:
     """Every stored vector of a document that the collection knows, batch by batch."""
 
-    def __init__(self, content: Content, kept: Kept, *, half: bool = False) -> None:
+    def __init__(self, content: ExpectedContent, kept: Kept, *, half: bool = False) -> None:
         """``half``: the index keeps float16. Raises RejectedInputError where there are no vectors to compare with."""
         documents, queries = content.documents.dense, content.queries.dense
         if documents is None or queries is None:

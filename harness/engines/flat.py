@@ -22,8 +22,8 @@ from harness.engines.base import (
     LoadedIndex,
 )
 from harness.engines.checks import require_dense
-from harness.engines.existing import other_vectors, read_ids, source_folder, spread_rows
-from harness.engines.interface import Content, StoredDocuments
+from harness.engines.external_index import other_vectors, read_ids, source_folder, spread_rows
+from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.reference_errors import as_backend_errors
 from harness.engines.stored_metadata import matching_documents, save_metadata
 from harness.exact import DenseIndex, TopK, compile_dense_kernels
@@ -109,7 +109,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         info = EngineInfo(info.name, info.version, "embedded, existing index")
         return External(info, ids, self._loaded_index(), source)
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, bit for bit; their dimensions must be the encoder's."""
         index = self._index
         expected = require_dense(content.documents, "document", cosine=False, dimensions=index.dimensions)

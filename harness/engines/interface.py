@@ -22,17 +22,17 @@ from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "LEFT_BEHIND",
-    "Attached",
     "Capabilities",
     "Caveats",
-    "Content",
     "EngineInfo",
     "EngineProtocol",
-    "ExistingIndex",
+    "ExpectedContent",
+    "ExternalIndexProtocol",
     "Filtering",
     "Fusing",
     "Hits",
     "Identified",
+    "IndexHandle",
     "IndexReport",
     "InputKind",
     "SearchResult",
@@ -69,8 +69,8 @@ class Capabilities:
     """True when several threads may search one open engine at once, and its client releases Python's lock meanwhile."""
     gaps: Mapping[str, str] = field(default_factory=dict)
     """Name of a contract test that cannot pass -> the reason. Shown wherever the engine is described."""
-    existing: bool = False
-    """True when the engine can search an index that somebody else made: its class is an :class:`ExistingIndex` too."""
+    external: bool = False
+    """True when the engine can search an index that somebody else made: see :class:`ExternalIndexProtocol`."""
     filters: bool = False
     """True when the engine can return only documents whose metadata match: its class is :class:`Filtering` too."""
     warm_up_queries: int = 0
@@ -177,7 +177,7 @@ class EngineProtocol(Protocol):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Attached:
+class IndexHandle:
     """An index that was there before.
 
     ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
@@ -192,10 +192,10 @@ class Attached:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Content:
+class ExpectedContent:
     """What an existing index should hold, if it was made of the collection: the collection's part of its documents.
 
-    ``rows`` int32 (m,) are rows of :class:`Attached`, ascending; ``documents`` are the collection's documents of the
+    ``rows`` int32 (m,) are rows of :class:`IndexHandle`, ascending; ``documents`` are the collection's documents of the
     same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
     the analyzer's counts of both, None for a backend without an encoder.
     """
@@ -207,14 +207,14 @@ class Content:
 
 
 @runtime_checkable
-class ExistingIndex(Protocol):
-    """What an engine has besides, when its capabilities say ``existing``. It never writes to the user's index."""
+class ExternalIndexProtocol(Protocol):
+    """What an engine has besides, when its capabilities say ``external``. It never writes to the user's index."""
 
     @property
     def source(self) -> Path | None:
         """The user's folder, whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
 
-    def attach(self, folder: Path, progress: Progress) -> Attached:
+    def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
 
         Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
@@ -223,7 +223,7 @@ class ExistingIndex(Protocol):
         ``search``, ``storage`` and ``close`` work as for an index of its own.
         """
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
 
         Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
@@ -234,8 +234,8 @@ class ExistingIndex(Protocol):
 class StoredDocuments:
     """A few documents of an existing index as it keeps them, of those that have a vector.
 
-    ``rows`` int32 (n,) are rows of :class:`Attached`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for a
-    document of which the index keeps no text. ``place`` is where the texts were found, for messages.
+    ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for
+    a document of which the index keeps no text. ``place`` is where the texts were found, for messages.
     """
 
     rows: Int32Array

@@ -111,7 +111,7 @@ def _require_kind(name: str, backends: Sequence[str]) -> None:
 def _require_alone(trial: Trial) -> None:
     """Refuse an index that means nothing without its collection, or without its model."""
     card, given = trial.spec.card, trial.spec.given
-    if card is None or not trial.existing:
+    if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
         raise UsageError(

@@ -33,7 +33,7 @@ from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings
 from harness.worker.executor import create_executor
-from harness.worker.jobs import ExistingRecord
+from harness.worker.jobs import ExternalIndexRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
@@ -78,9 +78,9 @@ class ModelComparison:
         """Return what the vectors of an index that was searched without its collection say of the model."""
         trial, record = outcome.trial, outcome.record
         encoder = model_encoder(trial.spec.card.encoder) if trial.spec.card is not None else None
-        if encoder is None or record is None or record.existing is None:
+        if encoder is None or record is None or record.external is None:
             return Compared()
-        found = self._texts(record.existing)
+        found = self._texts(record.external)
         if isinstance(found, str):
             return _unknown(found)
         if Settings.of(encoder, trial.parameters).source.kind == "precomputed":
@@ -91,12 +91,12 @@ class ModelComparison:
             return _unknown(f"its texts could not be encoded again: {error.what}")
         return _judged(found, _cosines(found.vectors, _of_documents(vectors)))
 
-    def _texts(self, existing: ExistingRecord) -> _Texts | str:
+    def _texts(self, external: ExternalIndexRecord) -> _Texts | str:
         """Those documents of the sample that have a text, or why there are none."""
-        sample = existing.sample
+        sample = external.sample
         if sample is None or not len(sample.rows):
             return "the index gives none of them back"
-        ids = Ids.of(existing.ids.take(sample.rows))
+        ids = Ids.of(external.ids.take(sample.rows))
         texts, places = self._found(sample, ids)
         kept = [number for number, text in enumerate(texts) if text is not None and text.strip()]
         if not kept:

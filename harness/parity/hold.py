@@ -24,7 +24,7 @@ from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
-from harness.worker.jobs import ExistingRecord
+from harness.worker.jobs import ExternalIndexRecord
 from harness.worker.outcome import Outcome
 from harness.worker.vectors import Vectors
 
@@ -79,7 +79,7 @@ class Oracles:
         key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
         if key is None or card is None or vectors is None or record is None or outcome.run is None:
             return None
-        label, held = outcome.trial.label, record.existing
+        label, held = outcome.trial.label, record.external
         self._display.section(label).start("exact reference", None)
         made = self._made.pop(key, None)
         if made is None:
@@ -121,7 +121,7 @@ class Oracles:
         card: BackendCard,
         vectors: Vectors,
         parameters: Mapping[str, ParameterValue],
-        held: ExistingRecord | None,
+        held: ExternalIndexRecord | None,
     ) -> Mapping[str, Oracle]:
         """The oracle by the column of what it is made of: of a hybrid one for each of its lists, over all documents."""
         dataset, threads, kind = self._dataset, self._plan.request.threads, card.oracle.kind
@@ -146,14 +146,14 @@ def _key(outcome: Outcome) -> Hashable | None:
         return None
     if not card.oracle.applies(trial.parameters):
         return None
-    if record.existing is not None:
-        return (trial.label,) if record.existing.no_oracle is None else None
+    if record.external is not None:
+        return (trial.label,) if record.external.no_oracle is None else None
     parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
     return (card.oracle.kind, *vectors.places, *parameters)
 
 
 def _dense_recipe(
-    vectors: Vectors, dataset: Dataset, parameters: Mapping[str, ParameterValue], held: ExistingRecord | None
+    vectors: Vectors, dataset: Dataset, parameters: Mapping[str, ParameterValue], held: ExternalIndexRecord | None
 ) -> DenseRecipe:
     if vectors.dense is None:
         raise UsageError("the dense oracle needs dense vectors", fix="take an encoder that makes them")
@@ -172,7 +172,7 @@ def _recipe(
     vectors: Vectors,
     dataset: Dataset,
     parameters: Mapping[str, ParameterValue],
-    held: ExistingRecord | None,
+    held: ExternalIndexRecord | None,
 ) -> Recipe:
     kind = "sparse" if card.oracle.kind == "hybrid" else card.oracle.kind
     counts = vectors.terms.counts if vectors.terms is not None else None

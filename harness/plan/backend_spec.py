@@ -30,7 +30,7 @@ __all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "wit
 _RUN = "run"
 _URL = "url"
 _URL_WITH_USER = re.compile(r"https?:/[^,;\s]*@", re.IGNORECASE)
-_EXISTING = "existing"
+_EXTERNAL = "existing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
         return None
     found_before = len(problems)
     given = _given(name, rest, card.parameters, problems) if colon else {}
-    problems += _about_existing(name, card, given)
+    problems += _about_external(name, card, given)
     if len(problems) > found_before:
         return None
     shown = _spelt(given)
@@ -176,8 +176,8 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
 
 def _unread(card: BackendCard, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
     """Parameters that an existing index says itself, empty until it is opened."""
-    rules = card.existing
-    return dict.fromkeys(rules.read, "") if rules is not None and given.get(_EXISTING) else {}
+    rules = card.external
+    return dict.fromkeys(rules.read, "") if rules is not None and given.get(_EXTERNAL) else {}
 
 
 def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:
@@ -266,7 +266,7 @@ def _given(
             if "@" in part:  # it may be a URL whose 'url=' was forgotten
                 shown = "a part"
             problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
-        elif key == _EXISTING and key not in parameters:
+        elif key == _EXTERNAL and key not in parameters:
             problems.append(UsageError(f"backend '{name}' cannot search an existing index: its adapter does not do it"))
         elif key not in parameters:
             problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
@@ -288,13 +288,13 @@ def _after_comma(given: Mapping[str, ParameterValue], names: Sequence[str]) -> s
     return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
 
 
-def _about_existing(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
+def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
     """What is given for an existing index and does not go together."""
-    rules = card.existing
+    rules = card.external
     if rules is None:
         return []
     where = [key for key in rules.where if given.get(key)]
-    if not given.get(_EXISTING):
+    if not given.get(_EXTERNAL):
         stray = [key for key in (*rules.where, *rules.only) if key in given]
         return [
             UsageError(f"backend '{name}': '{key}' is about an existing index", fix="add existing=true, or drop it")

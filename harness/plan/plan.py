@@ -69,22 +69,22 @@ class Trial:
         return self.spec.parameters.get("analyzer") == _AUTO
 
     @property
-    def existing(self) -> bool:
+    def external(self) -> bool:
         """True for an index that was there before: its content is not in any key, so its outcome is never stored."""
         return bool(self.parameters.get("existing", False))
 
     def read(self, state: Mapping[str, ParameterValue]) -> Trial:
         """The same with what the ``state`` of an existing index says of parameters that it was asked for.
 
-        See :class:`harness.registry.cards.Existing`. Raises EngineFailureError where the state lacks one.
+        See :class:`harness.registry.cards.ExternalIndexRules`. Raises EngineFailureError where the state lacks one.
         """
-        rules = self.spec.card.existing if self.spec.card is not None and self.existing else None
+        rules = self.spec.card.external if self.spec.card is not None and self.external else None
         asked = [name for name in (rules.read if rules is not None else ()) if self.parameters[name] == ""]
         for name in asked:
             if name not in state:
                 raise EngineFailureError(
                     f"the adapter was asked for the '{name}' of the index, and does not tell it",
-                    fix="this is a defect of the adapter: Attached.state needs what existing.read of the card names",
+                    fix="this is a defect of the adapter: IndexHandle.state needs what existing.read of the card names",
                 )
         return replace(self, parameters={**self.parameters, **{name: state[name] for name in asked}})
 

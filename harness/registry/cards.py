@@ -17,7 +17,7 @@ from harness.registry.strict_toml import Table, card_name, read_document
 if TYPE_CHECKING:  # protocols brings numpy; cards are read by commands that answer without it
     from harness.registry.parameters import ParameterValue
 
-__all__ = ["BackendCard", "Existing", "Oracle", "Parameter", "read_backend_card"]
+__all__ = ["BackendCard", "ExternalIndexRules", "Oracle", "Parameter", "read_backend_card"]
 
 OracleKind = Literal["sparse", "lucene", "dense", "hybrid", "none"]
 
@@ -45,12 +45,12 @@ class Oracle:
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExternalIndexRules:
     """Which parameters go with ``existing=true``, an index that is searched as it is.
 
     Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
     ``building`` nothing for an existing one. Those of ``read`` the engine reads from the index where they are not
-    given: it gets "" for them then, and its ``Attached.state`` says what they are.
+    given: it gets "" for them then, and its ``IndexHandle.state`` says what they are.
     """
 
     where: tuple[str, ...]
@@ -63,7 +63,7 @@ class Existing:
 class BackendCard:
     """A named, complete retrieval set-up: engine, encoder, oracle and parameters.
 
-    ``existing`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
+    ``external`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
     the card's file.
     """
 
@@ -76,7 +76,7 @@ class BackendCard:
     parameters: Mapping[str, Parameter]
     path: Path
     digest: str
-    existing: Existing | None = None
+    external: ExternalIndexRules | None = None
 
     @property
     def defaults(self) -> dict[str, ParameterValue]:
@@ -105,7 +105,7 @@ def read_backend_card(path: Path) -> BackendCard:
         parameters=parameters,
         path=path,
         digest=document.digest,
-        existing=_existing(table.table("existing"), parameters),
+        external=_external(table.table("existing"), parameters),
     )
     if card.engine and not _TARGET.fullmatch(card.engine):
         table.problem(f"'engine' is '{card.engine}', expected 'package.module:ClassName'")
@@ -165,10 +165,10 @@ def _oracle(table: Table, parameters: Mapping[str, Parameter]) -> Oracle:
     return Oracle(cast("OracleKind", kind), tolerance, unless)
 
 
-def _existing(table: Table, parameters: Mapping[str, Parameter]) -> Existing | None:
+def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalIndexRules | None:
     if not table.values:
         return None
-    rules = Existing(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
+    rules = ExternalIndexRules(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
     switch = parameters.get("existing")
     if switch is None or switch.type != "bool" or switch.default is not False:
         table.problem("[existing] needs the parameter 'existing' of type bool, false by default: [parameters.existing]")

@@ -18,7 +18,7 @@ from harness.registry.lookup import load_engine
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.differences import metric_losses
-from harness.results.existing import existing_notes, existing_stats
+from harness.results.external_indexes import external_index_notes, external_index_stats
 from harness.results.load import closed_loops, cold_stats, load_notes, open_loops, queries_with_terms
 from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
@@ -102,7 +102,7 @@ def _error(failure: Failure | None) -> schema.ErrorInfo | None:
 
 
 def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, timed: bool) -> schema.IndexStats:
-    report, held, seconds = record.index, record.existing, record.index.index_ns / _NS_PER_S
+    report, held, seconds = record.index, record.external, record.index.index_ns / _NS_PER_S
     built = timed and held is None
     return schema.IndexStats(
         built_by=record.built_by,
@@ -119,7 +119,7 @@ def _index(record: TrialRecord, memory: Finished | None, dataset: Dataset, *, ti
         peak_rss_bytes=memory.peak_rss_bytes if memory is not None else None,
         peak_anonymous_bytes=memory.peak_anonymous_bytes if memory is not None else None,
         state=dict(report.state),
-        existing=existing_stats(held) if held is not None else None,
+        existing=external_index_stats(held) if held is not None else None,
     )
 
 
@@ -208,10 +208,10 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
     if record is not None:
         notes += [*_notes_on_calls(record.hits), *_notes_on_short_lists(record, dataset)]
         notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, one.outcome.trial.spec)]
-    if record is not None and record.existing is not None:
+    if record is not None and record.external is not None:
         card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
         has_oracle = card is not None and card.oracle.applies(parameters)
-        notes += existing_notes(record, record.existing, dataset, has_oracle=has_oracle)
+        notes += external_index_notes(record, record.external, dataset, has_oracle=has_oracle)
     elif record is not None and len(record.index.missing_rows):
         missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
         held = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"
@@ -222,7 +222,7 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
         notes += vectors.notes
     if vectors is not None and vectors.terms is not None:
         notes += _notes_on_terms(
-            vectors, vectors.terms, dataset, existing=record is not None and record.existing is not None
+            vectors, vectors.terms, dataset, external=record is not None and record.external is not None
         )
     run = one.outcome.run
     if run is not None and one.outcome.trial.spec.kind == "run":
@@ -250,10 +250,10 @@ def _notes_on_strangers(run: Run, dataset: Dataset) -> list[str]:
     return [f"{of} are not in the collection ({named}{more}): their hits keep their ranks"]
 
 
-def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, existing: bool) -> list[str]:
+def _notes_on_terms(vectors: Vectors, terms: Terms, dataset: Dataset, *, external: bool) -> list[str]:
     notes = []
     with_terms = int(np.count_nonzero(terms.counts.lengths))
-    if with_terms < len(dataset.corpus) and not existing:
+    if with_terms < len(dataset.corpus) and not external:
         counting = "1 document that has" if with_terms == 1 else f"{with_terms:,} documents that have"
         notes.append(f"N, df and avgdl count the {counting} a term")
     unknown = int(np.count_nonzero(np.diff(terms.counts.queries.indptr) == 0))

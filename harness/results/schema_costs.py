@@ -11,7 +11,7 @@ __all__ = [
     "ClosedLoopStats",
     "ColdStats",
     "Count",
-    "ExistingStats",
+    "ExternalIndexStats",
     "IndexStats",
     "Json",
     "LatencyStats",
@@ -50,7 +50,7 @@ class PhaseTimes(Record):
     transfer_seconds: float = Field(description="all timed queries, bringing their hits into arrays")
 
 
-class ExistingStats(Record):
+class ExternalIndexStats(Record):
     """An index that was there before, and was searched as it is."""
 
     in_collection: Count = Field(description="documents of the index that the collection has")
@@ -94,7 +94,9 @@ class IndexStats(Record):
         description="highest anonymous memory above the worker's state before the engine opened; null without one"
     )
     state: dict[str, Json] = Field(description="the engine's own account of its index")
-    existing: ExistingStats | None = Field(default=None, description="null for an index that was built for this result")
+    existing: ExternalIndexStats | None = Field(
+        default=None, description="null for an index that was built for this result"
+    )
 
 
 class BuildStats(Record):

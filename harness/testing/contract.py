@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.testing.existing import ExistingContract
+from harness.testing.external_indexes import ExternalIndexContract
 from harness.testing.filters import FilterContract
 from harness.testing.guards import GuardContract
 from harness.testing.inputs import InputContract
@@ -21,7 +21,7 @@ class EngineContract(
     InputContract,
     DenseContract,
     SharingContract,
-    ExistingContract,
+    ExternalIndexContract,
     FilterContract,
 ):
     """Subclass it as ``TestSomething``, set ``engine``, ``parameters``, ``tolerance`` and, if need be, ``bm25``.

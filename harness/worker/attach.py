@@ -14,11 +14,11 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, Int32Array, SparseVectors
 from harness.engines.interface import (
-    Attached,
-    Content,
     EngineInfo,
     EngineProtocol,
-    ExistingIndex,
+    ExpectedContent,
+    ExternalIndexProtocol,
+    IndexHandle,
     IndexReport,
     StoredDocuments,
     WithStoredVectors,
@@ -26,7 +26,7 @@ from harness.engines.interface import (
 from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
 from harness.text import load_counts
 from harness.worker.fingerprint import Fingerprint, unchanged
-from harness.worker.jobs import ExistingRecord, TrialJob
+from harness.worker.jobs import ExternalIndexRecord, TrialJob
 
 __all__ = ["Ready", "attach", "read_only"]
 
@@ -37,7 +37,7 @@ _SAMPLED = 16
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ready:
-    """An index that can be searched: ``documents`` are its rows; ``existing`` is None when it was built just now.
+    """An index that can be searched: ``documents`` are its rows; ``external`` is None when it was built just now.
 
     ``open_ns`` is the time that opening took: of an existing index with copying it, where that is needed, and reading
     its ids.
@@ -47,7 +47,7 @@ class Ready:
     open_ns: int
     report: IndexReport
     documents: int
-    existing: ExistingRecord | None = None
+    external: ExternalIndexRecord | None = None
     changed: Callable[[], str | None] | None = None
 
     def require_unchanged(self) -> None:
@@ -65,7 +65,7 @@ def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iter
 
     Yields what the user's files hold, None for an index that has no files here.
     """
-    source = _existing(engine).source
+    source = _external(engine).source
     if source is None:
         yield None
         return
@@ -88,7 +88,7 @@ def attach(
 
     Raises RejectedInputError when the collection knows none of its documents, and whatever the engine raises.
     """
-    index = _existing(engine)
+    index = _external(engine)
     started = clock()
     attached = index.attach(Path(job.index_folder), progress)
     opened = clock()
@@ -98,13 +98,13 @@ def attach(
         return _alone(attached, rows, sample, files, opened - started)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     terms = load_counts(Path(job.terms)) if job.terms is not None else None
-    content = Content(
+    content = ExpectedContent(
         rows=known,
         documents=_take(documents, rows[known]),
         queries=queries,
         terms=terms.of_documents(rows[known]) if terms is not None else None,
     )
-    reason = index.differs(content, progress)
+    reason = index.mismatch(content, progress)
     unknown = len(rows) - len(known)
     if unknown:
         reason = f"{unknown:,} of the index's {len(rows):,} documents are not in the collection"
@@ -117,7 +117,7 @@ def attach(
 
 
 def _alone(
-    attached: Attached, rows: Int32Array, sample: StoredDocuments | None, files: Fingerprint | None, open_ns: int
+    attached: IndexHandle, rows: Int32Array, sample: StoredDocuments | None, files: Fingerprint | None, open_ns: int
 ) -> Ready:
     """An index with nothing to compare it with: its own documents are all there are."""
     record = _record(attached, rows, "there is no collection to hold it against", files)
@@ -127,8 +127,10 @@ def _alone(
     return Ready(attached.info, open_ns, report, len(rows), record, attached.changed)
 
 
-def _record(attached: Attached, rows: Int32Array, no_oracle: str | None, files: Fingerprint | None) -> ExistingRecord:
-    return ExistingRecord(
+def _record(
+    attached: IndexHandle, rows: Int32Array, no_oracle: str | None, files: Fingerprint | None
+) -> ExternalIndexRecord:
+    return ExternalIndexRecord(
         ids=attached.ids,
         rows=rows,
         no_oracle=no_oracle,
@@ -138,8 +140,8 @@ def _record(attached: Attached, rows: Int32Array, no_oracle: str | None, files: 
     )
 
 
-def _existing(engine: EngineProtocol) -> ExistingIndex:
-    if not engine.capabilities.existing or not isinstance(engine, ExistingIndex):
+def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
+    if not engine.capabilities.external or not isinstance(engine, ExternalIndexProtocol):
         raise EngineFailureError(
             f"'{type(engine).__name__}' cannot search an existing index, although its card offers it",
             fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
@@ -147,7 +149,7 @@ def _existing(engine: EngineProtocol) -> ExistingIndex:
     return engine
 
 
-def _collection_rows(attached: Attached, ids: Ids) -> Int32Array:
+def _collection_rows(attached: IndexHandle, ids: Ids) -> Int32Array:
     """The collection's row of each document of the index, -1 where it has none; all -1 without a collection."""
     if len(attached.ids) == 0:
         raise RejectedInputError("the existing index holds no documents", fix="name another")

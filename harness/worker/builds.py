@@ -80,7 +80,7 @@ class Builds:
 def _key(trial: Trial) -> Hashable:
     """What the index of a trial is made of; a server's collection is gone when its trial ends, and shared by none."""
     card = trial.spec.card
-    if card is None or trial.existing or may_be_server(trial):
+    if card is None or trial.external or may_be_server(trial):
         return None
     free = set(card.scope("search"))
     return (card.name, *sorted((name, value) for name, value in trial.parameters.items() if name not in free))

@@ -41,8 +41,8 @@ def refuse_impossible(plan: Plan) -> None:
         except HarnessError:
             continue
         try:
-            _refuse_load(plan.load, engine.capabilities, existing=trial.existing)
-            _refuse_filter(plan, engine.capabilities, existing=trial.existing)
+            _refuse_load(plan.load, engine.capabilities, external=trial.external)
+            _refuse_filter(plan, engine.capabilities, external=trial.external)
             if card.engine.startswith(OWN_ADAPTERS):
                 cast("Callable[[Mapping[str, ParameterValue]], EngineProtocol]", engine)(trial.parameters)
         except (UsageError, RejectedInputError) as error:
@@ -53,9 +53,9 @@ def refuse_impossible(plan: Plan) -> None:
         raise UsageError("\n".join(str(mistake) for mistake in mistakes))
 
 
-def _refuse_filter(plan: Plan, capabilities: Capabilities, *, existing: bool) -> None:
+def _refuse_filter(plan: Plan, capabilities: Capabilities, *, external: bool) -> None:
     """Raise UsageError when searches cannot be filtered on such an engine or index."""
-    if plan.filter and existing:
+    if plan.filter and external:
         raise UsageError(
             "--filter works on an index that the harness built, with the metadata in it, not on an existing one",
             fix="leave --filter or this backend out",
@@ -64,9 +64,9 @@ def _refuse_filter(plan: Plan, capabilities: Capabilities, *, existing: bool) ->
         raise UsageError("--filter: this engine does not filter searches", fix="leave --filter or this backend out")
 
 
-def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, existing: bool) -> None:
+def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, external: bool) -> None:
     """Raise UsageError when what is to be measured under load cannot be had of such an engine or index."""
-    if load.wanted and existing:
+    if load.wanted and external:
         raise UsageError(
             "--cold, --concurrency and --rate are measured on an index that the harness built, not on an existing one",
             fix="leave them or this backend out",

@@ -39,7 +39,7 @@ __all__ = [
     "ClientJob",
     "EncodeJob",
     "EncodePart",
-    "ExistingRecord",
+    "ExternalIndexRecord",
     "IdentityJob",
     "RerankJob",
     "TrialJob",
@@ -104,12 +104,12 @@ class TrialJob:
 
     ``engine`` is ``module:class``; ``corpus`` and ``queries`` are Arrow files with columns id and text;
     ``document_vectors`` and ``query_vectors`` are folders with the vectors of each: none for engines that read text,
-    two for those that read sparse and dense ones. Sparse ones are widened to ``dimensions``. ``existing`` searches
+    two for those that read sparse and dense ones. Sparse ones are widened to ``dimensions``. ``external`` searches
     the index that the parameters name instead of building one; ``terms`` is then the folder of the analyzer's counts,
     if any.
     ``release`` is a file that a server's trial waits for
     before it closes its engine, and its index with it; None does not wait. ``hashes`` is where an existing index's
-    digests lie until they were compared (:func:`harness.worker.fingerprint.unchanged`), set with ``existing``.
+    digests lie until they were compared (:func:`harness.worker.fingerprint.unchanged`), set with ``external``.
     An index that is ``shared`` with other trials is opened anew before it is searched, by whoever built it too;
     ``built`` is the job folder of the trial that built the one in ``index_folder``, None to build it. Searches return
     only documents that match ``filter``, fields mapped to values; ``metadata`` is the Arrow file with these fields,
@@ -129,7 +129,7 @@ class TrialJob:
     warm_up_queries: int
     warm_up_seconds: float
     dimensions: int = 0
-    existing: bool = False
+    external: bool = False
     terms: str | None = None
     release: str | None = None
     hashes: str | None = None
@@ -200,7 +200,7 @@ class AskJob:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ExistingRecord:
+class ExternalIndexRecord:
     """What a trial says of an index that was there before.
 
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
@@ -223,7 +223,7 @@ class TrialRecord:
     """What a trial leaves: hits of the first timed pass, times of all passes (int64 (repeats, Q)).
 
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
-    ``existing`` is set when the index was there before; rows of hits are then rows of ``existing.ids``. ``loads`` are
+    ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``loads`` are
     the measurements that were made on the finished index. ``built_by`` is the label of the backend that built it, None
     for the trial's own: what ``index`` says was measured then. ``rebuilds`` are the hits of the builds after the first,
     ``lists`` the lists that an engine fuses, by name. ``caveats`` are the engine's own.
@@ -241,7 +241,7 @@ class TrialRecord:
     k: int
     warm_up_queries: int
     warm_up_ns: int
-    existing: ExistingRecord | None = None
+    external: ExternalIndexRecord | None = None
     loads: tuple[LoadRecord, ...] = ()
     built_by: str | None = None
     rebuilds: tuple[RebuildHits, ...] = ()
@@ -337,7 +337,7 @@ def write_trial(folder: Path, record: TrialRecord) -> None:
         "k": record.k,
         "warm_up_queries": record.warm_up_queries,
         "warm_up_ns": record.warm_up_ns,
-        "existing": _write_existing(folder, record.existing) if record.existing is not None else None,
+        "existing": _write_external(folder, record.external) if record.external is not None else None,
         "built_by": record.built_by,
         "lists": list(record.lists),
         "caveats": {"notes": record.caveats.notes, "without_effect": dict(record.caveats.without_effect)},
@@ -370,7 +370,7 @@ def read_trial(folder: Path) -> TrialRecord:
         k=described["k"],
         warm_up_queries=described["warm_up_queries"],
         warm_up_ns=described["warm_up_ns"],
-        existing=_read_existing(folder, described["existing"]) if described["existing"] is not None else None,
+        external=_read_external(folder, described["existing"]) if described["existing"] is not None else None,
         loads=read_loads(folder),
         built_by=described["built_by"],
         rebuilds=read_rebuilds(folder),
@@ -383,22 +383,22 @@ def _read_list(folder: Path, label: str) -> Hits:
     return Hits(*(np.load(folder / f"list_{label}_{name}.npy", allow_pickle=False) for name in Hits._fields))
 
 
-def _write_existing(folder: Path, existing: ExistingRecord) -> dict[str, Any]:
-    save_ids(folder / "existing_ids.arrow", existing.ids)
-    np.save(folder / "existing_rows.npy", existing.rows, allow_pickle=False)
-    told = {name: getattr(existing, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
-    sample = existing.sample
+def _write_external(folder: Path, external: ExternalIndexRecord) -> dict[str, Any]:
+    save_ids(folder / "existing_ids.arrow", external.ids)
+    np.save(folder / "existing_rows.npy", external.rows, allow_pickle=False)
+    told = {name: getattr(external, name) for name in ("no_oracle", "files", "file_bytes", "sha256")}
+    sample = external.sample
     if sample is None:
         return {**told, "sample": None}
     save_vectors(folder, _SAMPLE, sample.vectors)
     return {**told, "sample": {"rows": sample.rows.tolist(), "texts": sample.texts, "place": sample.place}}
 
 
-def _read_existing(folder: Path, described: dict[str, Any]) -> ExistingRecord:
+def _read_external(folder: Path, described: dict[str, Any]) -> ExternalIndexRecord:
     rows = np.load(folder / "existing_rows.npy", allow_pickle=False)
     ids, told = load_ids(folder / "existing_ids.arrow"), described["sample"]
     sample = None
     if told is not None:
         vectors = load_vectors(folder, _SAMPLE)
         sample = StoredDocuments(np.array(told["rows"], dtype=np.int32), tuple(told["texts"]), vectors, told["place"])
-    return ExistingRecord(**{**described, "ids": ids, "rows": rows, "sample": sample})
+    return ExternalIndexRecord(**{**described, "ids": ids, "rows": rows, "sample": sample})

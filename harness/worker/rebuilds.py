@@ -32,7 +32,7 @@ def builds_of(trial: Trial, plan: Plan) -> int:
     HarnessError where the engine cannot be loaded.
     """
     card = trial.spec.card
-    if card is None or trial.existing or trial.spec.components:
+    if card is None or trial.external or trial.spec.components:
         return 0
     if plan.request.rebuilds == 1 or load_engine(card).capabilities.deterministic:
         return 1

@@ -50,7 +50,7 @@ def run_trial(
 ) -> TrialRecord:
     """Open, index, warm up, search, measure, close; every failure leaves the engine closed.
 
-    With ``job.existing`` the user's index takes the place of opening and indexing, and its files are hashed around it.
+    With ``job.external`` the user's index takes the place of opening and indexing, and its files are hashed around it.
     A shared index is closed when it is built, and opened again: all trials that search it find it in the same state.
 
     ``before_open`` is called when everything but the engine is in memory, ``before_close`` with what was measured while
@@ -64,7 +64,7 @@ def run_trial(
     kept = CandidateHits.load(job, queries.ids, documents.ids)
     engine = create_engine(job)
     before_open()
-    if job.existing:
+    if job.external:
         with read_only(engine, job, progress) as files, closing(engine):
             ready = attach(engine, job, documents, queries, files, progress, clock)
             record = _measure(engine, ready, job, queries, kept, progress, clock)
@@ -112,8 +112,8 @@ def _measure(
     warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
     warm = clock()
     progress.start("search", len(queries) * job.repeats)
-    if kept is not None and ready.existing is not None:
-        kept = replace(kept, rows=ready.existing.rows)
+    if kept is not None and ready.external is not None:
+        kept = replace(kept, rows=ready.external.rows)
     passes = [search_all(engine, queries, ready.documents, job.k, progress, clock, kept) for _ in range(job.repeats)]
     return TrialRecord(
         engine=ready.info,
@@ -128,7 +128,7 @@ def _measure(
         k=job.k,
         warm_up_queries=warmed,
         warm_up_ns=warm - warming,
-        existing=ready.existing,
+        external=ready.external,
         lists=engine.lists(queries, clock) if isinstance(engine, Fusing) else {},
         caveats=engine.caveats(job.k) if isinstance(engine, WithCaveats) else Caveats(),
     )

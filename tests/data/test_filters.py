@@ -137,7 +137,7 @@ def test_a_dry_run_shows_the_filter() -> None:
         assert [line for line in lines if line.startswith("filter")] == ([shown] if shown else [])
 
 
-def test_engines_that_do_not_filter_and_existing_indexes_are_refused(tmp_path: Path) -> None:
+def test_engines_that_do_not_filter_and_external_indexes_are_refused(tmp_path: Path) -> None:
     cards = write_cards(tmp_path / "cards", mine="BruteForce")
     for backends, reason in (
         ("csr,mine", "backend 'mine': --filter: this engine does not filter searches"),

@@ -22,4 +22,4 @@ def test_parameters_of_the_search_need_no_other_index(name: str) -> None:
     without_effect = {one for one, parameter in card.parameters.items() if parameter.affects != "hits"}
     left_out = kind.search_parameters & card.parameters.keys()
     assert left_out <= of_the_search | without_effect | WHERE
-    assert (card.existing is not None) == kind.capabilities.existing
+    assert (card.external is not None) == kind.capabilities.external

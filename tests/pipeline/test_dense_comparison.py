@@ -107,7 +107,7 @@ def saved(collection: Path, folder: Path) -> DenseIndex:
     return index
 
 
-def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path: Path) -> None:
+def test_the_command_line_searches_an_external_index(collection: Path, tmp_path: Path) -> None:
     saved(collection, tmp_path / "index")
     expression = f"flat:{model(collection)};existing=true;path={tmp_path / 'index'}"
     command = [*harness_command(), "compare", "--backends", expression, "--dataset", str(collection)]
@@ -124,7 +124,7 @@ def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path:
     assert backend.parity.bit_equal == QUERIES
 
 
-def test_an_existing_index_of_other_vectors_has_no_oracle(collection: Path, tmp_path: Path) -> None:
+def test_an_external_index_of_other_vectors_has_no_oracle(collection: Path, tmp_path: Path) -> None:
     saved(collection, tmp_path)
     vectors = np.load(collection / "vectors" / "documents.npy")
     vectors[5, 0] += 1

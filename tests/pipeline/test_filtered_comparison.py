@@ -93,14 +93,14 @@ def test_a_stored_run_of_other_documents_fails(collection: Path, tmp_path: Path)
     assert compared.failed == []
 
 
-def test_an_existing_index_is_refused_when_planning(collection: Path, tmp_path: Path) -> None:
-    existing = f"existing=true;path={tmp_path}"
-    command = [*harness_command(), "compare", "--backends", f"csr,csr:{existing}", "--dataset"]
+def test_an_external_index_is_refused_when_planning(collection: Path, tmp_path: Path) -> None:
+    external = f"existing=true;path={tmp_path}"
+    command = [*harness_command(), "compare", "--backends", f"csr,csr:{external}", "--dataset"]
     done = subprocess.run(
         [*command, str(collection), "--filter", "section=news"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert f"backend 'csr:{existing}': --filter" in done.stderr
+    assert f"backend 'csr:{external}': --filter" in done.stderr
 
 
 @pytest.mark.skipif(not LUCENE, reason="the extra 'lucene' is not installed")

@@ -16,7 +16,7 @@ __all__ = ["Against", "is_name", "parse_against"]
 _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_EXISTING = "existing=true"
+_EXTERNAL = "existing=true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _parse(text: str, max_calls: int | None) -> Against:
         listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
         plain = f"http:{settings.base}{settings.target.partition('?')[0]}"
         return Against("http", name or plain, _with(name, f"http:{';'.join(listed)}"), http=settings)
-    backend = expression if _EXISTING in re.split(r"[:;]", expression) else f"{kind}:{_EXISTING};{rest}"
+    backend = expression if _EXTERNAL in re.split(r"[:;]", expression) else f"{kind}:{_EXTERNAL};{rest}"
     return Against("index", name or shown, _with(name, shown), backend=backend)
 
 

@@ -13,10 +13,10 @@ import orjson
 
 from harness.data.progress import Progress
 from harness.engines.chroma.client import PACKAGE, persistent_client, require_chroma
-from harness.engines.chroma.settings import ChromaSettings, ExistingChroma
+from harness.engines.chroma.settings import ChromaSettings, ExternalChroma
 from harness.engines.chroma.store import ChromaStore
 from harness.engines.disk import allocated_bytes
-from harness.engines.existing import theirs
+from harness.engines.external_index import theirs
 from harness.engines.faults import shown
 from harness.engines.interface import EngineInfo, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
@@ -74,7 +74,7 @@ class EmbeddedStore(ChromaStore):
 
     @classmethod
     def attach(
-        cls, existing: ExistingChroma, source: Path, folder: Path, settings: ChromaSettings, progress: Progress
+        cls, external: ExternalChroma, source: Path, folder: Path, settings: ChromaSettings, progress: Progress
     ) -> EmbeddedStore:
         """A copy below ``folder`` of somebody's folder: Chroma writes to one that it opens.
 
@@ -90,7 +90,7 @@ class EmbeddedStore(ChromaStore):
         copy.mkdir()
         copy_folder(source, copy, progress)
         with theirs(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
-            store = cls._opened(copy, existing.collection, settings, source)
+            store = cls._opened(copy, external.collection, settings, source)
         store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing folder")
         return store
 
@@ -140,7 +140,7 @@ class EmbeddedStore(ChromaStore):
 
     def unwritten(self) -> int | None:
         """Return 0 where the harness had everything written; else what the count and ``sync_threshold`` tell."""
-        own = self._settings.existing is None
+        own = self._settings.external is None
         return 0 if own and self._settings.flush else super().unwritten()
 
     def storage(self) -> Storage:

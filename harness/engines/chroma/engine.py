@@ -30,11 +30,11 @@ from harness.engines.base import (
 )
 from harness.engines.checks import require_dense
 from harness.engines.chroma.client import PACKAGE, close_http_client
-from harness.engines.chroma.existing import ExistingRecords
+from harness.engines.chroma.external_index import ExternalRecords
 from harness.engines.chroma.settings import ChromaSettings
 from harness.engines.chroma.space import similarity_of
 from harness.engines.chroma.store import ChromaStore, Hits
-from harness.engines.interface import Caveats, Content, StoredDocuments
+from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
 from harness.engines.stored_metadata import with_ids
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
@@ -70,7 +70,7 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     )
 
     _store: ChromaStore
-    _records: ExistingRecords
+    _records: ExternalRecords
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -175,33 +175,33 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
     @property
     def source(self) -> Path | None:
         """The user's folder; None for a collection on a server."""
-        return self._settings.existing.folder if self._settings.existing is not None else None
+        return self._settings.external.folder if self._settings.external is not None else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's folder, or look at a collection by calls that only read."""
-        existing = self._settings.existing
-        if existing is None:
+        external = self._settings.external
+        if external is None:
             raise AssertionError("an external index that the settings do not name")
         changed: Callable[[], str | None] | None = None
-        if existing.folder is not None:
+        if external.folder is not None:
             from harness.engines.chroma.embedded import EmbeddedStore
 
-            store = self._use(EmbeddedStore.attach(existing, existing.folder, folder, self._settings, progress))
+            store = self._use(EmbeddedStore.attach(external, external.folder, folder, self._settings, progress))
         else:
             from harness.engines.chroma.server import ServerStore
 
-            server = ServerStore.attach(existing.collection, self._settings)
+            server = ServerStore.attach(external.collection, self._settings)
             store, changed = self._use(server), server.changed
         similarity = similarity_of(store, self._settings)
         self._settings = replace(self._settings, similarity=similarity)
-        self._records = ExistingRecords(store, existing.id_key, progress)
+        self._records = ExternalRecords(store, external.id_key, progress)
         ids = self._records.ids
         loaded = LoadedIndex(len(ids), {"similarity": similarity, **store.state()}, store.dimensions)
         return External(store.info, ids, loaded, folder, changed)
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector; their dimensions must be the encoder's."""
-        return self._records.differs(content, progress)
+        return self._records.mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return some records of the attached collection, with their documents."""

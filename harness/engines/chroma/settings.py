@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import cast
 
 from harness.data.types import Similarity
-from harness.engines.existing import source_folder
+from harness.engines.external_index import source_folder
 from harness.errors import RejectedInputError, UnknownNameError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["MODES", "SPACES", "ChromaSettings", "ExistingChroma", "ServerSettings"]
+__all__ = ["MODES", "SPACES", "ChromaSettings", "ExternalChroma", "ServerSettings"]
 
 MODES = ("embedded", "server")
 SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
@@ -53,7 +53,7 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingChroma:
+class ExternalChroma:
     """A collection that the user already has: in a folder, or (None then) on a server.
 
     ``id_key`` is the metadata's key for the documents' ids, empty for Chroma's own ids.
@@ -64,7 +64,7 @@ class ExistingChroma:
     id_key: str
 
     @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExistingChroma:
+    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalChroma:
         """From the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index."""
         path = str(parameters["path"])
         if bool(path) != (mode == "embedded"):
@@ -96,7 +96,7 @@ class ChromaSettings:
     upsert_batch: int
     flush: bool
     server: ServerSettings
-    existing: ExistingChroma | None
+    external: ExternalChroma | None
 
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue]) -> ChromaSettings:
@@ -124,7 +124,7 @@ class ChromaSettings:
             upsert_batch=int(parameters["upsert_batch"]),
             flush=bool(parameters["flush"]),
             server=ServerSettings.of(parameters),
-            existing=ExistingChroma.of(parameters, mode) if parameters["existing"] else None,
+            external=ExternalChroma.of(parameters, mode) if parameters["existing"] else None,
         )
 
     @property

@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.data.terms import TermCounts
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Capabilities, Documents
-from harness.engines.interface import Content
+from harness.engines.interface import ExpectedContent
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, LuceneIndexEngine
 from harness.engines.lucene.feedback import Feedback, require_enough_documents
 from harness.engines.lucene.filter import with_filter
@@ -169,7 +169,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
                 fix="search without feedback, or index with term vectors (Anserini: -storeDocvectors)",
             )
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare all that BM25 depends on.
 
         That is the number of documents and of terms, each document's length as its byte says it, and the postings of

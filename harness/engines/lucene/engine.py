@@ -17,7 +17,7 @@ from harness.data.arrow import numbers
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.engines.base import Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
-from harness.engines.existing import source_folder, theirs
+from harness.engines.external_index import source_folder, theirs
 from harness.engines.lucene.filter import filter_query, with_metadata
 from harness.engines.lucene.held import READABLE, held_documents, require_intact
 from harness.engines.lucene.hits import read_hits

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.data.types import Ids, Int32Array
-from harness.engines.existing import theirs, unique_ids
+from harness.engines.external_index import theirs, unique_ids
 from harness.engines.lucene.statistics import IndexStatistics
 from harness.engines.lucene.stored_vectors import leaves_of
 from harness.errors import RejectedInputError

@@ -14,8 +14,8 @@ from harness.data.progress import Progress
 from harness.data.types import SparseVectors
 from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_sparse
-from harness.engines.existing import places_of
-from harness.engines.interface import Content
+from harness.engines.external_index import places_of
+from harness.engines.interface import ExpectedContent
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.filter import with_filter
 from harness.engines.lucene.held import require_some_term
@@ -116,7 +116,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
                 fix="name another (field=), or index with Anserini's -impact",
             )
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare the postings of the queries' terms, on which all scores depend; RejectedInputError without any."""
         documents, queries = self.check(content.documents, "document", None), self.check(content.queries, "query", None)
         statistics, place_of = self.statistics, places_of(content, len(self.ids))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from harness.engines.existing import source_folder
+from harness.engines.external_index import source_folder
 from harness.errors import UnknownNameError, UsageError
 from harness.registry.parameters import ParameterValue
 from harness.text.languages import ENGLISH
 from harness.text.lucene import languages
 
-__all__ = ["Axiomatic", "ExistingLucene", "LuceneSettings", "Rm3"]
+__all__ = ["Axiomatic", "ExternalLucene", "LuceneSettings", "Rm3"]
 
 _PREFIX = "lucene-"
 
@@ -39,7 +39,7 @@ class Axiomatic:
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingLucene:
+class ExternalLucene:
     """The user's own index, and the stored field in which it keeps the documents' ids."""
 
     folder: Path
@@ -65,7 +65,7 @@ class LuceneSettings:
     heap: str
     jar: str | None
     field: str
-    existing: ExistingLucene | None
+    external: ExternalLucene | None
 
     @property
     def feedback(self) -> bool:
@@ -100,7 +100,7 @@ class LuceneSettings:
             heap=str(parameters["heap"]),
             jar=str(parameters["jar"]) or None,
             field=str(parameters["field"]),
-            existing=_existing(parameters) if parameters["existing"] else None,
+            external=_external(parameters) if parameters["existing"] else None,
         )
 
 
@@ -119,8 +119,8 @@ def _language(analyzer: str) -> str:
     return language
 
 
-def _existing(parameters: Mapping[str, ParameterValue]) -> ExistingLucene:
-    return ExistingLucene(source_folder(parameters), str(parameters["id_field"]))
+def _external(parameters: Mapping[str, ParameterValue]) -> ExternalLucene:
+    return ExternalLucene(source_folder(parameters), str(parameters["id_field"]))
 
 
 def _rm3(parameters: Mapping[str, ParameterValue]) -> Rm3:

@@ -13,8 +13,8 @@ from harness.data.types import Float32Array
 from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_dense
 from harness.engines.dense_compare import DenseComparison, Kept
-from harness.engines.existing import places_of, spread_rows
-from harness.engines.interface import Content, StoredDocuments
+from harness.engines.external_index import places_of, spread_rows
+from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.stored_vectors import leaves_of, stored_vectors, vector_fields
 from harness.errors import RejectedInputError
@@ -145,7 +145,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         """Give the similarity of an external index, which is read from it."""
         return {"similarity": self._similarity} if self.external else {}
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector."""
         if self._quantised is not None:
             return f"Lucene scores quantised vectors ({self._quantised}), which no oracle models"

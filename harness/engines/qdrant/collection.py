@@ -14,19 +14,19 @@ from harness.engines.qdrant.settings import QdrantSettings
 from harness.errors import EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ExistingCollection"]
+__all__ = ["ExternalCollection"]
 
 _OF_OURS = ("kept", "replicas")
 
 
-class ExistingCollection(ClientStore):
+class ExternalCollection(ClientStore):
     """What a store needs to be searched, and to be read; made by :meth:`attach`."""
 
     _shards = 1
     _found: tuple[int, str] = (0, "")
 
     @classmethod
-    def attach(cls, collection: str, settings: QdrantSettings) -> ExistingCollection:
+    def attach(cls, collection: str, settings: QdrantSettings) -> ExternalCollection:
         """Look at the collection; raises EngineUnavailableError when there is none of that name, and what
         :func:`choose` raises.
         """

@@ -10,8 +10,8 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 from harness.engines.dense_compare import Kept
-from harness.engines.existing import other_weights, require_same_columns
-from harness.engines.interface import Content
+from harness.engines.external_index import other_weights, require_same_columns
+from harness.engines.interface import ExpectedContent
 from harness.engines.qdrant.points import TERMS, StoredPoint
 from harness.engines.qdrant.store import QdrantStore
 from harness.engines.qdrant.vector_settings import DenseSettings
@@ -27,7 +27,7 @@ _STEPS = 2
 class SparseComparison:
     """Weights, bit for bit; the columns must be the encoder's."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: ExpectedContent) -> None:
         """Raises RejectedInputError where there are no vectors to compare with."""
         if content.documents.sparse is None:
             raise RejectedInputError("there are no sparse vectors to compare the index with", fix="encode them")
@@ -62,7 +62,7 @@ def dense_of(points: Sequence[StoredPoint], places: Int32Array) -> tuple[Float32
 
 def other_idf(
     store: QdrantStore,
-    content: Content,
+    content: ExpectedContent,
     place_of: Int32Array,
     columns: Callable[[Sequence[Any]], tuple[Int32Array, Float32Array]],
     progress: Progress,

@@ -31,12 +31,12 @@ from harness.engines.base import (
     Storage,
 )
 from harness.engines.hits import HitCollector
-from harness.engines.interface import Caveats, Content, SearchResult, StoredDocuments
-from harness.engines.qdrant.existing import ExistingPoints
+from harness.engines.interface import Caveats, ExpectedContent, SearchResult, StoredDocuments
+from harness.engines.qdrant.external_index import ExternalPoints
 from harness.engines.qdrant.points import Vectors, query_of
 from harness.engines.qdrant.segments import caveats_of
 from harness.engines.qdrant.settings import QdrantSettings, ServerSettings, mode_of
-from harness.engines.qdrant.store import BatchingStore, QdrantStore, open_existing, open_store
+from harness.engines.qdrant.store import BatchingStore, QdrantStore, open_external, open_store
 from harness.engines.stored_metadata import with_ids
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
@@ -63,7 +63,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
     )
 
     _store: QdrantStore
-    _points: ExistingPoints
+    _points: ExternalPoints
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
@@ -237,26 +237,26 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
     @property
     def source(self) -> Path | None:
         """The folder of the user's shard; None for a collection on a server."""
-        return self._settings.existing.folder if self._settings.existing is not None else None
+        return self._settings.external.folder if self._settings.external is not None else None
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's shard, or look at a collection by calls that only read."""
-        existing = self._settings.existing
-        if existing is None:
+        external = self._settings.external
+        if external is None:
             raise AssertionError("an external index that the settings do not name")
-        store, changed = open_existing(existing, folder, self._settings, progress)
+        store, changed = open_external(external, folder, self._settings, progress)
         self._use(store)
         self._settings = store.settings
-        self._points = ExistingPoints(store, existing, progress)
+        self._points = ExternalPoints(store, external, progress)
         dense = self._settings.dense
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
         ids = self._points.ids
         loaded = LoadedIndex(len(ids), {**read, **store.state()}, store.dimensions)
         return External(store.info, ids, loaded, folder, changed)
 
-    def difference(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
-        return self._points.differs(content, progress)
+        return self._points.mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
         """Return some points of the attached index, with the texts in their payloads."""

@@ -49,9 +49,9 @@ def choose(found: Found, settings: QdrantSettings, where: str) -> Chosen:
     Raises RejectedInputError when there is none of that name or no single one, when one is not made as the settings
     say (idf, similarity), and for one that Qdrant compares in a way that the harness does not know.
     """
-    if settings.existing is None:
+    if settings.external is None:
         raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
-    wanted, names, dimensions = settings.existing.vectors, dict[str, str](), None
+    wanted, names, dimensions = settings.external.vectors, dict[str, str](), None
     if settings.sparse is not None:
         names[TERMS] = _name(found.sparse, wanted[TERMS], "sparse", where)
         _require_idf(names[TERMS], found.sparse[names[TERMS]], settings.sparse.idf, where)

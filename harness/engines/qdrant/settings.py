@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.engines.existing import source_folder
+from harness.engines.external_index import source_folder
 from harness.engines.qdrant.points import DENSE, TERMS
 from harness.engines.qdrant.vector_settings import DenseSettings, FusionSettings, SparseSettings, unless_negative
 from harness.errors import RejectedInputError, UnknownNameError
@@ -15,7 +15,7 @@ from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "MODES",
-    "ExistingQdrant",
+    "ExternalQdrant",
     "QdrantSettings",
     "ServerSettings",
     "WantedVector",
@@ -72,7 +72,7 @@ class WantedVector(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingQdrant:
+class ExternalQdrant:
     """What the user already has: the folder of a shard, or (None then) a collection on a server.
 
     ``vectors`` are those to search, by what they are to the harness; ``id_key`` is the payload's key for the documents'
@@ -86,7 +86,7 @@ class ExistingQdrant:
     text_key: str
 
     @classmethod
-    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExistingQdrant:
+    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalQdrant:
         """From the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index.
 
         ``vector`` is the only vector, or the dense one beside that of ``sparse_vector``.
@@ -125,7 +125,7 @@ class QdrantSettings:
     wal: bool
     threads: int
     server: ServerSettings
-    existing: ExistingQdrant | None
+    external: ExternalQdrant | None
     fusion: FusionSettings | None = None
 
     @classmethod
@@ -156,7 +156,7 @@ class QdrantSettings:
             wal=bool(parameters["wal"]),
             threads=int(parameters["threads"]),
             server=ServerSettings.of(parameters),
-            existing=ExistingQdrant.of(parameters, mode) if parameters.get("existing") else None,
+            external=ExternalQdrant.of(parameters, mode) if parameters.get("existing") else None,
             fusion=fusion,
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.data.progress import Progress
-from harness.engines.existing import theirs
+from harness.engines.external_index import theirs
 from harness.engines.interface import EngineInfo
 from harness.engines.qdrant.edge import REBUILD, SHARD, EdgeStore, edge_client, read_segments
 from harness.engines.qdrant.found import Found, FoundDense, choose
@@ -17,16 +17,16 @@ from harness.engines.qdrant.settings import QdrantSettings
 from harness.errors import EngineUnavailableError
 from harness.store.disk import copy_folder
 
-__all__ = ["ExistingShard"]
+__all__ = ["ExternalShard"]
 
 _NEWER = "the shard is left as it was: see whether this version of Qdrant Edge can read it"
 
 
-class ExistingShard(EdgeStore):
+class ExternalShard(EdgeStore):
     """What a store needs to be searched, and to be read; made by :meth:`attach`."""
 
     @classmethod
-    def attach(cls, source: Path, folder: Path, settings: QdrantSettings, progress: Progress) -> ExistingShard:
+    def attach(cls, source: Path, folder: Path, settings: QdrantSettings, progress: Progress) -> ExternalShard:
         """A copy below ``folder`` of the shard in ``source``.
 
         Raises EngineUnavailableError for a folder that is no shard, and what :func:`choose` raises.

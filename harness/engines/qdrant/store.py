@@ -12,10 +12,10 @@ from harness.data.progress import Progress
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.points import StoredPoint, Vectors
 from harness.engines.qdrant.segments import IndexState
-from harness.engines.qdrant.settings import ExistingQdrant, QdrantSettings
+from harness.engines.qdrant.settings import ExternalQdrant, QdrantSettings
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["BatchingStore", "HoldingStore", "QdrantStore", "open_existing", "open_store"]
+__all__ = ["BatchingStore", "HoldingStore", "QdrantStore", "open_external", "open_store"]
 
 
 class QdrantStore(Protocol):
@@ -109,19 +109,19 @@ def open_store(folder: Path, settings: QdrantSettings, *, exists: bool) -> Qdran
     return ClientStore.load(folder, settings) if exists else ClientStore.create(folder, settings)
 
 
-def open_existing(
-    existing: ExistingQdrant, folder: Path, settings: QdrantSettings, progress: Progress
+def open_external(
+    external: ExternalQdrant, folder: Path, settings: QdrantSettings, progress: Progress
 ) -> tuple[HoldingStore, Callable[[], str | None] | None]:
     """The user's own shard, as a copy below ``folder``, or collection, and how to see that this one changed.
 
     Raises EngineUnavailableError for one that is not there or cannot be read, and what
     :func:`harness.engines.qdrant.found.choose` raises.
     """
-    if existing.folder is not None:
-        from harness.engines.qdrant.shard import ExistingShard
+    if external.folder is not None:
+        from harness.engines.qdrant.shard import ExternalShard
 
-        return ExistingShard.attach(existing.folder, folder, settings, progress), None
-    from harness.engines.qdrant.collection import ExistingCollection
+        return ExternalShard.attach(external.folder, folder, settings, progress), None
+    from harness.engines.qdrant.collection import ExternalCollection
 
-    found = ExistingCollection.attach(existing.collection, settings)
+    found = ExternalCollection.attach(external.collection, settings)
     return found, found.changed

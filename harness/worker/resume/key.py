@@ -26,7 +26,7 @@ SCHEME = 7
 
 def is_kept(trial: Trial) -> bool:
     """Whether the trial's outcome is stored: not for runs that somebody else made, nor for indexes built elsewhere."""
-    return trial.spec.card is not None and not trial.existing
+    return trial.spec.card is not None and not trial.external
 
 
 def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identities: Identities) -> dict[str, JSON]:

@@ -43,7 +43,7 @@ class Chroma(Base):
 class TestChroma(FaultsInTheProcess, Chroma, EngineContract):
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"ef_search": 50}
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         write_folder(folder, documents)
         return {"existing": True, "path": str(folder), "collection": COLLECTION}
 
@@ -71,7 +71,7 @@ class TestChromaServer(FaultsOfAServer, Chroma, EngineContract):
             for one in client.list_collections():
                 client.delete_collection(one.name)
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         name = f"{COLLECTION}-{secrets.token_hex(4)}"
         write_collection(self.url, documents, name=name)
         return {"existing": True, "collection": name, "keep": False}

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 from contract_fakes import FakeDense, FakeGraph, FakeSparse, FakeText
-from mutants_of_existing import FakeExisting
+from mutants_of_external import FakeExternal
 from mutants_of_guards import GuardedSparse
 
 from harness.registry.parameters import ParameterValue
@@ -26,8 +26,8 @@ class TestGuardedSparse(EngineContract):
     tolerance = 1e-6
 
 
-class TestFakeExisting(EngineContract):
-    engine = FakeExisting
+class TestFakeExternal(EngineContract):
+    engine = FakeExternal
     tolerance = 1e-6
 
 

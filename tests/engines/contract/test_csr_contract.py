@@ -29,7 +29,7 @@ class TestCsr(EngineContract):
     tolerance = 2e-7
     search_parameters: ClassVar[Mapping[str, ParameterValue]] = {"threads": 3}
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         index = SparseIndex.build(
             documents.sparse, idf="bm25" if self.bm25.idf else None, tie_break=documents.ids.tie_rank
         )

@@ -26,7 +26,7 @@ class TestFlat(EngineContract):
     engine = FlatEngine
     parameters = DEFAULTS
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         index = DenseIndex.build(documents.dense, tie_break=documents.ids.tie_rank)
         index.save(folder / "index")
         (folder / "index" / "ids.txt").write_text("".join(f"{one}\n" for one in documents.ids), encoding="utf-8")

@@ -44,7 +44,7 @@ class Lucene(EngineContract):
 class Vectors(Lucene):
     """Somebody else's index has its own fields, and vectors of length 1 where the cosine is asked for."""
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         vectors, function = documents.dense, {"dot": "MAXIMUM_INNER_PRODUCT", "l2": "EUCLIDEAN"}.get(self.similarity)
         if function is None:
             wide = vectors.astype(np.float64)
@@ -104,7 +104,7 @@ class TestLuceneImpact(Lucene):
             asked = with_idf(asked, bm25_idf(*document_frequencies(impacts)))
         return sparse_scores(SparseSample(impacts, to_impacts(asked, scale)), None)
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         with writer(folder) as made:
             add_impacts(made, documents, scale=float(self.parameters["impact_scale"]))
         return {"existing": True, "path": str(folder), "field": "weights", "id_field": "docid"}

@@ -36,7 +36,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 class ServedContract(FaultsOfAServer, QdrantContract):
     """An index on a server; one that somebody else made is a collection there."""
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection."""
         name = f"theirs-{folder.parent.name}"
         write_collection(self.url, name, documents, idf=self.bm25.idf)

@@ -34,7 +34,7 @@ class QdrantContract(FaultsInTheProcess, EngineContract):
         sample = encode_words(documents, queries, self.bm25)
         return sparse_scores(sample, _float32_idf if self.bm25.idf else None)
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
         write_shard(folder / "shard", documents, idf=self.bm25.idf)
         return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}

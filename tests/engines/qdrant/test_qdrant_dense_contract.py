@@ -36,7 +36,7 @@ class DenseQdrant(FaultsInTheProcess, EngineContract):
     graph_parameters: ClassVar[Mapping[str, ParameterValue] | None] = GRAPH
     tolerance = 2e-6
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
         write_shard(folder / "shard", documents, similarity=self.similarity)
         return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
@@ -86,7 +86,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 class TestStub(FaultsOfAServer, DenseQdrant):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection, which leaves nothing in ``folder``."""
         name = f"theirs-{uuid.uuid4()}"
         write_collection(str(self.parameters["url"]), name, documents, similarity=self.similarity)

@@ -51,7 +51,7 @@ class Hybrid(FaultsInTheProcess, EngineContract):
         vectors = DenseSample(embed_words(documents), embed_words(queries))
         return sparse_scores(words, _float32_idf), dense_scores(vectors, self.similarity)
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, other names of both vectors."""
         write_shard(folder / "shard", documents)
         return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
@@ -93,7 +93,7 @@ class TestQdrantHybridByRanks(Hybrid):
 
     engine = QdrantHybridEngine
     parameters: ClassVar[Mapping[str, ParameterValue]] = DEFAULTS
-    test_existing_index_answers_like_a_new_one = None  # in another build, documents that tie have other places
+    test_external_index_answers_like_a_new_one = None  # in another build, documents that tie have other places
 
     def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
         """The scores of the last places that ties allow; those of the first ones are in ``scale``."""
@@ -146,7 +146,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[None]:
 class TestStub(FaultsOfAServer, Hybrid):
     """Real requests over REST, answered by Qdrant's own engine behind the stub."""
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection, which leaves nothing in ``folder``."""
         name = f"theirs-{uuid.uuid4()}"
         write_collection(str(self.parameters["url"]), name, documents)

@@ -23,7 +23,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
-from harness.engines.interface import Attached, Content
+from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards
@@ -50,16 +50,16 @@ def queries() -> Inputs:
     return Inputs(Ids.of(QUERIES), sparse=counted().queries)
 
 
-def content(attached: Attached, ours: Inputs, asked: Inputs | None = None) -> Content:
+def content(attached: IndexHandle, ours: Inputs, asked: Inputs | None = None) -> ExpectedContent:
     rows = ours.ids.rows_of(attached.ids)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     assert ours.sparse is not None
     taken = Inputs(Ids.of(ours.ids.take(rows[known])), sparse=ours.sparse.take(rows[known]))
-    return Content(known, taken, asked if asked is not None else queries())
+    return ExpectedContent(known, taken, asked if asked is not None else queries())
 
 
 @contextmanager
-def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[QdrantEngine, Attached]]:
+def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[QdrantEngine, IndexHandle]]:
     work.mkdir()
     with closing(QdrantEngine({**DEFAULTS, "existing": True, **parameters})) as engine:
         yield engine, engine.attach(work, RecordingProgress())
@@ -126,13 +126,13 @@ def test_ids_are_found_under_keys_of_all_kinds(
 def test_an_index_of_a_part_in_another_order_is_proven(tmp_path: Path) -> None:
     write_shard(tmp_path / "shard", documents(ids=["d6", "d2", "d5"], order=[5, 1, 4]))
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), id_key="docno") as (engine, found):
-        assert engine.differs(content(found, documents()), RecordingProgress()) is None
+        assert engine.mismatch(content(found, documents()), RecordingProgress()) is None
 
 
 def test_other_weights_leave_no_oracle(tmp_path: Path) -> None:
     write_shard(tmp_path / "shard", documents(k1=2.0))
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), id_key="docno") as (engine, found):
-        reason = engine.differs(content(found, documents()), RecordingProgress())
+        reason = engine.mismatch(content(found, documents()), RecordingProgress())
     assert reason is not None
     assert "5 documents have other weights than the encoder gives" in reason
 
@@ -143,7 +143,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), id_key="docno") as (engine, found):
         ours = content(found, documents())
         with pytest.raises(RejectedInputError, match="other columns than the encoder gives it"):
-            engine.differs(ours, RecordingProgress())
+            engine.mismatch(ours, RecordingProgress())
 
 
 def test_columns_beyond_any_vocabulary_are_refused(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_columns_beyond_any_vocabulary_are_refused(tmp_path: Path) -> None:
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), id_key="docno") as (engine, found):
         ours = content(found, documents())
         with pytest.raises(RejectedInputError, match="other columns than the encoder gives it"):
-            engine.differs(ours, RecordingProgress())
+            engine.mismatch(ours, RecordingProgress())
 
 
 def test_deleted_points_that_the_idf_still_counts_leave_no_oracle(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_deleted_points_that_the_idf_still_counts_leave_no_oracle(tmp_path: Path
     ours = Inputs(Ids.of(str(number) for number in range(400)), sparse=vectors)
     with attached(tmp_path / "work", path=str(tmp_path / "shard")) as (engine, found):
         assert len(found.ids) == 380
-        reason = engine.differs(content(found, ours), RecordingProgress())
+        reason = engine.mismatch(content(found, ours), RecordingProgress())
     assert reason is not None
     assert "380 have column 3, and the best scores 0.0012477 for it, not 0.00131318" in reason
 
@@ -276,7 +276,7 @@ def test_a_changed_collection_fails_the_backend(stub: Stub, tmp_path: Path, monk
 def test_several_shards_leave_no_oracle(stub: Stub, tmp_path: Path) -> None:
     write_collection(stub.url, "theirs", documents(), shards=2)
     with attached(tmp_path / "work", **on(stub)) as (engine, found):
-        reason = engine.differs(content(found, documents()), RecordingProgress())
+        reason = engine.mismatch(content(found, documents()), RecordingProgress())
     assert reason is not None
     assert "each of its 2 shards has an idf of its own" in reason
 
@@ -285,7 +285,7 @@ def test_several_shards_are_one_index_without_idf(stub: Stub, tmp_path: Path) ->
     """Learned weights are summed as they are, wherever a point lies."""
     write_collection(stub.url, "theirs", documents(), idf=False, shards=2)
     with attached(tmp_path / "work", **on(stub, idf=False)) as (engine, found):
-        assert engine.differs(content(found, documents()), RecordingProgress()) is None
+        assert engine.mismatch(content(found, documents()), RecordingProgress()) is None
 
 
 def test_a_collection_that_is_not_there_is_refused(stub: Stub, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from faulty_http import serve
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.chroma.engine import ChromaEngine
-from harness.engines.interface import Attached, Content
+from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -36,7 +36,7 @@ ASKED = Inputs(Ids.of(f"q{row}" for row in range(5)), dense=random_unit_vectors(
 
 
 @contextmanager
-def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[ChromaEngine, Attached]]:
+def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[ChromaEngine, IndexHandle]]:
     work.mkdir()
     given = {**DEFAULTS, "existing": True, "collection": COLLECTION, **parameters}
     with closing(ChromaEngine(given)) as engine:
@@ -50,11 +50,11 @@ def refused(work: Path, **parameters: ParameterValue) -> str:
     return str(refusal.value)
 
 
-def content(found: Attached, vectors: np.ndarray = VECTORS) -> Content:
+def content(found: IndexHandle, vectors: np.ndarray = VECTORS) -> ExpectedContent:
     rows = GIVEN.ids.rows_of(found.ids)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     taken = Inputs(Ids.of(GIVEN.ids.take(rows[known])), dense=np.ascontiguousarray(vectors[rows[known]]))
-    return Content(known, taken, ASKED)
+    return ExpectedContent(known, taken, ASKED)
 
 
 @pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
@@ -62,12 +62,12 @@ def test_a_folder_is_proven_to_hold_the_collection(space: str, tmp_path: Path) -
     write_folder(tmp_path / "theirs", GIVEN, space=space)
     similarity = {"ip": "dot"}.get(space, space)
     with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity=similarity) as (engine, found):
-        assert engine.differs(content(found), RecordingProgress()) is None
+        assert engine.mismatch(content(found), RecordingProgress()) is None
         assert found.info.mode == "embedded, a copy of an existing folder"
         assert (found.state["vectors_in_graph"], found.state["space"]) == (60, space)
         other = VECTORS.copy()
         other[7, 3] += 1e-4
-        reason = engine.differs(content(found, other), RecordingProgress())
+        reason = engine.mismatch(content(found, other), RecordingProgress())
     assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
 
 
@@ -124,9 +124,9 @@ def test_what_cannot_be_searched_rightly_is_refused(tmp_path: Path) -> None:
     assert "is not a folder of Chroma" in refused(tmp_path / "e", path=str(tmp_path / "nothing"))
     with attached(tmp_path / "f", **same) as (engine, found):
         known = content(found)
-        wide = Content(known.rows, known.documents, Inputs(ASKED.ids, dense=random_unit_vectors(3, 5, 17)))
+        wide = ExpectedContent(known.rows, known.documents, Inputs(ASKED.ids, dense=random_unit_vectors(3, 5, 17)))
         with pytest.raises(RejectedInputError, match="vectors of 16 dimensions, the encoder gives 17"):
-            engine.differs(wide, RecordingProgress())
+            engine.mismatch(wide, RecordingProgress())
 
 
 @pytest.mark.parametrize("space", ["cosine", "l2", "ip"])
@@ -162,7 +162,7 @@ def proxy(chroma_url: str) -> Iterator[ChromaProxy]:
 def test_a_collection_on_a_server_is_only_read(proxy: ChromaProxy, chroma_url: str, tmp_path: Path) -> None:
     write_collection(chroma_url, GIVEN, name="of-somebody")
     with attached(tmp_path / "work", url=proxy.url, collection="of-somebody") as (engine, found):
-        assert engine.differs(content(found), RecordingProgress()) is None
+        assert engine.mismatch(content(found), RecordingProgress()) is None
         assert len(engine.search(ASKED, 10, perf_counter_ns).rows) == 50
         assert found.changed is not None
         assert found.changed() is None

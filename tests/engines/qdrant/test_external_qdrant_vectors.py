@@ -23,7 +23,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
 from harness.encoders import bm25
-from harness.engines.interface import Attached, Content
+from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.qdrant.dense import QdrantDenseEngine
 from harness.engines.qdrant.engine import PointsEngine
 from harness.engines.qdrant.hybrid import QdrantHybridEngine
@@ -75,7 +75,9 @@ def compared(dataset: Path, *expressions: str) -> list[Any]:
 
 
 @contextmanager
-def attached(work: Path, backend: str = "qdrant-dense", **parameters: Any) -> Iterator[tuple[PointsEngine, Attached]]:
+def attached(
+    work: Path, backend: str = "qdrant-dense", **parameters: Any
+) -> Iterator[tuple[PointsEngine, IndexHandle]]:
     work.mkdir()
     engine = {"qdrant-dense": QdrantDenseEngine, "qdrant-hybrid": QdrantHybridEngine}[backend]
     given: dict[str, ParameterValue] = {**DEFAULTS[backend], "existing": True, "id_key": "docno", **parameters}
@@ -90,13 +92,13 @@ def refused(work: Path, **parameters: Any) -> str:
     return str(refusal.value)
 
 
-def content(found: Attached, vectors: Float32Array = VECTORS) -> Content:
+def content(found: IndexHandle, vectors: Float32Array = VECTORS) -> ExpectedContent:
     rows = GIVEN.ids.rows_of(found.ids)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     chosen = rows[known]
     assert BOTH.sparse is not None
     taken = Inputs(Ids.of(GIVEN.ids.take(chosen)), sparse=BOTH.sparse.take(chosen), dense=vectors[chosen])
-    return Content(known, taken, Inputs(Ids.of(QUERY_IDS), sparse=COUNTS.queries, dense=ASKED))
+    return ExpectedContent(known, taken, Inputs(Ids.of(QUERY_IDS), sparse=COUNTS.queries, dense=ASKED))
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -127,15 +129,15 @@ def test_every_stored_vector_is_compared(similarity: str, tmp_path: Path) -> Non
     given = {"path": str(tmp_path / "shard"), "similarity": ""}
     with attached(tmp_path / "work", **given) as (engine, found):
         assert found.state["similarity"] == similarity
-        assert engine.differs(content(found), RecordingProgress()) is None
+        assert engine.mismatch(content(found), RecordingProgress()) is None
         other = VECTORS.copy()
         other[7, 3] *= np.float32(1 + 1e-6)  # eight float32 steps
-        reason = engine.differs(content(found, other), RecordingProgress())
+        reason = engine.mismatch(content(found, other), RecordingProgress())
         assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
         known = content(found)
-        short = Content(known.rows, known.documents, Inputs(Ids.of(QUERY_IDS), dense=ASKED[:, :20].copy()))
+        short = ExpectedContent(known.rows, known.documents, Inputs(Ids.of(QUERY_IDS), dense=ASKED[:, :20].copy()))
         with pytest.raises(RejectedInputError, match="vectors of 24 dimensions, the encoder gives 20"):
-            engine.differs(short, RecordingProgress())
+            engine.mismatch(short, RecordingProgress())
 
 
 def test_vectors_of_half_precision_are_those_of_the_collection(dataset: Path, tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_vectors_of_half_precision_are_those_of_the_collection(dataset: Path, tm
     with attached(tmp_path / "work", path=str(tmp_path / "shard")) as (engine, found):
         other = VECTORS.copy()
         other[7, 3] *= np.float32(1.01)
-        assert engine.differs(content(found, other), RecordingProgress()) is not None
+        assert engine.mismatch(content(found, other), RecordingProgress()) is not None
 
 
 def test_an_unnamed_vector_and_what_a_quantised_index_offers_can_be_searched(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_an_unnamed_vector_and_what_a_quantised_index_offers_can_be_searched(tmp
     write_shard(tmp_path / "shard", GIVEN, dense_name="", graph=True, quantization_config=scalar)
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), rescore="true", oversampling=4.0) as (engine, found):
         assert (found.state["quantised_segments"], found.state["vectors_in_graph"]) == (1, 0)
-        assert engine.differs(content(found), RecordingProgress()) is None
+        assert engine.mismatch(content(found), RecordingProgress()) is None
         rows = engine.search(Inputs(Ids.of(QUERY_IDS), dense=ASKED), 1, perf_counter_ns).rows
     directions = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     assert found.ids.take(rows) == GIVEN.ids.take(np.argmax(ASKED @ directions.T, axis=1))
@@ -174,7 +176,7 @@ def test_points_without_the_vector_leave_no_oracle(tmp_path: Path) -> None:
     shard.flush()
     shard.close()
     with attached(tmp_path / "work", path=str(tmp_path / "shard"), similarity="dot") as (engine, found):
-        reason = engine.differs(content(found), RecordingProgress())
+        reason = engine.mismatch(content(found), RecordingProgress())
     assert reason == "1 documents have no such vector, 'd4' first"
 
 
@@ -275,7 +277,7 @@ def test_a_hybrid_tells_what_differs_in_both(tmp_path: Path) -> None:
     with attached(tmp_path / "work", backend="qdrant-hybrid", path=str(tmp_path / "shard")) as (engine, found):
         wrong = VECTORS.copy()
         wrong[7, 3] += 1
-        reason = engine.differs(content(found, wrong), RecordingProgress())
+        reason = engine.mismatch(content(found, wrong), RecordingProgress())
     assert reason is not None
     assert "documents have other weights than the encoder gives" in reason
     assert reason.endswith("1 documents have other vectors than the encoder gives, 'd7' first")

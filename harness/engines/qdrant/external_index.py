@@ -11,15 +11,15 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.dense_compare import DenseComparison
-from harness.engines.existing import places_of, spread_rows, unique_ids
-from harness.engines.interface import Content, StoredDocuments
+from harness.engines.external_index import places_of, spread_rows, unique_ids
+from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.qdrant.compare import SparseComparison, dense_of, how_kept, other_idf, stack
-from harness.engines.qdrant.settings import ExistingQdrant
+from harness.engines.qdrant.settings import ExternalQdrant
 from harness.engines.qdrant.store import HoldingStore
 from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError
 
-__all__ = ["ExistingPoints"]
+__all__ = ["ExternalPoints"]
 
 _OF_TEXTS = ("page_content", "document", "text", "content")
 """Where texts are looked for: keys of LangChain, of Qdrant's own client, of many, and of Haystack."""
@@ -27,18 +27,18 @@ _STEP = re.compile(r'"([^"]+)"|([^."]+)')
 _WORD = re.compile(r"[\w-]+")
 
 
-class ExistingPoints:
+class ExternalPoints:
     """The points of a store by row, in the order in which the store lists them."""
 
-    def __init__(self, store: HoldingStore, existing: ExistingQdrant, progress: Progress) -> None:
+    def __init__(self, store: HoldingStore, external: ExternalQdrant, progress: Progress) -> None:
         """Reads all ids; raises RejectedInputError for points without one, or with the same."""
         progress.start("attach", None)
-        self._store, self._text_key = store, existing.text_key
-        path = _path(existing.id_key or ID_FIELD)
+        self._store, self._text_key = store, external.text_key
+        path = _path(external.id_key or ID_FIELD)
         points = [point for page in store.points(key=_selector(path) or None, vectors=False) for point in page]
         self._row_of = {point.id: row for row, point in enumerate(points)}
         names = [_name(point.payload, path) for point in points]
-        key = existing.id_key or (ID_FIELD if any(name is not None for name in names) else "")
+        key = external.id_key or (ID_FIELD if any(name is not None for name in names) else "")
         if not key:
             names = [str(point.id) for point in points]
         self.ids: Ids = unique_ids(names, f"text or whole number in the payload under '{key}'" if key else "id")
@@ -67,9 +67,9 @@ class ExistingPoints:
         vectors = dense_of(points, rows)[0] if dense else stack(points)
         return StoredDocuments(rows, texts, vectors, f"the payload's '{key}'" if key else "")
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compares every stored vector, page by page, and the idf of the queries' terms; see
-        :meth:`harness.engines.interface.ExistingIndex.differs`.
+        :meth:`harness.engines.base.ExternalIndex.mismatch`.
         """
         settings = self._store.settings
         sparse, dense = (SparseComparison(content) if settings.sparse is not None else None), None

@@ -22,7 +22,7 @@ encoder = "none"
 [oracle]
 kind = "none"
 """
-EXISTING = """
+EXTERNAL = """
 [existing]
 where = ["path", "collection"]
 only = ["id_field"]
@@ -44,24 +44,24 @@ help = "search what is there"
 @pytest.fixture
 def cards(tmp_path: Path) -> Path:
     (tmp_path / "backends").mkdir()
-    (tmp_path / "backends" / "toy.toml").write_text(CARD + EXISTING + PARAMETERS)
+    (tmp_path / "backends" / "toy.toml").write_text(CARD + EXTERNAL + PARAMETERS)
     (tmp_path / "backends" / "plain.toml").write_text(CARD.replace("toy", "plain"))
     return tmp_path
 
 
-def test_every_backend_searches_existing_indexes() -> None:
+def test_every_backend_searches_external_indexes() -> None:
     """What the documentation promises."""
-    assert [name for name, card in find_cards("backends").items() if card.existing is None] == []
+    assert [name for name, card in find_cards("backends").items() if card.external is None] == []
 
 
-def test_a_plan_knows_which_trials_search_existing_indexes(cards: Path, tmp_path: Path) -> None:
+def test_a_plan_knows_which_trials_search_external_indexes(cards: Path, tmp_path: Path) -> None:
     request = CompareRequest(f"toy,toy:existing=true;path={tmp_path},toy:existing=false", cards=cards)
     with pytest.raises(UsageError, match="'toy' and 'toy:existing=false' are the same"):
         make_plan(request, lucene_available=False)
     plan = make_plan(
         CompareRequest(f"toy,toy:existing=true;path={tmp_path},plain", cards=cards), lucene_available=False
     )
-    assert [trial.existing for trial in plan.trials] == [False, True, False]
+    assert [trial.external for trial in plan.trials] == [False, True, False]
 
 
 def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_home_is_expanded(cards: Path, tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_a_card_that_cannot_mean_it_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
-    card = CARD + EXISTING + PARAMETERS
+    card = CARD + EXTERNAL + PARAMETERS
     assert before in card
     (tmp_path / "toy.toml").write_text(card.replace(before, after))
     with pytest.raises(CardError) as refusal:

@@ -6,17 +6,17 @@ import numpy as np
 
 from harness.data.dataset import Dataset
 from harness.results import schema
-from harness.worker.jobs import ExistingRecord, TrialRecord
+from harness.worker.jobs import ExternalIndexRecord, TrialRecord
 
-__all__ = ["existing_notes", "existing_stats"]
+__all__ = ["external_index_notes", "external_index_stats"]
 
 _NAMED = 20
 
 
-def existing_stats(held: ExistingRecord) -> schema.ExistingStats:
+def external_index_stats(held: ExternalIndexRecord) -> schema.ExternalIndexStats:
     """The report's fields of an existing index."""
     strange = np.flatnonzero(held.rows < 0)
-    return schema.ExistingStats(
+    return schema.ExternalIndexStats(
         in_collection=len(held.rows) - len(strange),
         not_in_collection=len(strange),
         examples=held.ids.take(strange[:_NAMED]),
@@ -27,12 +27,14 @@ def existing_stats(held: ExistingRecord) -> schema.ExistingStats:
     )
 
 
-def existing_notes(record: TrialRecord, held: ExistingRecord, dataset: Dataset, *, has_oracle: bool) -> list[str]:
+def external_index_notes(
+    record: TrialRecord, held: ExternalIndexRecord, dataset: Dataset, *, has_oracle: bool
+) -> list[str]:
     """What a reader must know: which documents differ, that nothing was changed, and why there is no parity.
 
     ``has_oracle`` is False where the backend would have no oracle with an index of its own either.
     """
-    stats = existing_stats(held)
+    stats = external_index_stats(held)
     notes = [f"an existing index of {len(held.rows):,} documents, searched as it is"]
     if stats.files is not None and stats.file_bytes is not None:
         notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")

@@ -22,7 +22,7 @@ import harness
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.interface import Attached, Content, SearchResult
+from harness.engines.interface import ExpectedContent, IndexHandle, SearchResult
 from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.loaders import load_dataset
@@ -50,7 +50,7 @@ def anserini(cacm: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def attached(folder: Path, **parameters: ParameterValue) -> Iterator[tuple[LuceneEngine, Attached]]:
+def attached(folder: Path, **parameters: ParameterValue) -> Iterator[tuple[LuceneEngine, IndexHandle]]:
     engine = LuceneEngine({**DEFAULTS, "existing": True, "path": str(folder), **parameters})
     with closing(engine):
         yield engine, engine.attach(folder / "not used", RecordingProgress())
@@ -66,10 +66,10 @@ def texts(ids: Sequence[str], values: Sequence[str]) -> Inputs:
     return Inputs(Ids.of(ids), texts=pa.chunked_array([pa.array(list(values), pa.string())]))
 
 
-def content(ids: Sequence[str], documents: Sequence[str], queries: Sequence[str]) -> Content:
+def content(ids: Sequence[str], documents: Sequence[str], queries: Sequence[str]) -> ExpectedContent:
     counts = count_terms(LuceneAnalyzer("english"), [list(documents)], list(queries))
     rows = np.arange(len(ids), dtype=np.int32)
-    return Content(rows, texts(ids, documents), texts([f"q{n}" for n in range(len(queries))], queries), counts)
+    return ExpectedContent(rows, texts(ids, documents), texts([f"q{n}" for n in range(len(queries))], queries), counts)
 
 
 def other_fields(folder: Path, documents: dict[str, str]) -> Path:
@@ -168,9 +168,9 @@ def test_every_statistic_that_scores_depend_on_is_compared(tmp_path: Path) -> No
         "dog dog / cat bird": "the term 'cat' has other postings",
     }
     with attached(folder, **BODY) as (engine, _):
-        assert engine.differs(content("ab", list(held.values()), ["cat", "bird dog"]), RecordingProgress()) is None
+        assert engine.mismatch(content("ab", list(held.values()), ["cat", "bird dog"]), RecordingProgress()) is None
         for change, reason in changes.items():
-            found = engine.differs(content("ab", change.split(" / "), ["cat", "bird dog"]), RecordingProgress())
+            found = engine.mismatch(content("ab", change.split(" / "), ["cat", "bird dog"]), RecordingProgress())
             assert found is not None
             assert reason in found, change
 
@@ -185,7 +185,7 @@ def test_deleted_documents_are_no_hits_and_leave_no_oracle(tmp_path: Path) -> No
         assert opened.state["deleted_documents"] == 1
         found = searched(engine, ["cat dog"])
         assert sorted(opened.ids.take(found.rows)) == ["a", "c"]
-        reason = engine.differs(content("ac", ["cat", "dog"], ["cat"]), RecordingProgress())
+        reason = engine.mismatch(content("ac", ["cat", "dog"], ["cat"]), RecordingProgress())
     assert reason == "1 documents are deleted but not merged away, and Lucene's statistics still count them"
 
 
@@ -265,11 +265,11 @@ def test_a_field_that_no_query_can_find_anything_in_is_refused(tmp_path: Path) -
     folder = other_fields(tmp_path / "index", {"a": "cats sat"})
     with attached(folder, **{**BODY, "field": "docid"}) as (engine, _):
         with pytest.raises(RejectedInputError) as refusal:
-            engine.differs(content(["a"], ["cats sat"], ["a cat", "zeppelin"]), RecordingProgress())
+            engine.mismatch(content(["a"], ["cats sat"], ["a cat", "zeppelin"]), RecordingProgress())
         assert "the field 'docid' has terms such as 'a', and none that" in str(refusal.value)
         assert "'cat' first\n  name the field (field=) and the analyzer" in str(refusal.value)
         unknown = content(["a"], ["cats sat"], ["zeppelin"])
-        assert engine.differs(unknown, RecordingProgress()) is not None, "such queries say nothing of the index"
+        assert engine.mismatch(unknown, RecordingProgress()) is not None, "such queries say nothing of the index"
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
 from harness.engines.csr import CsrEngine
-from harness.engines.interface import Content, SearchResult
+from harness.engines.interface import ExpectedContent, SearchResult
 from harness.errors import BackendError
 from harness.exact import SparseIndex
 from harness.registry.lookup import find_cards
@@ -53,9 +53,9 @@ def save(folder: Path, documents: SparseVectors, ids: Sequence[str]) -> str:
     return f"csr:existing=true;analyzer=whitespace;path={folder}"
 
 
-def attach_and_compare(engine: CsrEngine, content: Content) -> None:
+def attach_and_compare(engine: CsrEngine, content: ExpectedContent) -> None:
     engine.attach(Path(), RecordingProgress())
-    engine.differs(content, RecordingProgress())
+    engine.mismatch(content, RecordingProgress())
 
 
 def searched(expression: str, collection: Path) -> BackendResult:
@@ -66,22 +66,22 @@ def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path,
     comparison = harness.compare(
         [save(tmp_path / "i", vectors(), list(DOCUMENTS)), "csr:analyzer=whitespace"], collection, k=3
     )
-    existing, new = comparison.report.backends
-    assert existing.metrics == new.metrics
-    assert existing.parity is not None
-    assert existing.parity.bit_equal == existing.parity.queries == 4
-    assert existing.index is not None
-    assert existing.index.existing is not None
-    assert existing.index.existing.no_oracle is None
-    assert (existing.index.existing.in_collection, existing.index.existing.not_in_collection) == (6, 0)
-    assert existing.index.documents_sent is existing.index.seconds is existing.index.documents_per_second is None
-    assert existing.phases is not None
-    assert existing.phases.index_seconds is existing.phases.ready_seconds is None
-    assert existing.index.bytes > 0
-    assert existing.index.state["existing"] is True
-    assert existing.engine is not None
-    assert existing.engine.mode == "embedded, existing index"
-    assert any("had the same SHA-256 before and after" in note for note in existing.notes)
+    external, new = comparison.report.backends
+    assert external.metrics == new.metrics
+    assert external.parity is not None
+    assert external.parity.bit_equal == external.parity.queries == 4
+    assert external.index is not None
+    assert external.index.existing is not None
+    assert external.index.existing.no_oracle is None
+    assert (external.index.existing.in_collection, external.index.existing.not_in_collection) == (6, 0)
+    assert external.index.documents_sent is external.index.seconds is external.index.documents_per_second is None
+    assert external.phases is not None
+    assert external.phases.index_seconds is external.phases.ready_seconds is None
+    assert external.index.bytes > 0
+    assert external.index.state["existing"] is True
+    assert external.engine is not None
+    assert external.engine.mode == "embedded, existing index"
+    assert any("had the same SHA-256 before and after" in note for note in external.notes)
     (row,) = [line for line in str(comparison).splitlines() if "6 existing" in line]
     assert row.split()[3:5] == ["–", "–"]
 
@@ -153,12 +153,12 @@ def test_what_would_be_nonsense_is_refused(tmp_path: Path, change: str, said: st
     }
     inputs = Inputs(Ids.of(ids), sparse=asked)
     with closing(CsrEngine(parameters)) as engine, pytest.raises(BackendError) as refusal:
-        attach_and_compare(engine, Content(np.arange(6, dtype=np.int32), inputs, inputs))
+        attach_and_compare(engine, ExpectedContent(np.arange(6, dtype=np.int32), inputs, inputs))
     assert said in str(refusal.value)
     assert "delete" not in str(refusal.value), "the index is the user's"
 
 
-def test_the_command_line_searches_an_existing_index(collection: Path, tmp_path: Path) -> None:
+def test_the_command_line_searches_an_external_index(collection: Path, tmp_path: Path) -> None:
     expression = save(tmp_path / "i", vectors(), list(DOCUMENTS))
     command = ["compare", "--backends", expression, "--dataset", str(collection), "--format", "json"]
     done = subprocess.run(

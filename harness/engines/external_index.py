@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.data.types import Ids, Int32Array, SparseVectors
-from harness.engines.interface import Content
+from harness.engines.interface import ExpectedContent
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
@@ -102,7 +102,7 @@ def other_vectors(rows: Int32Array, ids: Ids) -> str:
     return f"{len(rows):,} documents have other vectors than the encoder gives, '{ids[int(rows[0])]}' first"
 
 
-def places_of(content: Content, documents: int) -> Int32Array:
+def places_of(content: ExpectedContent, documents: int) -> Int32Array:
     """The collection's place of each of the ``documents`` of an index (int32), -1 for those that it does not know."""
     places = np.full(documents, -1, dtype=np.int32)
     places[content.rows] = np.arange(len(content.rows), dtype=np.int32)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
-from harness.engines.interface import Attached, Capabilities, Content, EngineProtocol, ExistingIndex
+from harness.engines.interface import Capabilities, EngineProtocol, ExpectedContent, ExternalIndexProtocol, IndexHandle
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.testing.base import Base, only_where
@@ -21,26 +21,26 @@ from harness.testing.drive import RecordingProgress
 from harness.testing.samples import random_texts, word
 from harness.text import count_terms, create_analyzer
 
-__all__ = ["ExistingContract"]
+__all__ = ["ExternalIndexContract"]
 
 _TEXTS = random_texts(31, 60)
 _QUERIES = [word(0), f"{word(1)} {word(3)}", f"{word(2)} {word(2)} {word(7)}", "unheard"]
 
 
-def _existing(capabilities: Capabilities) -> bool:
-    return capabilities.existing
+def _external(capabilities: Capabilities) -> bool:
+    return capabilities.external
 
 
 class _Open(NamedTuple):
     engine: EngineProtocol
-    existing: ExistingIndex
-    attached: Attached
+    external: ExternalIndexProtocol
+    attached: IndexHandle
 
 
-class ExistingContract(Base):
-    """Only for engines whose capabilities say ``existing``."""
+class ExternalIndexContract(Base):
+    """Only for engines whose capabilities say ``external``."""
 
-    def existing_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
+    def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Make an index of ``documents`` below ``folder``, as a user would have; the parameters that attach to it.
 
         Override it where a folder that the engine has built is not what a user would name with ``path``. An index on a
@@ -50,15 +50,15 @@ class ExistingContract(Base):
             pass
         return {"existing": True, "path": str(folder)}
 
-    def test_existing_is_what_the_class_is(self) -> None:
-        """An engine that declares ``existing`` has the methods, and one that has them declares it."""
+    def test_external_is_what_the_class_is(self) -> None:
+        """An engine that declares ``external`` has the methods, and one that has them declares it."""
         engine = self.engine(dict(self.parameters))
-        assert isinstance(engine, ExistingIndex) == self.engine.capabilities.existing, (
-            "Capabilities.existing and the methods of ExistingIndex do not go together"
+        assert isinstance(engine, ExternalIndexProtocol) == self.engine.capabilities.external, (
+            "Capabilities.external and the methods of ExternalIndexProtocol do not go together"
         )
 
-    @only_where(_existing)
-    def test_existing_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
+    @only_where(_external)
+    def test_external_index_answers_like_a_new_one(self, tmp_path: Path) -> None:
         """The same documents with the same scores, under the ids that the index keeps."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self.built(_new(tmp_path / "new"), documents) as (engine, _):
@@ -69,15 +69,15 @@ class ExistingContract(Base):
             assert engine.storage().index_bytes != 0, "an existing index takes no space"
         self.assert_repeated(fresh, found._replace(rows=documents.ids.rows_of(attached.ids)[found.rows]), "existing")
 
-    @only_where(_existing)
-    def test_existing_index_is_left_as_it_was(self, tmp_path: Path) -> None:
+    @only_where(_external)
+    def test_external_index_is_left_as_it_was(self, tmp_path: Path) -> None:
         """Attaching, comparing, searching and closing change no file of the user's, and the folder is named."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
-        parameters = self.existing_index(_new(tmp_path / "theirs"), documents)
+        parameters = self.external_index(_new(tmp_path / "theirs"), documents)
         before = _digests(tmp_path / "theirs")
-        with self._opened_existing(tmp_path, parameters) as (engine, existing, attached):
-            source = existing.source
-            existing.differs(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+        with self._opened_external(tmp_path, parameters) as (engine, external, attached):
+            source = external.source
+            external.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
             self.search(engine, queries, len(_TEXTS), 10)
         assert bool(before) == (source is not None), "an index in a folder has a source, whose files are hashed"
         assert source is None or source.is_relative_to(tmp_path / "theirs"), "the source is not the user's folder"
@@ -85,49 +85,49 @@ class ExistingContract(Base):
         changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
         assert not changed, f"files of the user's index changed: {changed}"
 
-    @only_where(_existing)
-    def test_existing_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
+    @only_where(_external)
+    def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
         """An index that was made of the collection can be held against an oracle, also where it holds a part of it."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
-        with self._attached(tmp_path, documents) as (_, existing, attached):
-            reason = existing.differs(_content(attached, documents, queries, _TEXTS), RecordingProgress())
+        with self._attached(tmp_path, documents) as (_, external, attached):
+            reason = external.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
         assert reason is None, f"no oracle for an index made of the same documents: {reason}"
 
-    @only_where(_existing)
-    def test_existing_index_of_other_texts_is_not_proven(self, tmp_path: Path) -> None:
+    @only_where(_external)
+    def test_external_index_of_other_texts_is_not_proven(self, tmp_path: Path) -> None:
         """Documents that changed after they were indexed are noticed, or refused."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         changed = [*_TEXTS[:-1], f"{_TEXTS[-1]} {word(0)} {word(1)}"]
-        with self._attached(tmp_path, documents) as (_, existing, attached):
+        with self._attached(tmp_path, documents) as (_, external, attached):
             content = _content(attached, self.inputs(changed, _QUERIES)[0], queries, changed)
             try:
-                reason = existing.differs(content, RecordingProgress())
+                reason = external.mismatch(content, RecordingProgress())
             except RejectedInputError:
                 return
         assert reason, "a document changed, and the index passes for one made of the collection"
 
-    @only_where(_existing)
-    def test_existing_index_that_is_damaged_is_refused(self, tmp_path: Path) -> None:
+    @only_where(_external)
+    def test_external_index_that_is_damaged_is_refused(self, tmp_path: Path) -> None:
         """Emptied files raise one of our errors when the index is attached; one on a server has none here."""
         documents, _ = self.inputs(_TEXTS, _QUERIES)
-        parameters = self.existing_index(_new(tmp_path / "theirs"), documents)
+        parameters = self.external_index(_new(tmp_path / "theirs"), documents)
         files = [path for path in (tmp_path / "theirs").rglob("*") if path.is_file()]
         for path in files:
             path.write_bytes(b"")
         if not files:
             return
-        with pytest.raises(BackendError, match=r"\w"), self._opened_existing(tmp_path, parameters):
+        with pytest.raises(BackendError, match=r"\w"), self._opened_external(tmp_path, parameters):
             pass
 
     @contextmanager
     def _attached(self, tmp_path: Path, documents: Inputs) -> Iterator[_Open]:
-        with self._opened_existing(tmp_path, self.existing_index(_new(tmp_path / "theirs"), documents)) as opened:
+        with self._opened_external(tmp_path, self.external_index(_new(tmp_path / "theirs"), documents)) as opened:
             yield opened
 
     @contextmanager
-    def _opened_existing(self, tmp_path: Path, parameters: Mapping[str, ParameterValue]) -> Iterator[_Open]:
+    def _opened_external(self, tmp_path: Path, parameters: Mapping[str, ParameterValue]) -> Iterator[_Open]:
         engine = self.engine({**self.parameters, **parameters})
-        assert isinstance(engine, ExistingIndex), "the engine has not the methods of ExistingIndex"
+        assert isinstance(engine, ExternalIndexProtocol), "the engine has not the methods of ExternalIndexProtocol"
         try:
             yield _Open(engine, engine, engine.attach(_new(tmp_path / "work"), RecordingProgress()))
         finally:
@@ -144,8 +144,8 @@ def _digests(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def _content(attached: Attached, documents: Inputs, queries: Inputs, texts: Sequence[str]) -> Content:
-    """What the harness would hand to ``differs`` for a collection of ``documents``."""
+def _content(attached: IndexHandle, documents: Inputs, queries: Inputs, texts: Sequence[str]) -> ExpectedContent:
+    """What the harness would hand to ``mismatch`` for a collection of ``documents``."""
     rows = documents.ids.rows_of(attached.ids)
     chosen = rows[rows >= 0]
     terms = count_terms(create_analyzer("whitespace"), [list(texts)], _QUERIES)
@@ -155,7 +155,7 @@ def _content(attached: Attached, documents: Inputs, queries: Inputs, texts: Sequ
         sparse=_take(documents.sparse, chosen),
         dense=np.ascontiguousarray(documents.dense[chosen]) if documents.dense is not None else None,
     )
-    return Content(np.flatnonzero(rows >= 0).astype(np.int32), taken, queries, terms.of_documents(chosen))
+    return ExpectedContent(np.flatnonzero(rows >= 0).astype(np.int32), taken, queries, terms.of_documents(chosen))
 
 
 def _take(vectors: SparseVectors | None, rows: np.ndarray) -> SparseVectors | None:

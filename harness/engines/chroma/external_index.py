@@ -7,19 +7,19 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array
 from harness.engines.chroma.store import ChromaStore, Hits
-from harness.engines.existing import other_vectors, places_of, spread_rows, unique_ids
-from harness.engines.interface import Content, StoredDocuments
+from harness.engines.external_index import other_vectors, places_of, spread_rows, unique_ids
+from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError, RejectedInputError
 
-__all__ = ["ExistingRecords"]
+__all__ = ["ExternalRecords"]
 
 _STEPS = 8
 """Chroma keeps a vector of a cosine graph as direction and length, and gives back their product: a few float32 steps
 of the largest value away from what it was given (4 were seen)."""
 
 
-class ExistingRecords:
+class ExternalRecords:
     """The records of a collection by row, in the order in which Chroma lists them."""
 
     def __init__(self, store: ChromaStore, id_key: str, progress: Progress) -> None:
@@ -56,8 +56,8 @@ class ExistingRecords:
             place="Chroma's documents",
         )
 
-    def differs(self, content: Content, progress: Progress) -> str | None:
-        """Compares every stored vector, page by page; see :meth:`harness.engines.interface.ExistingIndex.differs`."""
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        """Compares every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         expected, queries = content.documents.dense, content.queries.dense
         if expected is None or queries is None:
             raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")

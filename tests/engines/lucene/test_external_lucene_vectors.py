@@ -19,7 +19,7 @@ from lucene_indexes import add_vectors, delete, run_anserini, writer
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.engines.interface import Attached, Content
+from harness.engines.interface import ExpectedContent, IndexHandle
 from harness.engines.lucene.engine import RowsEngine
 from harness.engines.lucene.impact import LuceneImpactEngine, read_vocabulary
 from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
@@ -96,7 +96,7 @@ def compared(dataset: Path, kind: str, *expressions: str) -> list[Any]:
 
 
 @contextmanager
-def attached(backend: str, folder: Path, **parameters: Any) -> Iterator[tuple[RowsEngine[Any], Attached]]:
+def attached(backend: str, folder: Path, **parameters: Any) -> Iterator[tuple[RowsEngine[Any], IndexHandle]]:
     given = {**find_cards("backends")[backend].defaults, "existing": True, "path": str(folder), **parameters}
     with closing(ENGINES[backend](given)) as engine:
         yield engine, engine.attach(folder / "not used", RecordingProgress())
@@ -109,11 +109,11 @@ def refused(backend: str, folder: Path, **parameters: Any) -> str:
     return str(refusal.value)
 
 
-def content(found: Attached, vectors: Float32Array = VECTORS) -> Content:
+def content(found: IndexHandle, vectors: Float32Array = VECTORS) -> ExpectedContent:
     rows = GIVEN.ids.rows_of(found.ids)
     known = np.flatnonzero(rows >= 0).astype(np.int32)
     taken = Inputs(Ids.of(GIVEN.ids.take(rows[known])), dense=np.ascontiguousarray(vectors[rows[known]]))
-    return Content(known, taken, Inputs(Ids.of(QUERY_IDS), dense=ASKED))
+    return ExpectedContent(known, taken, Inputs(Ids.of(QUERY_IDS), dense=ASKED))
 
 
 def test_dense_indexes_of_anserini_are_held_against_the_exact_oracle(anserini: Path, dataset: Path) -> None:
@@ -179,8 +179,8 @@ def test_other_impacts_leave_no_oracle(anserini: Path) -> None:
         changed[7, 2] += 1
         rows = np.arange(DOCUMENTS, dtype=np.int32)
         asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
-        ours = Content(rows, Inputs(found.ids, sparse=SparseVectors.from_scipy(_csr(changed))), asked)
-        reason = engine.differs(ours, RecordingProgress())
+        ours = ExpectedContent(rows, Inputs(found.ids, sparse=SparseVectors.from_scipy(_csr(changed))), asked)
+        reason = engine.mismatch(ours, RecordingProgress())
         assert reason == "the term 'a^b' has other documents or impacts than the encoder gives it"
         far = SparseVectors(np.array([0, 1]), np.array([99], np.int32), np.ones(1, np.float32), 100)
         with pytest.raises(RejectedInputError, match="column 99, and the vocabulary has 6 terms"):
@@ -194,7 +194,7 @@ def test_an_idf_that_counts_other_documents_leaves_no_oracle(anserini: Path) -> 
         some = Ids.of(found.ids.take(rows))
         known = Inputs(some, sparse=SparseVectors.from_scipy(_csr(IMPACTS[GIVEN.ids.rows_of(some)])))
         asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
-        reason = engine.differs(Content(rows, known, asked), RecordingProgress())
+        reason = engine.mismatch(ExpectedContent(rows, known, asked), RecordingProgress())
     assert reason == "its idf counts 300 documents with terms, the collection's part of it has 299"
 
 
@@ -203,9 +203,9 @@ def test_impacts_under_other_terms_are_refused(anserini: Path) -> None:
     with attached("lucene-impact", anserini / "impact", impact_scale=1.0) as (engine, found):
         given = Inputs(found.ids, sparse=SparseVectors.from_scipy(_csr(IMPACTS[GIVEN.ids.rows_of(found.ids)])))
         asked = Inputs(Ids.of(QUERY_IDS), sparse=SparseVectors.from_scipy(_csr(QUERY_WEIGHTS)))
-        ours = Content(np.arange(DOCUMENTS, dtype=np.int32), given, asked)
+        ours = ExpectedContent(np.arange(DOCUMENTS, dtype=np.int32), given, asked)
         with pytest.raises(RejectedInputError, match=r"has terms such as '##ing', '\(dog', ':', and none that") as said:
-            engine.differs(ours, RecordingProgress())
+            engine.mismatch(ours, RecordingProgress())
     assert "(vocabulary=)" in str(said.value)
 
 
@@ -239,10 +239,10 @@ def test_every_stored_vector_is_compared(function: str, similarity: str, kind: s
     with attached("lucene-hnsw", tmp_path, **given) as (engine, found):
         assert found.state["similarity"] == similarity
         assert list(found.ids) == IDS[part]
-        assert engine.differs(content(found, scaled), RecordingProgress()) is None
+        assert engine.mismatch(content(found, scaled), RecordingProgress()) is None
         other = scaled.copy()
         other[7, 3] *= np.float32(1 + 2e-6)
-        reason = engine.differs(content(found, other), RecordingProgress())
+        reason = engine.mismatch(content(found, other), RecordingProgress())
         assert reason == "1 documents have other vectors than the encoder gives, 'd7' first"
         hits = engine.search(Inputs(Ids.of(["q"]), dense=scaled[9:10]), 40, perf_counter_ns)
     wide = scaled[part].astype(np.float64)
@@ -273,6 +273,6 @@ def test_what_cannot_be_searched_rightly_is_refused(anserini: Path, tmp_path: Pa
         read_vocabulary(tmp_path / "none.txt")
     with attached("lucene-flat", anserini / "flat") as (engine, found):
         known = content(found)
-        short = Content(known.rows, known.documents, Inputs(Ids.of(QUERY_IDS), dense=ASKED[:, :20].copy()))
+        short = ExpectedContent(known.rows, known.documents, Inputs(Ids.of(QUERY_IDS), dense=ASKED[:, :20].copy()))
         with pytest.raises(RejectedInputError, match="vectors of 24 dimensions, the encoder gives 20"):
-            engine.differs(short, RecordingProgress())
+            engine.mismatch(short, RecordingProgress())
