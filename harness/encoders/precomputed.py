@@ -1,4 +1,4 @@
-"""``precomputed:FOLDER``: vectors that somebody made already, taken by id and checked against the collection."""
+"""``precomputed:FOLDER``: stored vectors of the user, selected by id and checked against the collection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pyarrow as pa
 from harness.data.arrow import as_numpy, read_parquet
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.encoders.model import Facts, Rows
-from harness.encoders.settings import Role, Settings
+from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError
 from harness.exact.postings import as_sparse
 
@@ -41,7 +40,7 @@ class _Stored(NamedTuple):
 
 
 class Precomputed:
-    """Vectors of a folder, read when first asked for."""
+    """Vectors of a folder, read when they are first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder, self._encoder = Path(settings.source.name), settings.encoder
@@ -49,18 +48,18 @@ class Precomputed:
 
     @property
     def facts(self) -> Facts:
-        """Nothing: what made them is not known."""
+        """Nothing: the model behind the vectors is not known."""
         return {}
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
-        """The rows of the ids of ``texts``; raises DataError naming the ids that have none.
+        """Return the rows of the ids of ``texts``; raises DataError naming the ids that have none.
 
-        Of no texts (an index that is searched without a collection has no documents) those of queries, none of them.
+        Without texts (an external index has no documents) the file of queries decides kind and width of the result.
         """
-        of = role if len(texts) else "queries"
-        if of not in self._read:
-            self._read[of] = _read(self._folder, of, sparse=self._encoder == "splade")
-        stored = self._read[of]
+        source = role if len(texts) else "queries"
+        if source not in self._read:
+            self._read[source] = _read(self._folder, source, sparse=self._encoder == "splade")
+        stored = self._read[source]
         rows = np.array([stored.rows.get(name, -1) for name in texts.ids.to_list()], dtype=np.int32)
         missing = texts.ids.take(np.flatnonzero(rows < 0))
         if missing:
@@ -72,22 +71,22 @@ class Precomputed:
 
 
 def find_files(folder: Path, role: Role, *, needed: bool = True) -> list[Path]:
-    """The file of vectors of ``role`` and, where they lie apart, that of its ids.
+    """Return the file of vectors of ``role`` and, if they are separate, the file of their ids.
 
-    Raises DataError for two, and for none unless they are not ``needed``.
+    Raises DataError for two files of vectors, and for none if they are ``needed``.
     """
-    found = [path for suffix in _SUFFIXES if (path := folder / f"{role}{suffix}").is_file()]
-    if not found and not needed:
+    files = [path for suffix in _SUFFIXES if (path := folder / f"{role}{suffix}").is_file()]
+    if not files and not needed:
         return []
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
+    if len(files) != 1:
+        names = ", ".join(path.name for path in files) or "none"
         raise DataError(str(folder), [f"one file of vectors of {role} is needed, there is {names}"], fix=_LAYOUT)
     ids = folder / f"{role}{_IDS}"
-    return [*found, *([ids] if found[0].suffix != ".parquet" and ids.is_file() else [])]
+    return [*files, *([ids] if files[0].suffix != ".parquet" and ids.is_file() else [])]
 
 
 def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
-    file, *apart = find_files(folder, role)
+    file, *ids_file = find_files(folder, role)
     ids: Ids | None
     try:
         if file.suffix == ".parquet":
@@ -95,7 +94,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
         else:
             loaded = np.load(file, mmap_mode="r", allow_pickle=False)
             vectors, ids = (loaded, None) if file.suffix == ".npy" else _npz(file, loaded)
-            ids = Ids.of(apart[0].read_text(encoding="utf-8").splitlines()) if apart else ids
+            ids = Ids.of(ids_file[0].read_text(encoding="utf-8").splitlines()) if ids_file else ids
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise DataError(str(file), [f"cannot be read: {error}"], fix=_LAYOUT) from error
     if ids is None:
@@ -106,7 +105,7 @@ def _read(folder: Path, role: Role, *, sparse: bool) -> _Stored:
 
 
 def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - NumPy's archive
-    """``vectors`` (n, d), or the arrays of ``scipy.sparse.save_npz``; with ``ids`` where it holds them."""
+    """Return ``vectors`` (n, d), or the matrix of ``scipy.sparse.save_npz``, and the ids if the file holds them."""
     ids = Ids.of(map(str, arrays["ids"].tolist())) if "ids" in arrays else None
     if "vectors" in arrays:
         return arrays["vectors"], ids
@@ -119,7 +118,7 @@ def _npz(file: Path, arrays: Any) -> tuple[Any, Ids | None]:  # noqa: ANN401 - N
 
 
 def _parquet(file: Path) -> tuple[Ids, Any]:
-    """Columns ``id`` and ``vector`` (lists of numbers), or ``id``, ``indices`` and ``values`` (lists of one length)."""
+    """Read columns ``id`` and ``vector`` (lists of numbers), or ``id``, ``indices`` and ``values`` (lists)."""
     table = read_parquet(file)
     names = table.column_names
     ids = Ids.of(map(str, table.column("id").to_pylist()))
@@ -150,7 +149,7 @@ def _lists_to_sparse(file: Path, table: pa.Table) -> SparseVectors:
 
 
 def _check(file: Path, ids: Ids, vectors: Any, *, distinct: int, sparse: bool) -> None:  # noqa: ANN401 - either kind
-    """Raises DataError for another number of ids than rows, repeated ids, and vectors of the other kind."""
+    """Raise DataError for another number of ids than rows, repeated ids, and vectors of the other kind."""
     problems = []
     if len(ids) != len(vectors):
         problems.append(f"{len(ids)} ids for {len(vectors)} vectors")

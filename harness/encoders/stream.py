@@ -1,6 +1,6 @@
-"""Encode texts chunk by chunk into a folder; what was finished before an interruption is never encoded again.
+"""Encode texts chunk by chunk into a folder, and resume there after an interruption.
 
-While it goes on, the folder holds columns that grow and ``progress.json``, which says how far they are whole. It is
+Meanwhile the folder holds growing columns and ``progress.json``, the number of rows that are whole in them. It is
 written after the columns are on the disk, so a killed run loses its last chunk and nothing else. Afterwards the folder
 holds finished columns (:func:`harness.store.columns.load_vectors`) and ``made.json``.
 """
@@ -21,19 +21,21 @@ import orjson
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.encoders.growing import GrowingColumn
-from harness.encoders.model import Model, Rows
-from harness.encoders.settings import Role, Settings
+from harness.encoders.npy_writer import NpyWriter
+from harness.encoders.settings import Model, Role, Rows, Settings
 from harness.encoders.sparsity import strongest
 from harness.errors import DataError
 from harness.registry.parameters import ParameterValue
+from harness.store.columns import load_vectors
 
-__all__ = ["Done", "Made", "encode_into", "finished_dense", "read_made", "rows_begun", "write_made"]
+__all__ = ["Done", "Made", "encode_into", "read_made", "rows_begun", "truncate"]
 
 _BATCHES = 8
 """Batches in a chunk: enough of them that sorting its texts by length saves padding."""
 _CALLS = 1
-"""Calls in a chunk, of a model behind an endpoint: none is lost, and paid for again, when the next one fails."""
+"""Calls in a chunk of a model behind an endpoint: none is lost, and paid for again, when the next call fails."""
+_ROWS = 16_384
+"""Rows in a chunk of vectors that are truncated."""
 _PROGRESS, _MADE = "progress.json", "made.json"
 _SHOWN = 20
 _log = logging.getLogger("harness")
@@ -41,12 +43,12 @@ _log = logging.getLogger("harness")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a finished encoding says of itself.
+    """Record of a finished encoding, ``made.json``.
 
-    ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all the runs that it took. ``values`` are
-    those stored of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts`` are the
-    model's own words: device, versions. ``chunks`` is in how many steps that was, which of a model behind an endpoint
-    are the calls that it answered.
+    ``rows`` texts of ``dimensions``; ``took_ns`` is the model's time, over all runs that took part. ``values`` is the
+    number of stored weights of sparse vectors, None for dense ones. ``prompt`` was put before every text. ``facts``
+    come from the model: device, versions. ``chunks`` is the number of steps; for a model behind an endpoint, that is
+    the number of calls that it answered.
     """
 
     rows: int
@@ -60,7 +62,7 @@ class Made:
 
 
 class Done(NamedTuple):
-    """What one call of :func:`encode_into` did itself: ``rows`` in ``chunks``; none of what was there before."""
+    """Work of one call of :func:`encode_into`: ``rows`` in ``chunks``, without those of earlier runs."""
 
     rows: int
     chunks: int
@@ -68,7 +70,7 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """How far an encoding is: ``rows`` texts are encoded, with ``values`` weights where they are sparse."""
+    """State of an encoding, ``progress.json``: ``rows`` texts are encoded, with ``values`` weights if sparse."""
 
     rows: int = 0
     values: int = 0
@@ -88,13 +90,15 @@ def encode_into(
     progress: Progress,
     clock: Clock,
 ) -> Done:
-    """Encode all of ``texts``, going on where an earlier run into ``folder`` was interrupted.
+    """Encode all of ``texts``, resuming where an earlier run into ``folder`` was interrupted.
 
-    Where less is there than it left, or what it says of itself cannot be read, that is named on the log and everything
-    is encoded again.
-    Memory is bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a folder
-    that is finished. Raises DataError for vectors that are not finite, are of another width, or are all zero where they
-    have to be normalised; and whatever the model raises.
+    A folder that holds less than its state tells of, or whose state cannot be read, is named on the log and begun
+    again. Memory is bounded by one chunk: eight batches, or one of a model behind an endpoint. Nothing is done in a
+    finished folder.
+
+    Raises:
+        DataError: Vectors are not finite, have different widths, or are zero where they have to be normalised.
+        HarnessError: Whatever the model raises.
     """
     if (folder / _MADE).exists():
         return Done(0, 0)
@@ -116,12 +120,14 @@ def encode_into(
             _write(folder / _PROGRESS, asdict(state))
             progress.advance(len(part))
         if columns is None:
-            columns = _Columns(folder, role, state, _nothing(settings, state))
+            columns = _Columns(folder, role, state, _no_rows(settings, state))
         columns.finish()
     finally:
         if columns is not None:
             columns.close()
     sparse = settings.encoder == "splade"
+    if sparse:
+        np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
     made = Made(
         rows=state.rows,
         dimensions=state.dimensions,
@@ -132,47 +138,64 @@ def encode_into(
         facts=model.facts,
         chunks=state.chunks,
     )
-    if sparse:
-        np.save(folder / f"{role}.dimensions.npy", np.int64(state.dimensions), allow_pickle=False)
-    write_made(folder, made)
+    _write(folder / _MADE, asdict(made))
     (folder / _PROGRESS).unlink(missing_ok=True)
     return Done(state.rows - begun.rows, state.chunks - begun.chunks)
 
 
+def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Settings) -> None:
+    """Truncate and normalise the finished dense vectors in ``source`` into the folder ``target``; no model is needed.
+
+    The result has the bits of encoding with these ``settings``; memory is bounded by 16,384 rows. ``ids`` name the
+    texts of the rows.
+
+    Raises:
+        DataError: The vectors have fewer dimensions than ``truncate_dim``, or no direction to normalise.
+    """
+    rows, made = load_vectors(source, role), read_made(source)
+    if not isinstance(rows, np.ndarray):
+        raise AssertionError("only dense vectors are truncated")
+    width = settings.truncate_dim or made.dimensions
+    column = NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)
+    try:
+        for start in range(0, len(rows), _ROWS):
+            part = _slice(Inputs(ids), start, _ROWS)
+            column.append(_truncated(rows[start : start + _ROWS], part, role, settings))
+        column.finish()
+    finally:
+        column.close()
+    _write(target / _MADE, asdict(replace(made, dimensions=width)))
+
+
 def rows_begun(folder: Path) -> int:
-    """How many texts an interrupted :func:`encode_into` left finished in ``folder``, by its own account; 0 for none."""
+    """Return the number of texts that an interrupted :func:`encode_into` recorded in ``folder``; 0 without a record."""
     try:
         if (folder / _MADE).exists():
             return read_made(folder).rows
         return _State(**orjson.loads((folder / _PROGRESS).read_bytes())).rows
-    except (OSError, ValueError, TypeError):  # whoever goes on with it names what is wrong
+    except (OSError, ValueError, TypeError):  # the run that resumes it names what is wrong
         return 0
 
 
 def read_made(folder: Path) -> Made:
-    """What :func:`encode_into` wrote beside the vectors."""
+    """Read the record of a finished encoding."""
     return Made(**orjson.loads((folder / _MADE).read_bytes()))
 
 
-def write_made(folder: Path, made: Made) -> None:
-    """Write what :func:`read_made` reads; the vectors have to be there whole."""
-    _write(folder / _MADE, asdict(made))
-
-
 class _Columns:
-    """The growing files of dense or sparse vectors."""
+    """Growing files of dense or sparse vectors, of the kind and width of ``example``."""
 
-    def __init__(self, folder: Path, role: Role, state: _State, like: Rows) -> None:
-        width = None if isinstance(like, SparseVectors) else like.shape[1]
+    def __init__(self, folder: Path, role: Role, state: _State, example: Rows) -> None:
+        width = None if isinstance(example, SparseVectors) else example.shape[1]
         self._files = {
-            name: GrowingColumn(path, dtype, rows=rows, width=width)
+            name: NpyWriter(path, dtype, rows=rows, width=width)
             for name, path, dtype, rows in _files(folder, role, state, sparse=width is None)
         }
         if width is None and not state.rows:
             self._files["indptr"].append(np.zeros(1, dtype=np.int64))
 
     def append(self, rows: Rows, state: _State) -> _State:
-        """Add rows, wait until the disk has them, and say how far that is."""
+        """Add rows, wait until the disk has them, and return the new state."""
         if isinstance(rows, SparseVectors):
             self._files["indptr"].append(rows.indptr[1:] + state.values)
             self._files["indices"].append(rows.indices)
@@ -195,7 +218,7 @@ class _Columns:
 
 
 def _files(folder: Path, role: Role, state: _State, *, sparse: bool) -> list[tuple[str, Path, npt.DTypeLike, int]]:
-    """The growing files: a name for each, where it is, its dtype, and how many rows of it are whole."""
+    """Return name, path, dtype and number of whole rows of each growing file."""
     if not sparse:
         return [("", folder / f"{role}.npy", np.float32, state.rows)]
     return [
@@ -215,23 +238,20 @@ def _refuse_other_width(rows: Rows, texts: Inputs, state: _State) -> None:
 
 
 def _finished(rows: Rows, texts: Inputs, role: Role, settings: Settings) -> Rows:
-    """Checked; dense ones truncated and normalised."""
+    """Check the model's vectors; truncate and normalise dense ones, keep the strongest weights of sparse ones."""
     source = _source(role, settings)
     if len(rows) != len(texts):
         raise DataError(source, [f"{len(rows)} rows came for the {len(texts)} texts from '{texts.ids[0]}' on"])
     if isinstance(rows, SparseVectors):
         _refuse(source, "values that are NaN or infinite", texts.ids, ~_finite_rows(rows))
-        # models that sentence-transformers loads have cut theirs: nothing is left to do for them
+        # sentence-transformers has cut the weights of its models already
         return strongest(rows, settings.max_active_dims) if settings.max_active_dims else rows
     _refuse(source, "values that are NaN or infinite", texts.ids, ~np.isfinite(rows).all(axis=1))
-    return finished_dense(rows, texts, role, settings)
+    return _truncated(rows, texts, role, settings)
 
 
-def finished_dense(rows: Float32Array, texts: Inputs, role: Role, settings: Settings) -> Float32Array:
-    """Finite vectors of ``texts`` truncated, then normalised, as ``settings`` say; (n, dimensions).
-
-    Raises DataError for more dimensions than there are, and for vectors without a direction, naming texts.
-    """
+def _truncated(rows: Float32Array, texts: Inputs, role: Role, settings: Settings) -> Float32Array:
+    """Truncate finite vectors, then normalise them, as ``settings`` say."""
     source = _source(role, settings)
     if settings.truncate_dim > rows.shape[1]:
         problem = f"have {rows.shape[1]} dimensions, and truncate_dim is {settings.truncate_dim}"
@@ -264,11 +284,11 @@ def _refuse(source: str, what: str, ids: Ids, bad: Any) -> None:  # noqa: ANN401
         raise DataError(source, [f"{what}: {', '.join(named[:_SHOWN])}{more}"], fix="mend the model, or these texts")
 
 
-def _nothing(settings: Settings, state: _State) -> Rows:
+def _no_rows(settings: Settings, state: _State) -> Rows:
     if settings.encoder == "dense":
         return np.empty((0, state.dimensions), dtype=np.float32)
-    none = np.zeros(0, dtype=np.int32)
-    return SparseVectors(np.zeros(1, dtype=np.int64), none, none.astype(np.float32), state.dimensions)
+    indices, values = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+    return SparseVectors(np.zeros(1, dtype=np.int64), indices, values, state.dimensions)
 
 
 def _slice(texts: Inputs, start: int, size: int) -> Inputs:
@@ -285,17 +305,17 @@ def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> 
         if not all(isinstance(value, int) and value >= 0 for value in asdict(state).values()):
             raise ValueError(f"{state} is no state")
     except (ValueError, TypeError) as error:
-        return _anew(folder, f"{_PROGRESS} cannot be read: {error}")
+        return _begin_again(folder, f"{_PROGRESS} cannot be read: {error}")
     if state.rows > len(texts):
-        return _anew(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {len(texts)}")
+        return _begin_again(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {len(texts)}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
-        if not GrowingColumn.holds(file, dtype, rows=rows, width=width):
-            return _anew(folder, f"{file.name} holds less than the {state.rows} texts that {_PROGRESS} tells of")
+        if not NpyWriter.holds(file, dtype, rows=rows, width=width):
+            return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {_PROGRESS} tells of")
     return state
 
 
-def _anew(folder: Path, fault: str) -> _State:
+def _begin_again(folder: Path, fault: str) -> _State:
     _log.warning("unfinished cache entry '%s' is damaged and is begun again: %s", folder, fault)
     return _State()
 

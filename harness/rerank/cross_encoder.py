@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.encoders.whole_models import refuse_more_tokens
+from harness.encoders.model_checks import refuse_more_tokens
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 from harness.rerank.local_model import LocalModel

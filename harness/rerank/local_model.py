@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array
-from harness.encoders.folders import model_folder
-from harness.encoders.identity import encoding_key
+from harness.encoders.model_checks import load_whole, refuse_more_tokens, token_places
+from harness.encoders.model_files import model_folder
 from harness.encoders.settings import Settings
-from harness.encoders.whole_models import load_whole, refuse_more_tokens, token_places
+from harness.encoders.sources import encoding_key
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.devices import require_device
 from harness.registry.optional import require

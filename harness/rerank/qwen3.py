@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harness.encoders.whole_models import token_places
+from harness.encoders.model_checks import token_places
 from harness.errors import EngineUnavailableError
 from harness.rerank.local_model import Transformer
 from harness.store.cache import JSON

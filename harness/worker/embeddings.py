@@ -13,13 +13,12 @@ from typing import NamedTuple
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.data.types import SparseVectors
-from harness.encoders.derived import derive
 from harness.encoders.http_endpoint import calls_for
-from harness.encoders.identity import encoding_key
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.settings import EncoderName, Role, Settings
+from harness.encoders.sources import encoding_key
 from harness.encoders.sparsity import sparsity
-from harness.encoders.stream import Made, read_made, rows_begun
+from harness.encoders.stream import Made, read_made, rows_begun, truncate
 from harness.errors import DataError, EncoderError, EngineFailureError, EngineUnavailableError, HarnessError
 from harness.exact.encoding import widen
 from harness.plan.plan import Trial
@@ -157,7 +156,7 @@ class Embeddings:
         with self._continued(settings, keys) as entries:
             for role, source in zip(_ROLES, whole.folders, strict=True):
                 if not entries[role].finished:
-                    derive(source, entries[role].folder, ids[role], role, settings)
+                    truncate(source, entries[role].folder, ids[role], role, settings)
         return _Entries(Folders(*(entries[role].entry for role in _ROLES)), whole.made_now, whole.encoded)
 
     @contextmanager
@@ -252,7 +251,7 @@ class Embeddings:
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
-    """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.identity.encoding_key`."""
+    """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.sources.encoding_key`."""
     digests: dict[Role, str] = {"documents": dataset.corpus.digest, "queries": dataset.queries.digest}
     return {role: encoding_key(settings, role, digest, fetch=fetch) for role, digest in digests.items()}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from harness.data.progress import Clock, Progress
 from harness.encoders.http_endpoint import EndpointModel, Spent
-from harness.encoders.model import create_model
 from harness.encoders.prompts import applied_prompt
 from harness.encoders.settings import Settings
+from harness.encoders.sources import create_model
 from harness.encoders.stream import encode_into
 from harness.worker.encoded_files import Encoded
 from harness.worker.jobs import EncodeJob

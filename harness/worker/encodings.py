@@ -146,7 +146,7 @@ def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSO
 
     Found without analysing or encoding anything or starting a JVM; ``fetch`` downloads a hub model that is
     not there. Raises as :func:`harness.text.analyzer_identity`
-    and :func:`harness.encoders.identity.encoding_key` do.
+    and :func:`harness.encoders.sources.encoding_key` do.
     """
     terms, model = _encoders_of(trial)
     of_terms = _terms_key(trial, dataset) if terms else None

@@ -12,8 +12,8 @@ pytest.importorskip("huggingface_hub", reason="the extra [dense] is not installe
 
 from hub_stub import COMMIT, HubStub, serving, use
 
-from harness.encoders.identity import encoding_key
 from harness.encoders.settings import Settings
+from harness.encoders.sources import encoding_key
 from harness.errors import DataError, EngineUnavailableError
 from harness.registry.parameters import encoder_parameters
 

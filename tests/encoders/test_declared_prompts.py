@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.identity import encoding_key
 from harness.encoders.prompts import declared_prompts
 from harness.encoders.settings import Settings
+from harness.encoders.sources import encoding_key
 from harness.errors import UsageError
 from harness.registry.parameters import encoder_parameters
 

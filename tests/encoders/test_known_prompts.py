@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.encoders import prompts
-from harness.encoders.identity import encoding_key
 from harness.encoders.prompts import Prompt, applied_prompt, known_prompts
 from harness.encoders.settings import Role, Settings
+from harness.encoders.sources import encoding_key
 from harness.errors import DataError
 from harness.registry.parameters import encoder_parameters
 

@@ -377,7 +377,7 @@ def test_an_unfinished_encoding_is_listed_and_can_be_removed(world: Path) -> Non
 def test_without_the_packaged_model_the_message_says_what_to_install(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.encoders.folders.find_module", lambda name: None)
+    monkeypatch.setattr("harness.encoders.model_files.find_module", lambda name: None)
     result = run(world, "dense")
     assert result.error is not None
     assert result.error.type == "MissingExtraError"

@@ -22,11 +22,9 @@ from tiny_models import tiny_dense, tiny_splade
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.encoders.folders import model_folder
-from harness.encoders.identity import encoding_key
-from harness.encoders.model import create_model
-from harness.encoders.model_files import chosen_files, is_whole
+from harness.encoders.model_files import chosen_files, is_whole, model_folder
 from harness.encoders.settings import Settings
+from harness.encoders.sources import create_model, encoding_key
 from harness.encoders.sparsity import sparsity
 from harness.errors import EngineUnavailableError, UsageError
 from harness.registry.parameters import ParameterValue, encoder_parameters

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
 
-from harness.encoders.whole_models import token_places
+from harness.encoders.model_checks import token_places
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.stages import rerankers
 from harness.reporting.progress import SilentDisplay

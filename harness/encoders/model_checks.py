@@ -1,4 +1,4 @@
-"""Refuses what loads and is not the model that was trained: weights made up at random, and models of another kind.
+"""Refuse what loads and is not the trained model: weights made up at random, and models of another kind.
 
 Transformers gives a layer that a model's files do not have random weights, and sentence-transformers makes a dense
 model of a sparse one and the other way round. Both are a beginning for training; scores from them mean nothing.
@@ -21,7 +21,7 @@ CONFIG = "config_sentence_transformers.json"
 _SHOWN = 3
 _TABLE = "position_embeddings"
 _UNUSED = "pooler."
-"""Of encoders, a layer whose output no module of sentence-transformers reads; many models are stored without it."""
+"""An encoder's layer whose output no module of sentence-transformers reads; many models are stored without it."""
 _INSTEAD = {
     "SentenceTransformer": "its vectors are dense: take flat, chroma, qdrant-dense or lucene-hnsw",
     "SparseEncoder": "its vectors are sparse: take csr-splade, qdrant-splade or lucene-impact",
@@ -30,11 +30,11 @@ _INSTEAD = {
 
 
 def refuse_other_kind(folder: Path, kind: str) -> None:
-    """Raise ValueError for a model that sentence-transformers saved as another kind than ``kind``, one of its classes.
+    """Raise ValueError if sentence-transformers saved the model as another class than ``kind``.
 
-    A folder without its list of modules is one of Transformers: of any it makes a ``SentenceTransformer``, but a
-    ``SparseEncoder`` with trained weights only of one that has the head of a masked language model. Models of before
-    there was more than one kind do not name theirs, and are ``SentenceTransformer``.
+    A folder without a list of modules is a model of Transformers: any of them makes a ``SentenceTransformer``, but
+    only one with the head of a masked language model makes a ``SparseEncoder`` with trained weights. Old models do not
+    name their kind, and are ``SentenceTransformer``.
     """
     if not (folder / "modules.json").is_file():
         heads = _read(folder / "config.json").get("architectures") or []
@@ -46,22 +46,22 @@ def refuse_other_kind(folder: Path, kind: str) -> None:
         raise ValueError(f"it is a {saved}, and no {kind}; {_INSTEAD.get(saved, 'take a model of that kind')}")
 
 
-def refuse_more_tokens(model: Any, asked: int, parameter: str) -> None:  # noqa: ANN401 - a model of Transformers, or None
-    """Raise EngineUnavailableError where ``asked`` tokens, a ``parameter``, are more than the model has places for.
+def refuse_more_tokens(model: Any, limit: int, parameter: str) -> None:  # noqa: ANN401 - a model of Transformers, or None
+    """Raise EngineUnavailableError if ``limit``, the value of ``parameter``, exceeds the model's places for tokens.
 
-    Without this a long text would end the run, and short ones would not. Not every kind of model says how many it has.
+    Without this check the first long text would end the run. Not every kind of model says how many places it has.
     """
     places = token_places(model)
-    if places is not None and asked > places:
+    if places is not None and limit > places:
         raise EngineUnavailableError(
-            f"{parameter}={asked}, and the model has places for {places} tokens", fix=f"ask for {places} at most"
+            f"{parameter}={limit}, and the model has places for {places} tokens", fix=f"ask for {places} at most"
         )
 
 
 def token_places(model: Any) -> int | None:  # noqa: ANN401 - a model of Transformers, or None
-    """How many tokens a model has places for; None where it does not say.
+    """Return the number of tokens that a model has places for; None where it does not say.
 
-    Models of RoBERTa's family count the places of tokens from behind that of padding, so they have fewer than rows.
+    Models of RoBERTa's family count places from behind that of padding, so they have fewer places than rows.
     """
     rows = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if not rows:
@@ -72,12 +72,13 @@ def token_places(model: Any) -> int | None:  # noqa: ANN401 - a model of Transfo
 
 
 def load_whole(load: Callable[[], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
-    """What ``load`` gives, all of whose weights are from the model's files.
+    """Call ``load`` and return its model, all of whose weights are from the model's files.
 
-    Raises ValueError with the names of weights that Transformers had to make up, those of a pooler excepted where
-    nothing but an encoder is loaded, and whatever ``load`` raises.
+    Raises:
+        ValueError: Transformers made weights up (their names are listed); those of a pooler do not count where nothing
+            but an encoder is loaded. Whatever ``load`` raises is passed on.
     """
-    with _noting() as made_up:
+    with _missing_weights() as made_up:
         loaded = load()
     if made_up:
         names = sorted(made_up)
@@ -88,28 +89,28 @@ def load_whole(load: Callable[[], Any]) -> Any:  # noqa: ANN401 - classes of opt
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return content
 
 
 @contextmanager
-def _noting() -> Iterator[set[str]]:
-    """While this lasts, the names of missing weights of all models that Transformers loads come into the set.
+def _missing_weights() -> Iterator[set[str]]:
+    """Collect the names of missing weights of all models that Transformers loads inside the block.
 
-    ``from_pretrained`` tells them when it is asked to, and libraries above it do not ask.
+    ``from_pretrained`` returns them on request only, and the libraries above it do not request them.
     """
     base: Any = require("transformers", extra="dense", feature="models").PreTrainedModel
     original: Any = base.__dict__["from_pretrained"]
     missing: set[str] = set()
 
-    def noting(cls: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - stands in for a method of any signature
-        asked = options.pop("output_loading_info", False)
+    def from_pretrained(cls: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - stands in for a method of any signature
+        requested = options.pop("output_loading_info", False)
         model, info = original.__func__(cls, *args, output_loading_info=True, **options)
         headless = model.base_model is model
         missing.update(name for name in info["missing_keys"] if not (headless and name.startswith(_UNUSED)))
-        return (model, info) if asked else model
+        return (model, info) if requested else model
 
-    base.from_pretrained = classmethod(noting)
+    base.from_pretrained = classmethod(from_pretrained)
     try:
         yield missing
     finally:

@@ -1,4 +1,4 @@
-"""A ``.npy`` file that grows: what is not yet finished can be cut back to what is known to be whole."""
+"""Write ``.npy`` files row by row; an unfinished file can be cut back to the rows that are known to be whole."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-__all__ = ["GrowingColumn"]
+__all__ = ["NpyWriter"]
 
 _HEADER_BYTES = 128
 """Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
 
 
-class GrowingColumn:
-    """Rows appended to one file, as C-contiguous ``dtype`` of shape (n,) or (n, ``width``).
+class NpyWriter:
+    """Append rows to one file, as C-contiguous ``dtype`` of shape (n,) or (n, ``width``).
 
     Until :meth:`finish` the header says that there are no rows.
     """
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> None:
-        """Begin the file, or go on after its first ``rows`` rows, which are there: what follows them is cut off."""
+        """Begin the file, or continue it after its first ``rows`` rows: what follows them is cut off."""
         self._dtype, self._width = np.dtype(dtype), width
-        wanted = _bytes_of(rows, self._dtype, width)
-        if rows and path.stat().st_size < wanted:  # truncate would fill the file up with zeros
+        size = _bytes_of(rows, self._dtype, width)
+        if rows and path.stat().st_size < size:  # truncate would fill the file up with zeros
             raise AssertionError(f"'{path}' holds less than {rows} rows")
         self._stream = path.open("r+b" if rows else "w+b")
         if not rows:
             self._stream.write(self._header(0))
-        self._stream.truncate(wanted)
+        self._stream.truncate(size)
         self._stream.seek(0, os.SEEK_END)
         self.rows = rows
 
     @staticmethod
     def holds(path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> bool:
-        """Whether a file is there with at least so many rows; any will do for none."""
+        """Tell whether the file has at least ``rows`` rows; 0 rows need no file."""
         return not rows or (path.is_file() and path.stat().st_size >= _bytes_of(rows, np.dtype(dtype), width))
 
     def append(self, array: npt.NDArray[Any]) -> None:
@@ -50,28 +50,28 @@ class GrowingColumn:
         self.rows += len(array)
 
     def sync(self) -> None:
-        """Bring what was appended onto the disk."""
+        """Force appended rows onto the disk."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
 
     def finish(self) -> None:
-        """Say in the header how many rows there are, and close the file."""
+        """Write the number of rows into the header and close the file."""
         self._stream.seek(0)
         self._stream.write(self._header(self.rows))
         self.sync()
         self.close()
 
     def close(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         self._stream.close()
 
     def _header(self, rows: int) -> bytes:
         shape = (rows,) if self._width is None else (rows, self._width)
-        described = io.BytesIO()
+        header = io.BytesIO()
         npy.write_array_header_1_0(
-            described, {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+            header, {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
         )
-        text = described.getvalue()
+        text = header.getvalue()
         if len(text) > _HEADER_BYTES:
             raise AssertionError(f"a header of {len(text)} bytes")
         prefix, fields = text[:8], text[10:].rstrip()

@@ -1,0 +1,132 @@
+"""For each source of vectors: what decides them (the key of encodings), and the model that gives them."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.inputs import Inputs
+from harness.data.types import Float32Array
+from harness.encoders.model_files import find_module, model_files, model_folder, remote_code
+from harness.encoders.precomputed import Precomputed, find_files
+from harness.encoders.prompts import applied_prompt
+from harness.encoders.settings import Facts, Model, Role, Settings
+from harness.errors import UsageError
+from harness.store.cache import JSON, file_digest
+
+__all__ = ["DIMENSIONS", "SCHEME", "RandomVectors", "create_model", "encoding_key"]
+
+SCHEME = 1
+"""Version of the key: raised when a change of the harness changes the vectors that some model gives."""
+DIMENSIONS = 384
+"""Width of random vectors without truncate_dim, the same as that of all-MiniLM-L6-v2."""
+
+
+def create_model(settings: Settings) -> Model:
+    """Load the model that the settings name; runs in a worker. Raises HarnessError."""
+    match settings.source.kind:
+        case "precomputed":
+            return Precomputed(settings)
+        case "random":
+            return RandomVectors(settings)
+        case "python":
+            from harness.encoders.python_encoder import PythonEncoder
+
+            return PythonEncoder(settings)
+        case "http":
+            from harness.encoders.http_endpoint import EndpointModel
+
+            return EndpointModel(settings)
+        case _:
+            from harness.encoders.sentence_transformer import SentenceTransformerModel
+
+            return SentenceTransformerModel.load(settings)
+
+
+def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> dict[str, JSON]:
+    """Return everything that changes the vectors of the texts with digest ``texts``, and nothing else.
+
+    Batch size, device, versions of libraries, names and places of models and collections are left out. The model is
+    not loaded; ``fetch`` downloads a hub model that is not in the cache.
+
+    Raises:
+        UsageError, DataError, EngineUnavailableError, MissingExtraError: The model cannot be had.
+    """
+    return {
+        "scheme": SCHEME,
+        "encoder": settings.encoder,
+        "role": role,
+        "model": _model_key(settings, role, fetch=fetch),
+        "prompt": applied_prompt(settings, role).text,
+        "truncate_dim": settings.truncate_dim,
+        "normalize": settings.normalize,
+        "max_active_dims": settings.max_active_dims,
+        # the first version kept all weights of these models, whatever max_active_dims said
+        **({"cut": 1} if settings.max_active_dims and not settings.source.has_files else {}),
+        "max_seq_length": settings.max_seq_length,
+        "dtype": settings.dtype,
+        "texts": texts,
+    }
+
+
+def _model_key(settings: Settings, role: Role, *, fetch: bool) -> dict[str, JSON]:
+    source = settings.source
+    match source.kind:
+        case "precomputed":
+            needed = role == "queries"  # there may be no documents: encoding them tells
+            files = find_files(Path(source.name), role, needed=needed)
+            return {"files": {path.name: _digest(path) for path in files}}
+        case "random":
+            return {"random": settings.seed}
+        case "python":
+            file = find_module(source.name.partition(":")[0])
+            if file is None:
+                raise UsageError(
+                    f"there is no module for model=python:{source.name}", fix="put its folder on PYTHONPATH"
+                )
+            return {"object": source.name, "module_sha256": _digest(file), "revision": settings.revision}
+        case "http":
+            return {"endpoint": settings.endpoint, "model": source.name, "revision": settings.revision}
+        case _:
+            folder = model_folder(settings, fetch=fetch)
+            listing = "".join(f"{_digest(path)}  {name}\n" for name, path in model_files(folder))
+            code = remote_code(folder, fetch=fetch) if settings.trust_remote_code else {}
+            return {
+                "files_sha256": hashlib.sha256(listing.encode()).hexdigest(),
+                "code": settings.trust_remote_code,
+                **({"foreign_code": code} if code else {}),
+            }
+
+
+def _digest(path: Path) -> str:
+    stat = path.stat()
+    return _digest_once(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _digest_once(path: Path, size: int, modified_ns: int) -> str:  # noqa: ARG001 - another size or time is another file
+    return file_digest(path)
+
+
+class RandomVectors:
+    """The floor of chance: normal vectors of unit length, drawn from seed, role and id, whatever the texts say."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._seed, self._dimensions = settings.seed, settings.truncate_dim or DIMENSIONS
+
+    @property
+    def facts(self) -> Facts:
+        """The seed."""
+        return {"seed": self._seed}
+
+    def encode(self, texts: Inputs, role: Role) -> Float32Array:
+        """Return float32 (n, d)."""
+        rows = np.empty((len(texts), self._dimensions), dtype=np.float32)
+        for row, name in enumerate(texts.ids):
+            digest = hashlib.sha256(f"{self._seed}\n{role}\n{name}".encode()).digest()
+            drawn = np.random.Generator(np.random.PCG64(int.from_bytes(digest))).standard_normal(self._dimensions)
+            rows[row] = drawn / np.linalg.norm(drawn)
+        return rows
