@@ -25,7 +25,7 @@ from harness.plan.numbers import LARGEST_SEED, require_whole_numbers
 from harness.plan.request import CompareRequest, Resume
 from harness.plan.sweep import expand
 from harness.registry.parameters import ParameterValue
-from harness.rerank.reranker import require_sense
+from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
 
 __all__ = [

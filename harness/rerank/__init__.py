@@ -1,5 +1,5 @@
-"""Second stages: candidates of a first stage scored anew, each pair of query and document by itself.
+"""Second stages: score the candidates of a first stage again, each pair of query and document by itself.
 
-``stages.toml`` declares their names and parameters. Scores depend on the texts of the pair and on nothing else, so they
-are cached by them.
+``stages.toml`` declares their names and parameters. Scores depend on the texts of the pair and on nothing else, so the
+texts are the key of their cache.
 """

@@ -1,4 +1,4 @@
-"""Fusion: several runs of the same queries to one. Pure functions, usable alone.
+"""Fuse several runs of the same queries into one run. Pure functions, usable alone.
 
 Every function takes any number of runs (at least one) and gives one :class:`harness.data.types.Run`, in the one
 ordering of :mod:`harness.data.ranking`: score descending, then document id descending. The same rule orders the hits of
@@ -40,7 +40,7 @@ Weights = Sequence[float] | None
 
 
 def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = None) -> Run:
-    """Reciprocal rank fusion: ``score(d) = sum over runs of w / (k + rank(d))``, ranks from 1; scores are not used.
+    """Fuse reciprocal ranks: ``score(d) = sum over runs of w / (k + rank(d))``, ranks from 1; scores are not used.
 
     Cormack, Clarke and Büttcher, SIGIR 2009. Qdrant counts positions from 0, with k = 2 by default: that is k = 1 here.
     Documents of equal score have different ranks, by document id descending. Raises UsageError for a ``k`` that is
@@ -52,12 +52,12 @@ def rrf(runs: Sequence[Run], *, k: float = DEFAULT_RRF_K, weights: Weights = Non
 
 
 def comb_sum(runs: Sequence[Run], *, weights: Weights = None) -> Run:
-    """Weighted sum of scores as they are. CombSUM: Fox and Shaw, TREC-2, 1994."""
+    """Add weighted scores as they are. CombSUM: Fox and Shaw, TREC-2, 1994."""
     return _fuse(runs, weights, _scores)
 
 
 def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
-    """Weighted sum of scores brought to [0, 1]: ``score(d) = sum over runs of w · (s - min) / (max - min)``.
+    """Add weighted scores scaled to [0, 1]: ``score(d) = sum over runs of w · (s - min) / (max - min)``.
 
     Minimum and maximum are those of the query's hits in that run: so the last hit of a list gets 0, as a document that
     was not returned does. Where all hits of a query score the same (one hit, above all) each gets 1: the list tells
@@ -74,10 +74,10 @@ def min_max(runs: Sequence[Run], *, weights: Weights = None) -> Run:
 
 
 def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
-    """Distribution-based score fusion: ``score(d) = sum over runs of w · (s - (m - 3 sd)) / (6 sd)``.
+    """Fuse scores by their distribution (DBSF): ``score(d) = sum over runs of w · (s - (m - 3 sd)) / (6 sd)``.
 
     ``m`` and ``sd`` are the mean and the sample standard deviation (n - 1) of the query's hits in that run. Values are
-    not clipped: one beyond three sd lies outside [0, 1]. Where all hits of a query score the same (one hit, above all)
+    not clipped: beyond three sd they lie outside [0, 1]. Where all hits of a query score the same (one hit, above all)
     each gets 0.5, the middle. Mazzeschi 2023; the rules are those of Qdrant's DBSF.
     """
 
@@ -95,7 +95,7 @@ def dbsf(runs: Sequence[Run], *, weights: Weights = None) -> Run:
 
 
 class _Axes(NamedTuple):
-    """The id columns of a fusion, and what each run's rows are in them (None: the same)."""
+    """The id columns of a fusion, and each run's rows in them (None: the same rows)."""
 
     query_ids: Ids
     doc_ids: Ids
@@ -104,7 +104,7 @@ class _Axes(NamedTuple):
 
 
 def _fuse(runs: Sequence[Run], weights: Weights, contribution: Callable[[Run], Float64Array]) -> Run:
-    """Add up what ``contribution`` gives for every hit of each run (float64, aligned with its rows)."""
+    """Add up the ``contribution`` of every hit of each run (float64, aligned with its rows)."""
     shares = _checked(weights, runs)
     axes = _axes(runs)
     keys: list[Int64Array] = []
@@ -140,7 +140,7 @@ def _axes(runs: Sequence[Run]) -> _Axes:
 
 
 def _union(columns: Sequence[Ids]) -> tuple[Ids, tuple[Int32Array | None, ...]]:
-    """The first column with what later ones add, and the rows of each column in it; None for the same column."""
+    """Return the first column with what later ones add, and each column's rows in it; None for equal columns."""
     first = columns[0]
     if all(column is first or column.values.equals(first.values) for column in columns):
         return first, (None,) * len(columns)
@@ -149,7 +149,7 @@ def _union(columns: Sequence[Ids]) -> tuple[Ids, tuple[Int32Array | None, ...]]:
 
 
 def _sum(axes: _Axes, keys: Int64Array, parts: Float64Array) -> Run:
-    """One hit for each (query, document) with the sum of its parts, queries in order."""
+    """Return one hit for each (query, document) with the sum of its parts, queries in order."""
     order = np.lexsort((parts, keys))
     keys, parts = keys[order], parts[order]
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -161,7 +161,7 @@ def _sum(axes: _Axes, keys: Int64Array, parts: Float64Array) -> Run:
 
 
 def _ranks(run: Run) -> Float64Array:
-    """The rank of every hit of an ordered run, from 1."""
+    """Return the rank of every hit of an ordered run, from 1."""
     return np.arange(1, run.hits + 1, dtype=np.float64) - np.repeat(run.indptr[:-1], np.diff(run.indptr))
 
 
@@ -170,7 +170,7 @@ def _scores(run: Run) -> Float64Array:
 
 
 def _of_each(reduce: np.ufunc, values: Float64Array, indptr: Int64Array) -> Float64Array:
-    """``reduce`` over the slice of every query; 0 for one without hits."""
+    """Apply ``reduce`` to the slice of every query; 0 for queries without hits."""
     reduced: npt.NDArray[np.float64] = np.zeros(len(indptr) - 1, dtype=np.float64)
     answered = np.flatnonzero(np.diff(indptr) > 0)
     if len(answered):

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import Limits, RemoteCalls, allowed_calls, calls_refused
-from harness.rerank.reranker import Facts
+from harness.rerank.reranker import Facts, Reranker
 from harness.store.cache import JSON
 from harness.wording import counted
 
@@ -36,12 +36,11 @@ _THOUGHTS = re.compile(r".*</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 
 
-class Judge:
+class Judge(Reranker):
     """One call a pair, at temperature 0 with a fixed seed."""
 
     whole_numbers: ClassVar[bool] = True
     group: ClassVar[int] = 100
-    stored: ClassVar[bool] = True
     paid: ClassVar[bool] = True
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
@@ -63,7 +62,7 @@ class Judge:
         return {"endpoint": endpoint, **{name: self._parameters[name] for name in settings}}
 
     def content(self, query: str, document: str) -> str:
-        """The whole prompt."""
+        """Return the whole prompt."""
         return json.dumps(self._messages(query, document), ensure_ascii=False)
 
     def allow(self, pairs: int) -> None:
@@ -73,20 +72,20 @@ class Judge:
 
     def load(self) -> None:
         """Open the client."""
-        given = self._parameters
+        parameters = self._parameters
         limits = Limits(
-            timeout_s=float(given["request_timeout_s"]),
-            retry_s=float(given["request_retry_s"]),
-            per_minute=float(given["requests_per_minute"]),
-            max_calls=allowed_calls(given["max_calls"]),
+            timeout_s=float(parameters["request_timeout_s"]),
+            retry_s=float(parameters["request_retry_s"]),
+            per_minute=float(parameters["requests_per_minute"]),
+            max_calls=allowed_calls(parameters["max_calls"]),
         )
-        self._calls = RemoteCalls(str(given["endpoint"]), key_env=str(given["api_key_env"]), limits=limits)
+        self._calls = RemoteCalls(str(parameters["endpoint"]), key_env=str(parameters["api_key_env"]), limits=limits)
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
-        """One call after another; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
+        """Call once for each pair; raises EngineUnavailableError as :class:`harness.remote.calls.RemoteCalls` does."""
         if self._calls is None:
             raise AssertionError("the judge is asked before it was loaded")
-        for place, (query, document) in enumerate(zip(queries, documents, strict=True)):
+        for row, (query, document) in enumerate(zip(queries, documents, strict=True)):
             body = {
                 "model": self._parameters["model"],
                 "messages": self._messages(query, document),
@@ -95,12 +94,12 @@ class Judge:
                 "max_tokens": self._parameters["max_tokens"],
                 **({"response_format": {"type": "json_object"}} if self._parameters["json_mode"] else {}),
             }
-            out[place] = self._calls.post("/chat/completions", body, read_grade, remedy=_REMEDY)
+            out[row] = self._calls.post("/chat/completions", body, read_grade, remedy=_REMEDY)
             progress.advance(1)
 
     @property
     def facts(self) -> Facts:
-        """The endpoint, and how often it was called."""
+        """The endpoint and the number of calls."""
         calls = self._calls
         return {
             "endpoint": self._parameters["endpoint"],
@@ -109,7 +108,7 @@ class Judge:
         }
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._calls is not None:
             self._calls.close()
 
@@ -122,10 +121,10 @@ class Judge:
 
 
 def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
-    """The grade in a chat completion; raises ValueError, TypeError or KeyError for what is none.
+    """Return the grade in a chat completion; raises ValueError, TypeError or KeyError for any other answer.
 
-    A chain of thought before it, and a fence around it, are left aside. The errors hold the whole message: it is cut
-    where the key is hidden.
+    A chain of thought before it and a fence around it are ignored. The errors hold the whole message: it is cut where
+    the key is hidden.
     """
     content = answer["choices"][0]["message"]["content"]
     if not isinstance(content, str):
@@ -133,10 +132,10 @@ def read_grade(answer: Any) -> int:  # noqa: ANN401 - decoded JSON
     text = _THOUGHTS.sub("", content).strip()
     fenced = _FENCED.fullmatch(text)
     try:
-        found = json.loads(fenced[1] if fenced else text)
+        verdict = json.loads(fenced[1] if fenced else text)
     except ValueError as error:
         raise ValueError(f"a message that is not JSON: {content!r}") from error
-    grade = found.get("grade") if isinstance(found, dict) else None
+    grade = verdict.get("grade") if isinstance(verdict, dict) else None
     if type(grade) is not int or grade not in GRADES:
         raise ValueError(f"a message without a grade from 0 to 3: {content!r}")
     return grade

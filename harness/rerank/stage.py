@@ -1,24 +1,35 @@
-"""The second stage itself: pairs of texts to scores, those that were scored before from the cache. Runs in a worker."""
+"""Score the candidates of a first stage, pair by pair, and keep the scores in the cache. Runs in a worker.
+
+There is one cache entry for each reranker and query, with scores by the text of the document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from harness.data.arrow import take_rows
+from harness.data.arrow import as_numpy, byte_strings, numbers, take_rows
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
-from harness.rerank.scores import ScoreCache, digest
+from harness.store.cache import JSON, Cache
+from harness.store.columns import load_table, save_table
 
-__all__ = ["Candidates", "Reranked", "score_candidates"]
+__all__ = ["Answer", "Candidates", "Reranked", "ScoreCache", "digest", "score_candidates"]
+
+_KIND = "rerank"
+_SCHEME = 1
+_FILE = "scores.arrow"
+_Scores = dict[bytes, np.float32]
 
 
 class Candidates(NamedTuple):
@@ -32,7 +43,7 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reranked:
-    """``scores`` float32 (P,); how many pairs were ``scored`` now, and the time of that and of loading the model.
+    """``scores`` float32 (P,); the number of pairs ``scored`` now, and the time of that and of loading the model.
 
     ``whole_numbers`` is the reranker's: many documents share a score. ``facts`` are for the report.
     """
@@ -45,43 +56,108 @@ class Reranked:
     facts: Mapping[str, ParameterValue] = field(default_factory=dict)
 
 
+class Answer(NamedTuple):
+    """A score, and whether it was computed just now."""
+
+    score: np.float32
+    now: bool
+
+
+class ScoreCache:
+    """Stored scores of one reranker. ``identity`` is everything but the texts that changes a score."""
+
+    def __init__(self, cache: Cache, reranker: str, identity: Mapping[str, JSON]) -> None:
+        self._cache, self._reranker, self._identity = cache, reranker, identity
+
+    def read(self, query: str) -> _Scores:
+        """Return every stored score under a query, by the :func:`digest` of the pair's content."""
+        stored = self._cache.read(_KIND, self._key(query), _read)
+        return {} if stored is None else stored
+
+    def add(self, query: str, contents: Sequence[bytes], scores: Sequence[np.float32]) -> None:
+        """Store scores under a query beside those that are there; raises CacheError."""
+        new = dict(zip(contents, scores, strict=True))
+        self._revise(query, lambda stored: stored | new, durable=False)
+
+    def once(self, query: str, content: bytes, score: Callable[[], np.float32]) -> Answer:
+        """Return the stored score of a pair, or else that of ``score()``, which is on the disk before this returns.
+
+        Nobody else computes a score under the query meanwhile. Raises CacheError, and what ``score`` raises.
+        """
+        answers: list[Answer] = []
+
+        def add(stored: _Scores) -> _Scores:
+            known = content in stored
+            answers.append(Answer(stored[content] if known else score(), now=not known))
+            return {**stored, content: answers[0].score}
+
+        self._revise(query, add, durable=True)
+        return answers[0]
+
+    def _revise(self, query: str, change: Callable[[_Scores], _Scores], *, durable: bool) -> None:
+        """Replace the scores under a query with those that ``change`` makes of them."""
+
+        def write(folder: Path, stored: _Scores | None) -> None:
+            scores = change(stored or {})
+            values = np.array(list(scores.values()), dtype=np.float32)
+            table = pa.table({"content": byte_strings(scores, 32), "score": numbers(values)})
+            save_table(folder / _FILE, table)
+
+        about = f"{self._reranker}, documents of a query"
+        self._cache.revise(_KIND, self._key(query), _read, write, about=about, state="complete", durable=durable)
+
+    def _key(self, query: str) -> dict[str, JSON]:
+        return {
+            "scheme": _SCHEME,
+            "reranker": self._reranker,
+            "identity": dict(self._identity),
+            "query": hashlib.sha256(query.encode()).hexdigest(),
+        }
+
+
+def digest(content: str) -> bytes:
+    """Return the SHA-256 of a pair's content."""
+    return hashlib.sha256(content.encode()).digest()
+
+
+def _read(folder: Path) -> _Scores:
+    table = load_table(folder / _FILE)
+    return dict(zip(table["content"].to_pylist(), as_numpy(table["score"]), strict=True))
+
+
 def score_candidates(
     reranker: Reranker, candidates: Candidates, cache: ScoreCache, progress: Progress, clock: Clock
 ) -> Reranked:
-    """The score of every pair.
+    """Score every pair.
 
-    The model is loaded when the first pair is not in the cache. What was scored is stored group by group, also when a
-    group fails in the middle; of a ``paid`` reranker each score before the next pair is asked for. Raises what the
-    reranker raises.
+    The model is loaded for the first pair that is not in the cache. Scores are stored group by group, also when a group
+    fails in the middle; those of a ``paid`` reranker before the next pair is scored. Raises what the reranker raises.
     """
     kept = cache if reranker.stored else None
     scores = np.full(len(candidates.query_rows), np.nan, dtype=np.float32)
     scored, score_ns, load_ns = 0, 0, None
     if reranker.paid:
-        missing_pairs = sum(len(group.look_up(kept, scores[group.place])) for group in _groups(reranker, candidates))
-        reranker.allow(missing_pairs)
+        reranker.allow(sum(len(group.look_up(kept, scores)) for group in _groups(reranker, candidates)))
     progress.start("rerank", len(scores))
     try:
         for group in _groups(reranker, candidates):
-            missing = group.look_up(kept, scores[group.place])
+            missing = group.look_up(kept, scores)
             progress.advance(len(group.queries) - len(missing))
             if not len(missing):
                 continue
             if load_ns is None:
-                began = clock()
+                started = clock()
                 reranker.load()
-                load_ns = clock() - began
-            began = clock()
+                load_ns = clock() - started
+            started = clock()
             try:
                 if reranker.paid and kept is not None:
-                    scored += group.ask(reranker, kept, missing, scores[group.place], progress)
+                    scored += group.score_once(reranker, kept, missing, scores, progress)
                 else:
-                    group.score(reranker, missing, scores[group.place], progress)
+                    group.score(reranker, kept, missing, scores, progress)
                     scored += len(missing)
             finally:
-                score_ns += clock() - began
-                if kept is not None and not reranker.paid:
-                    group.store(kept, missing, scores[group.place])
+                score_ns += clock() - started
     finally:
         reranker.close()
     facts = {**reranker.facts, **({"calls_before": len(scores) - scored} if reranker.paid else {})}
@@ -94,60 +170,66 @@ def _groups(reranker: Reranker, candidates: Candidates) -> Iterator[_Group]:
 
 
 class _Group:
-    """Some of the pairs, with their texts."""
+    """The texts of some of the pairs; ``scores`` are always those of all pairs, ``missing`` rows of the group."""
 
     def __init__(self, reranker: Reranker, candidates: Candidates, place: slice) -> None:
-        self.place = place
-        self.query_rows = candidates.query_rows[place]
-        self.queries: list[str] = take_rows(candidates.queries, self.query_rows).to_pylist()
-        self.documents: list[str] = take_rows(candidates.documents, candidates.document_rows[place]).to_pylist()
-        pairs = zip(self.queries, self.documents, strict=True)
-        self.contents = [digest(reranker.content(query, document)) for query, document in pairs]
+        self._place = place
+        self._query_rows = candidates.query_rows[place]
+        self.queries: list[str] = take_rows(candidates.queries, self._query_rows).to_pylist()
+        self._documents: list[str] = take_rows(candidates.documents, candidates.document_rows[place]).to_pylist()
+        pairs = zip(self.queries, self._documents, strict=True)
+        self._contents = [digest(reranker.content(query, document)) for query, document in pairs]
 
     def look_up(self, cache: ScoreCache | None, scores: Float32Array) -> Int64Array:
-        """Fill in what the cache has; where there was nothing, the longest pairs first."""
-        for query, places in self._by_query(range(len(self.queries))):
+        """Fill in cached scores; return the rows without one, the longest pairs first."""
+        own = scores[self._place]
+        for query, rows in self._by_query(range(len(self.queries))):
             stored = cache.read(query) if cache is not None else {}
-            for place in places:
-                scores[place] = stored.get(self.contents[place], np.nan)
-        missing: Int64Array = np.flatnonzero(np.isnan(scores)).astype(np.int64)
-        lengths = np.array([len(self.queries[place]) + len(self.documents[place]) for place in missing])
-        return missing[np.argsort(-lengths, kind="stable")] if len(missing) else missing
+            for row in rows:
+                own[row] = stored.get(self._contents[row], np.nan)
+        missing: Int64Array = np.flatnonzero(np.isnan(own)).astype(np.int64)
+        lengths = np.array([len(self.queries[row]) + len(self._documents[row]) for row in missing], dtype=np.int64)
+        return missing[np.argsort(-lengths, kind="stable")]
 
-    def score(self, reranker: Reranker, missing: Int64Array, scores: Float32Array, progress: Progress) -> None:
-        """Score the missing pairs, as far as the reranker comes."""
-        found = np.full(len(missing), np.nan, dtype=np.float32)
-        queries, documents = [self.queries[place] for place in missing], [self.documents[place] for place in missing]
+    def score(
+        self,
+        reranker: Reranker,
+        cache: ScoreCache | None,
+        missing: Int64Array,
+        scores: Float32Array,
+        progress: Progress,
+    ) -> None:
+        """Score the missing pairs in one call; store what is scored, also when the reranker fails half way."""
+        new = np.full(len(missing), np.nan, dtype=np.float32)
+        queries, documents = [self.queries[row] for row in missing], [self._documents[row] for row in missing]
         try:
-            reranker.score(queries, documents, found, progress)
+            reranker.score(queries, documents, new, progress)
         finally:
-            scores[missing] = found
+            own = scores[self._place]
+            own[missing] = new
+            if cache is not None:
+                for query, rows in self._by_query(sorted(missing[~np.isnan(new)].tolist())):
+                    cache.add(query, [self._contents[row] for row in rows], [own[row] for row in rows])
 
-    def ask(
+    def score_once(
         self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: Float32Array, progress: Progress
     ) -> int:
-        """Score the missing pairs one by one, each stored when it is known; how many nobody else had scored by then."""
+        """Score the missing pairs one by one and store each at once; return how many nobody else had scored by then."""
 
-        def one(place: int) -> np.float32:
-            found = np.full(1, np.nan, dtype=np.float32)
-            reranker.score([self.queries[place]], [self.documents[place]], found, progress)
-            return np.float32(found[0])
+        def score(row: int) -> np.float32:
+            new = np.full(1, np.nan, dtype=np.float32)
+            reranker.score([self.queries[row]], [self._documents[row]], new, progress)
+            return np.float32(new[0])
 
-        scored = 0
-        for place in missing.tolist():
-            answer = cache.once(self.queries[place], self.contents[place], partial(one, place))
-            scores[place] = answer.score
+        scored, own = 0, scores[self._place]
+        for row in missing.tolist():
+            answer = cache.once(self.queries[row], self._contents[row], partial(score, row))
+            own[row] = answer.score
             scored += answer.now
             progress.advance(int(not answer.now))
         return scored
 
-    def store(self, cache: ScoreCache, missing: Int64Array, scores: Float32Array) -> None:
-        """Store those of the missing that have a score now."""
-        finished = sorted(int(place) for place in missing if not np.isnan(scores[place]))
-        for query, places in self._by_query(finished):
-            cache.add(query, [self.contents[place] for place in places], [scores[place] for place in places])
-
-    def _by_query(self, places: Iterator[int] | range | list[int]) -> Iterator[tuple[str, list[int]]]:
-        for _, group in groupby(places, key=lambda place: self.query_rows[place]):
+    def _by_query(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+        for _, group in groupby(rows, key=lambda row: self._query_rows[row]):
             listed = list(group)
             yield self.queries[listed[0]], listed

@@ -20,9 +20,8 @@ from harness.errors import DataError, RankingError, RejectedInputError
 from harness.exact.dense import DenseIndex
 from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
-from harness.rerank.reranker import create_reranker
-from harness.rerank.scores import ScoreCache
-from harness.rerank.stage import Candidates, Reranked, score_candidates
+from harness.rerank.rerankers import create_reranker
+from harness.rerank.stage import Candidates, Reranked, ScoreCache, score_candidates
 from harness.store.cache import Cache
 from harness.store.columns import load_table
 from harness.worker.executor import Executor

@@ -14,7 +14,8 @@ from harness.encoders.model_checks import token_places
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.stages import rerankers
 from harness.reporting.progress import SilentDisplay
-from harness.rerank.reranker import Reranker, create_reranker
+from harness.rerank.reranker import Reranker
+from harness.rerank.rerankers import create_reranker
 
 pytest.importorskip("sentence_transformers")
 
@@ -136,7 +137,7 @@ def test_a_prompt_has_the_tokens_that_it_has_as_one_text(tmp_path):
     reranker.load()
     for query in ("dog", "light rail"):
         for document in DOCUMENTS_OF_ALL_KINDS:
-            asked = f"<Instruct>: {reranker.parameter('instruction')}\n<Query>: {query}\n<Document>: {document}"
+            asked = f"<Instruct>: {reranker.parameters['instruction']}\n<Query>: {query}\n<Document>: {document}"
             chat = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": asked}]
             text = reranker.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
             whole = reranker.tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -13,9 +13,9 @@ import pytest
 
 from harness.errors import EngineUnavailableError
 from harness.reporting.progress import SilentDisplay
-from harness.rerank.keywords import keyword_count
-from harness.rerank.scores import ScoreCache, digest
-from harness.rerank.stage import Candidates, score_candidates
+from harness.rerank.reranker import Reranker
+from harness.rerank.rerankers import keyword_count
+from harness.rerank.stage import Candidates, ScoreCache, digest, score_candidates
 from harness.store.cache import Cache
 from harness.store.columns import load_table
 
@@ -29,7 +29,7 @@ def candidates(*pairs: tuple[int, int]) -> Candidates:
     return Candidates(QUERIES, DOCUMENTS, rows[:, 0].copy(), rows[:, 1].copy())
 
 
-class Lengths:
+class Lengths(Reranker):
     """Scores a pair by the length of its document, and fails on the one that it was told to."""
 
     whole_numbers: ClassVar[bool] = False

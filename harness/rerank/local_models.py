@@ -1,0 +1,311 @@
+"""Rerankers that run a model on this machine: cross-encoders, sequence classifiers, Qwen3-Reranker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.data.progress import Progress
+from harness.data.types import Float32Array
+from harness.encoders.model_checks import load_whole, refuse_more_tokens, token_places
+from harness.encoders.model_files import model_folder
+from harness.encoders.settings import Settings
+from harness.encoders.sources import encoding_key
+from harness.errors import EngineUnavailableError, UsageError
+from harness.registry.devices import require_device
+from harness.registry.optional import require
+from harness.registry.parameters import ParameterValue, encoder_parameters
+from harness.rerank.reranker import Facts, Reranker
+from harness.store.cache import JSON
+
+__all__ = ["LOCAL_MODELS", "Classifier", "CrossEncoder", "LocalModel", "Qwen3", "Transformer"]
+
+_SHARED = ("model", "revision", "dtype", "trust_remote_code")
+_CANNOT_LOAD = (OSError, ValueError, RuntimeError, ImportError, KeyError, AttributeError, TypeError)
+_NO_LIMIT = 100_000
+"""Tokenizers without a limit name a huge one."""
+_USUAL_LIMIT = 512
+_VERSIONS = ("sentence-transformers", "transformers", "tokenizers", "torch")
+
+_QWEN3_SYSTEM = (
+    "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+    'Note that the answer can only be "yes" or "no".'
+)
+"""The wording that these models were trained with; any other makes them another model."""
+_QWEN3_QUERY = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>:"
+_QWEN3_LENGTH = 8192
+_LAST_ONLY = {"logits_to_keep": 1, "use_cache": False}
+_PLACE = "\ue000"
+"""Stands for the document while the template is filled in: a character for private use, which no text holds."""
+
+
+class LocalModel(Reranker):
+    """A model of a folder, an installed package or the hub. Sub-classes load it and score with it."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
+        """Raises UsageError for a missing model, and for one that does not run here."""
+        self.parameters = parameters
+        if not parameters["model"]:
+            raise UsageError(
+                "it has no model of its own", fix="name one with model=: a hub name, a folder, package:NAME"
+            )
+        defaults = {name: parameter.default for name, parameter in encoder_parameters("dense").items()}
+        self._settings = Settings.of("dense", {**defaults, **{name: parameters[name] for name in _SHARED}})
+        if not self._settings.source.has_files:
+            fix = "name a hub model, a folder, or package:NAME"
+            raise UsageError(f"model={parameters['model']} is no model that runs here", fix=fix)
+        self.device = str(parameters["device"])
+
+    def identity(self) -> dict[str, JSON]:
+        """The model's files, and all that is done with the pair before the model sees it."""
+        return {
+            "model": encoding_key(self._settings, "documents", "", fetch=True)["model"],
+            "dtype": self._settings.dtype,
+            "max_length": self.parameters["max_length"],
+            **self.extra_identity(),
+        }
+
+    def extra_identity(self) -> dict[str, JSON]:
+        """Return what else changes a score, for models of one kind."""
+        return {}
+
+    @property
+    def facts(self) -> Facts:
+        """Device and versions."""
+        return {"device": self.device, **{f"version of {name}": version(name) for name in _VERSIONS}}
+
+    def _load_from(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
+        """Call ``load`` with the model's folder.
+
+        Raises EngineUnavailableError if that fails, if the files lack weights, and if the device is not there.
+        """
+        require_device(self.device, feature=f"reranker '{self.name}'")
+        folder = model_folder(self._settings, fetch=True)
+        try:
+            return load_whole(lambda: load(folder))
+        except _CANNOT_LOAD as error:
+            raise EngineUnavailableError(
+                f"reranker '{self.name}': model '{self.parameters['model']}' in '{folder}' cannot be loaded: {error}",
+                fix="another reranker may be for its kind; some need remote code",
+            ) from error
+
+    def _options(self) -> dict[str, Any]:
+        """Return keyword arguments of Transformers' ``from_pretrained``."""
+        remote = self._settings.trust_remote_code
+        return {"trust_remote_code": remote, "local_files_only": not remote}
+
+
+class CrossEncoder(LocalModel):
+    """sentence-transformers' ``CrossEncoder``: query and document read together, one number for the pair.
+
+    The score is the model's raw output: its sigmoid would bring the best documents to the same float32.
+    """
+
+    name: ClassVar[str] = "cross-encoder"
+
+    def load(self) -> None:
+        """Raises MissingExtraError, EngineUnavailableError, and the latter for a model with several labels."""
+        library = require("sentence_transformers", extra="dense", feature="reranker cross-encoder")
+        torch = require("torch", extra="dense", feature="reranker cross-encoder")
+        length = int(self.parameters["max_length"])
+
+        def load(folder: Path) -> Any:  # noqa: ANN401 - a class of an optional library
+            return library.CrossEncoder(
+                str(folder),
+                device=None if self.device == "auto" else self.device,
+                max_length=length or None,
+                activation_fn=torch.nn.Identity(),
+                model_kwargs={"dtype": self._settings.dtype},
+                **self._options(),
+            )
+
+        self._model = self._load_from(load)
+        refuse_more_tokens(self._model, length, "max_length")
+        self.device = str(self._model.device)
+        if self._model.num_labels != 1:
+            raise EngineUnavailableError(
+                f"reranker 'cross-encoder': the model has {self._model.num_labels} labels, and no single score",
+                fix="use the reranker classifier, and say with label= which one counts",
+            )
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
+        """Score all pairs in one call; the library makes the batches."""
+        pairs = list(zip(queries, documents, strict=True))
+        size = int(self.parameters["batch_size"])
+        out[:] = self._model.predict(pairs, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        progress.advance(len(pairs))
+
+
+class Transformer(LocalModel):
+    """A model that Transformers loads, run on batches of tokens."""
+
+    auto_class: ClassVar[str] = ""
+
+    def load(self) -> None:
+        """Load tokenizer and model, and put the model on its device."""
+        library = require("transformers", extra="dense", feature=f"reranker {self.name}")
+        torch = require("torch", extra="dense", feature=f"reranker {self.name}")
+        self.torch: Any = torch
+        if self.device == "auto":
+            self.device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+        def load(folder: Path) -> tuple[Any, Any]:
+            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **self._options())
+            model = getattr(library, self.auto_class).from_pretrained(
+                str(folder), dtype=getattr(torch, self._settings.dtype), **self._options()
+            )
+            return tokenizer, model.to(self.device).eval()
+
+        self.tokenizer, self.model = self._load_from(load)
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if self.model.config.pad_token_id is None:
+            self.model.config.pad_token_id = self.tokenizer.pad_token_id
+        self.max_length = self.limit()
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Prepare the loaded model, as its kind needs."""
+
+    def limit(self) -> int:
+        """Return the tokens of a pair: max_length, else the tokenizer's limit, else the model's."""
+        max_length = int(self.parameters["max_length"])
+        if max_length:
+            refuse_more_tokens(self.model, max_length, "max_length")
+            return max_length
+        if self.tokenizer.model_max_length < _NO_LIMIT:
+            return int(self.tokenizer.model_max_length)
+        return token_places(self.model) or _USUAL_LIMIT
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:
+        """Score batch by batch."""
+        size = int(self.parameters["batch_size"])
+        for start in range(0, len(queries), size):
+            part = slice(start, start + size)
+            with self.torch.inference_mode():
+                scores = self.batch_scores(queries[part], documents[part])
+            out[part] = scores.float().cpu().numpy()
+            progress.advance(len(scores))
+
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+        """Return the scores of one batch, a float tensor (n,)."""
+        raise NotImplementedError
+
+
+class Classifier(Transformer):
+    """Transformers' sequence classification.
+
+    With one label the score is its logit; with several, the log odds of the label that ``label`` counts to (-1: the
+    last).
+    """
+
+    name: ClassVar[str] = "classifier"
+    auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
+
+    def extra_identity(self) -> dict[str, JSON]:
+        """The label."""
+        return {"label": self.parameters["label"]}
+
+    def prepare(self) -> None:
+        """Raises EngineUnavailableError for a label that the model does not have."""
+        labels, label = int(self.model.config.num_labels), int(self.parameters["label"])
+        if not -labels <= label < labels:
+            raise EngineUnavailableError(
+                f"reranker 'classifier': label {label} of a model with {labels}",
+                fix="count from 0, or from -1 backwards",
+            )
+        self._label = label % labels
+
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+        """Return logits, or log odds of the label."""
+        encoded = self.tokenizer(
+            list(queries),
+            list(documents),
+            padding=True,
+            truncation="longest_first",
+            max_length=self.max_length,
+            return_tensors="pt",
+        ).to(self.device)
+        logits = self.model(**encoded).logits.float()
+        if logits.shape[1] == 1:
+            return logits[:, 0]
+        others = self.torch.cat([logits[:, : self._label], logits[:, self._label + 1 :]], dim=1)
+        return logits[:, self._label] - self.torch.logsumexp(others, dim=1)
+
+
+class Qwen3(Transformer):
+    """Rerankers like Qwen3-Reranker: a language model is prompted in its chat template and answers yes or no.
+
+    The score is the logit of ``yes`` less that of ``no`` as the next token: the log odds of relevance. Only the
+    document is cut to ``max_length`` tokens of the whole, so that question and template stay; by default, to 8,192 or
+    the model's own limit, whichever is less.
+    """
+
+    name: ClassVar[str] = "qwen3"
+    auto_class: ClassVar[str] = "AutoModelForCausalLM"
+
+    def extra_identity(self) -> dict[str, JSON]:
+        """The instruction."""
+        return {"instruction": self.parameters["instruction"], "template": 2}
+
+    def prepare(self) -> None:
+        """Raises EngineUnavailableError for a model without chat template, or that splits yes or no into tokens."""
+        if not self.tokenizer.chat_template:
+            raise EngineUnavailableError(
+                f"reranker 'qwen3': model '{self.parameters['model']}' has no chat template",
+                fix="use another reranker",
+            )
+        self._yes, self._no = (self._token(word) for word in ("yes", "no"))
+        # only the last logits are read, and nothing is generated after them
+        accepted = inspect.signature(self.model.forward).parameters
+        self._last_only = {name: value for name, value in _LAST_ONLY.items() if name in accepted}
+
+    def limit(self) -> int:
+        """Return max_length, else 8,192 or the model's limit: the longest texts it can read would fill the memory."""
+        places = token_places(self.model) or _QWEN3_LENGTH
+        return int(self.parameters["max_length"]) or min(super().limit(), _QWEN3_LENGTH, places)
+
+    def batch_scores(self, queries: Sequence[str], documents: Sequence[str]) -> Any:  # noqa: ANN401 - a tensor
+        """Return the log odds of yes."""
+        rows = [self._tokens(query, document) for query, document in zip(queries, documents, strict=True)]
+        longest = max(map(len, rows))
+        padding = self.tokenizer.pad_token_id or 0
+        # on the left, so that the last place of every row is the one before the answer
+        ids = self.torch.tensor([[padding] * (longest - len(row)) + row for row in rows], device=self.device)
+        mask = self.torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=self.device)
+        last = self.model(input_ids=ids, attention_mask=mask, **self._last_only).logits[:, -1, :].float()
+        return last[:, self._yes] - last[:, self._no]
+
+    def _tokens(self, query: str, document: str) -> list[int]:
+        question = _QWEN3_QUERY.format(instruction=self.parameters["instruction"], query=query)
+        chat = [{"role": "system", "content": _QWEN3_SYSTEM}, {"role": "user", "content": question + _PLACE}]
+        text = self.tokenizer.apply_chat_template(
+            chat, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+        before, _, after = text.partition(_PLACE)
+        head, tail = self._encoded(before), self._encoded(after)
+        room = max(self.max_length - len(head) - len(tail), 0)
+        # byte-level tokenizers keep a space with the word after it: encoded apart, it would be a token that the model
+        # never saw at this place
+        return [*head, *self._encoded(f" {document}")[:room], *tail]
+
+    def _encoded(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def _token(self, word: str) -> int:
+        ids = self._encoded(word)
+        if len(ids) != 1 or ids[0] == self.tokenizer.unk_token_id:
+            raise EngineUnavailableError(
+                f"reranker 'qwen3': model '{self.parameters['model']}' has no token '{word}'",
+                fix="use another reranker",
+            )
+        return ids[0]
+
+
+LOCAL_MODELS: Mapping[str, type[LocalModel]] = {model.name: model for model in (CrossEncoder, Classifier, Qwen3)}
