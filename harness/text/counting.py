@@ -1,7 +1,7 @@
-"""Counting terms: texts through an analyzer into sparse columns, a batch at a time.
+"""Count terms: texts through an analyzer into sparse columns, a batch at a time.
 
-Tokens live no longer than their batch. What stays is eight bytes for each distinct (document, term) pair and one
-string for each distinct term.
+Tokens live no longer than their batch: each distinct (document, term) pair costs eight bytes, and each distinct term
+one string.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.data.progress import Progress
 from harness.data.terms import TermCounts
 from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
 from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
-from harness.text.registry import Analyzer, CountingAnalyzer, Texts
+from harness.text.analyzers import Analyzer, CountingAnalyzer, Texts
 
 __all__ = ["count_terms", "load_counts", "save_counts"]
 
@@ -40,8 +40,7 @@ def count_terms(
     The vocabulary is the documents' terms in ascending byte order, so the result depends on the texts alone, not on
     the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no
     characters makes a document longer and is no term of a query, as in Anserini. Documents or queries without terms
-    become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is only
-    for ``progress``.
+    become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is for ``progress`` only.
     """
     if progress is not None:
         progress.start("analyse", total)
@@ -77,7 +76,7 @@ def load_counts(folder: Path) -> TermCounts:
 
 
 class _Counter:
-    """Counts what an analyzer hands over as strings."""
+    """Counts terms that an analyzer hands over as strings."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
@@ -85,17 +84,21 @@ class _Counter:
         self._numbers.default_factory = self._numbers.__len__
 
     def add(self, texts: Texts) -> SparseVectors:
-        """Counts of one batch, in columns by the order in which terms occurred first."""
-        found = self._analyzer.analyze(texts.to_pylist() if isinstance(texts, pa.ChunkedArray) else texts)
-        lengths = np.fromiter(map(len, found), dtype=np.int64, count=len(found))
-        numbers = map(self._numbers.__getitem__, chain.from_iterable(found))
-        terms = np.fromiter(numbers, dtype=np.int64, count=lengths.sum())
-        rows = np.repeat(np.arange(len(found), dtype=np.int64), lengths)
-        return _count_pairs(rows, terms, len(found), len(self._numbers))
+        """Count a batch, in columns by the order in which terms occurred first."""
+        analysed = self._analyzer.analyze(texts.to_pylist() if isinstance(texts, pa.ChunkedArray) else texts)
+        rows, columns = _pairs([list(map(self._numbers.__getitem__, terms)) for terms in analysed])
+        return _count_pairs(rows, columns, len(analysed), len(self._numbers))
 
     def vocabulary(self) -> list[str]:
-        """The terms in the order of their numbers."""
+        """Return the terms in the order of their numbers."""
         return list(self._numbers)
+
+
+def _pairs(columns: Sequence[Sequence[int]]) -> tuple[Int64Array, Int64Array]:
+    """Flatten the columns of each row into aligned rows and columns."""
+    lengths = np.fromiter(map(len, columns), dtype=np.int64, count=len(columns))
+    flat = np.fromiter(chain.from_iterable(columns), dtype=np.int64, count=lengths.sum())
+    return np.repeat(np.arange(len(columns), dtype=np.int64), lengths), flat
 
 
 def _count_pairs(rows: Int64Array, columns: Int64Array, height: int, width: int) -> SparseVectors:
@@ -110,20 +113,18 @@ def _with_queries(
 ) -> TermCounts:
     column_of = {term: column for column, term in enumerate(vocabulary)}
     known = [[column_of.get(term, -1) for term in terms if term] for terms in analyzer.analyze(queries)]
-    lengths = np.fromiter(map(len, known), dtype=np.int64, count=len(known))
-    rows = np.repeat(np.arange(len(known), dtype=np.int64), lengths)
-    columns = np.fromiter(chain.from_iterable(known), dtype=np.int64, count=lengths.sum())
-    found = columns >= 0
+    rows, columns = _pairs(known)
+    in_vocabulary = columns >= 0
     return TermCounts(
         documents=documents,
-        queries=_count_pairs(rows[found], columns[found], len(known), len(vocabulary)),
+        queries=_count_pairs(rows[in_vocabulary], columns[in_vocabulary], len(known), len(vocabulary)),
         vocabulary=Ids.of(vocabulary),
-        unknown_terms=np.bincount(rows[~found], minlength=len(known)).astype(np.int32),
+        unknown_terms=np.bincount(rows[~in_vocabulary], minlength=len(known)).astype(np.int32),
     )
 
 
 class _Parts:
-    """The batches counted so far."""
+    """Counts of the batches so far."""
 
     def __init__(self) -> None:
         self._lengths: list[Int64Array] = []
@@ -136,7 +137,7 @@ class _Parts:
         self._values.append(part.values)
 
     def join(self, column_of: Int32Array) -> SparseVectors:
-        """All rows as one CSR under the final column numbers, ascending within each row. The batches are given up."""
+        """Return all rows as one CSR under the final column numbers, ascending within each row; drops the batches."""
         indptr = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths]))
         indices: Int32Array = _drain(self._indices, np.empty(indptr[-1], dtype=np.int32))
         values: Float32Array = _drain(self._values, np.empty(indptr[-1], dtype=np.float32))
@@ -145,7 +146,7 @@ class _Parts:
 
 
 def _drain(parts: list[Array], whole: Array) -> Array:
-    """Move the parts into ``whole`` one by one, so that they are not all held twice."""
+    """Move the parts into ``whole`` one by one, so that memory never holds all of them twice."""
     end = len(whole)
     while parts:
         part = parts.pop()
@@ -156,7 +157,7 @@ def _drain(parts: list[Array], whole: Array) -> Array:
 
 @kernel
 def _renumber(indptr: Int64Array, column_of: Int32Array, indices: Int32Array, values: Float32Array) -> None:
-    """Give every row its final columns, in place, and sort the row by them."""
+    """Write the final columns of every row in place, and sort the row by them."""
     longest = 0
     for row in range(len(indptr) - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])

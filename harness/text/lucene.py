@@ -17,46 +17,21 @@ from harness.data.types import Int32Array, SparseVectors
 from harness.errors import UnknownNameError
 from harness.java.bridge import JavaBridge, java_errors
 from harness.java.jvm import find_jar, jar_digest, start
-from harness.text.registry import TermCounter, Texts
+from harness.text.analyzers import TermCounter, Texts
 
 __all__ = ["LuceneAnalyzer", "identity", "language_code", "languages"]
 
+# fmt: off
 _CODES = {
-    "arabic": "ar",
-    "bengali": "bn",
-    "chinese": "zh",
-    "danish": "da",
-    "dutch": "nl",
-    "english": "en",
-    "finnish": "fi",
-    "french": "fr",
-    "german": "de",
-    "greek": "el",
-    "hausa": "ha",
-    "hindi": "hi",
-    "hungarian": "hu",
-    "indonesian": "id",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "norwegian": "no",
-    "persian": "fa",
-    "polish": "pl",
-    "portuguese": "pt",
-    "romanian": "ro",
-    "russian": "ru",
-    "somali": "so",
-    "spanish": "es",
-    "swahili": "sw",
-    "swedish": "sv",
-    "telugu": "te",
-    "thai": "th",
-    "turkish": "tr",
-    "ukrainian": "uk",
-    "vietnamese": "vi",
+    "arabic": "ar", "bengali": "bn", "chinese": "zh", "danish": "da", "dutch": "nl", "english": "en", "finnish": "fi",
+    "french": "fr", "german": "de", "greek": "el", "hausa": "ha", "hindi": "hi", "hungarian": "hu", "indonesian": "id",
+    "italian": "it", "japanese": "ja", "korean": "ko", "norwegian": "no", "persian": "fa", "polish": "pl",
+    "portuguese": "pt", "romanian": "ro", "russian": "ru", "somali": "so", "spanish": "es", "swahili": "sw",
+    "swedish": "sv", "telugu": "te", "thai": "th", "turkish": "tr", "ukrainian": "uk", "vietnamese": "vi",
     "yoruba": "yo",
 }
-_AT_WHITE_SPACE = ("ha", "so", "sw", "yo")
+# fmt: on
+_WHITE_SPACE_ONLY = ("ha", "so", "sw", "yo")
 """Languages that Anserini's indexer cuts at white space alone, because Lucene has no analyzer for them."""
 _OF_LUCENE = {
     "el": "org.apache.lucene.analysis.el.GreekAnalyzer",
@@ -69,12 +44,12 @@ _BYTES_AT_ONCE = 16_000_000
 
 
 def languages() -> tuple[str, ...]:
-    """English names of the languages that have an analyzer here, sorted. Starts no JVM."""
+    """Return the English names of the languages that have an analyzer here, sorted. Starts no JVM."""
     return tuple(sorted(_CODES))
 
 
 def language_code(language: str) -> str:
-    """ISO 639-1 code of a language of :func:`languages`; raises UnknownNameError."""
+    """Return the ISO 639-1 code of a language of :func:`languages`; raises UnknownNameError."""
     try:
         return _CODES[language]
     except KeyError as error:
@@ -82,11 +57,11 @@ def language_code(language: str) -> str:
 
 
 def identity(language: str, *, jar: str | None = None) -> Mapping[str, str]:
-    """The jar that a :class:`LuceneAnalyzer` would run, by name and SHA-256: it decides all terms. Starts no JVM."""
-    found = find_jar(jar)
+    """Return name and SHA-256 of the jar that a :class:`LuceneAnalyzer` would run. Starts no JVM."""
+    path = find_jar(jar)
     # the first version left terms of no characters out, which English does not have
     empty = {} if language == "english" else {"empty_terms": "counted"}
-    return {"language": language_code(language), "jar": found.name, "sha256": jar_digest(found), **empty}
+    return {"language": language_code(language), "jar": path.name, "sha256": jar_digest(path), **empty}
 
 
 class LuceneAnalyzer:
@@ -107,7 +82,7 @@ class LuceneAnalyzer:
         self.analyze([""])  # a cut-down Java lacks Thai's word breaks, and says so on the first text only
 
     def analyze(self, texts: Sequence[str]) -> list[list[str]]:
-        """The terms of each text, in order, repeats included; an empty list for a text without terms."""
+        """Return the terms of each text, in order, repeats included; an empty list for a text without terms."""
         terms: list[list[str]] = []
         for content, starts in _parts_of(texts):
             with java_errors(f"analysing texts with '{self.name}'"):
@@ -115,17 +90,17 @@ class LuceneAnalyzer:
         return terms
 
     def counter(self) -> TermCounter:
-        """A counter that gives texts to Java and takes counts back, on all cores."""
+        """Return a counter that gives texts to Java and takes counts back, on all cores."""
         with java_errors(f"counting terms with '{self.name}'"):
             return _Counter(self.bridge.load(_TERMS)(self.java), self.name)
 
     def describe(self) -> Mapping[str, str]:
-        """The analyzer's Java class and the versions of Lucene and Anserini: all that decides its terms."""
+        """Return the analyzer's Java class and the versions of Lucene and Anserini: all that decides its terms."""
         return {"analyzer": self.name, "class": str(self.java.getClass().getName()), **versions(self.bridge)}
 
 
 def versions(bridge: JavaBridge) -> dict[str, str]:
-    """Versions of Lucene and Anserini, from the jar that runs."""
+    """Return the versions of Lucene and Anserini, from the running jar."""
     lucene = bridge.load("org.apache.lucene.util.Version").LATEST.toString()
     properties = bridge.load("java.util.Properties")()
     loader = bridge.type("io.anserini.analysis.AnalyzerMap")
@@ -141,7 +116,7 @@ def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java obje
         analyzer = bridge.load("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
     elif code in _OF_LUCENE:
         analyzer = bridge.load(_OF_LUCENE[code])()
-    elif code in _AT_WHITE_SPACE:
+    elif code in _WHITE_SPACE_ONLY:
         analyzer = bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     else:
         analyzer = bridge.load("io.anserini.analysis.AnalyzerMap").getLanguageSpecificAnalyzer(code)
@@ -149,32 +124,32 @@ def _create(bridge: JavaBridge, code: str) -> Any:  # noqa: ANN401 - a Java obje
 
 
 class _Counter:
-    """Counts terms in Java, which numbers them; see :class:`harness.text.registry.TermCounter`."""
+    """Counts terms in Java, which numbers them; see :class:`harness.text.analyzers.TermCounter`."""
 
     def __init__(self, terms: Any, name: str) -> None:  # noqa: ANN401 - a Java object has no Python type
         self._terms, self._name = terms, name
 
     def add(self, texts: Texts) -> SparseVectors:
-        """Counts of one batch, in columns by the numbers of the terms, in no order."""
+        """Count a batch, in columns by the numbers of the terms, in no order."""
         lengths, pairs = [np.zeros(1, dtype=np.int32)], [np.empty((2, 0), dtype=np.int32)]
         for content, starts in _parts_of(texts):
             with java_errors(f"counting terms with '{self._name}'"):
-                found = _ints(self._terms.count(content, starts).tostring())
+                counted = _ints(self._terms.count(content, starts).tostring())
             size = len(starts) // 4 - 1
-            lengths.append(found[:size])
-            pairs.append(found[size:].reshape(2, -1))
+            lengths.append(counted[:size])
+            pairs.append(counted[size:].reshape(2, -1))
         columns, counts = np.concatenate(pairs, axis=1)
         return SparseVectors(np.cumsum(np.concatenate(lengths), dtype=np.int64), columns, counts.astype(np.float32), 0)
 
     def vocabulary(self) -> list[str]:
-        """The terms in the order of their numbers."""
+        """Return the terms in the order of their numbers."""
         with java_errors(f"reading the terms of '{self._name}'"):
             (terms,) = _terms_in(self._terms.vocabulary().tostring(), 1)
         return terms
 
 
 def _parts_of(texts: Texts) -> Iterator[tuple[bytes, bytes]]:
-    """The UTF-8 bytes of consecutive texts and where each begins, int32: as much at once as may cross to Java."""
+    """Yield the UTF-8 bytes of consecutive texts and the start of each, int32: as much as may cross to Java at once."""
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [strings(texts)]
     for chunk in filter(len, chunks):
         wide = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
@@ -194,11 +169,11 @@ def _ints(answer: bytes) -> Int32Array:
 
 
 def _terms_in(answer: bytes, texts: int) -> list[list[str]]:
-    """The terms of each text, of an answer that begins with their number."""
+    """Return the terms of each text from an answer that begins with their numbers."""
     numbers = _ints(answer)
     ends = np.cumsum(numbers[:texts])
     terms = int(ends[-1]) if texts else 0
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(numbers[texts : texts + terms], dtype=np.int64)])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(answer[4 * (texts + terms) :])]
-    found: list[str] = pa.Array.from_buffers(pa.large_string(), terms, buffers).to_pylist()
-    return [found[start:end] for start, end in pairwise([0, *ends.tolist()])]
+    flat: list[str] = pa.Array.from_buffers(pa.large_string(), terms, buffers).to_pylist()
+    return [flat[start:end] for start, end in pairwise([0, *ends.tolist()])]

@@ -28,7 +28,7 @@ _LATER = (
     "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
     "harness.engines.qdrant.sparse",
     "harness.engines.qdrant.edge", "harness.engines.qdrant.hybrid", "harness.text.snowball",
-    "harness.text.whitespace", "harness.api", "harness.cli.config", "harness.worker.trial",
+    "harness.text.analyzers", "harness.api", "harness.cli.config", "harness.worker.trial",
     "harness.worker.main", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
     "harness.regression.plan_again", "harness.reporting.html", "harness.reporting.plan",
     "harness.reporting.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",

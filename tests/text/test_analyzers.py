@@ -6,8 +6,7 @@ import pytest
 
 from harness.errors import UnknownNameError
 from harness.text import Analyzer, analyzer_names, create_analyzer
-from harness.text.snowball import SnowballAnalyzer, languages
-from harness.text.tokens import Tokenizer
+from harness.text.snowball import SnowballAnalyzer, Tokenizer, languages
 
 
 def terms(name: str, text: str) -> list[str]:

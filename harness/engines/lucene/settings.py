@@ -10,7 +10,7 @@ from typing import cast
 from harness.engines.external_index import source_folder
 from harness.errors import UnknownNameError, UsageError
 from harness.registry.parameters import ParameterValue
-from harness.text.languages import ENGLISH
+from harness.text.analyzers import ENGLISH
 from harness.text.lucene import languages
 
 __all__ = ["Axiomatic", "ExternalLucene", "LuceneSettings", "Rm3"]

@@ -17,8 +17,8 @@ from harness.parity import Parity, SparseOracle, compare_run, make_recipe
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
+from harness.text.analyzers import create_analyzer
 from harness.text.counting import count_terms
-from harness.text.registry import create_analyzer
 
 CARD = find_cards("backends")["qdrant"]
 
