@@ -20,7 +20,7 @@ from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dat
 from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
-from harness.parity.hold import Oracles
+from harness.parity.outcome_parity import References
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
@@ -157,8 +157,8 @@ def run_on(plan: Plan, dataset: Dataset, cache: Cache, display: Display, judge: 
         if len(dataset.corpus):  # else nothing is held against it
             _compile_reference(plan, display)
         outcomes = run_plan(deep, dataset, cache, work, display)
-    oracles = Oracles(outcomes, deep, dataset, display)
-    return [_assess(outcome, plan, oracles, judge, rules) for outcome in outcomes]
+    references = References(outcomes, deep, dataset, display)
+    return [_assess(outcome, plan, references, judge, rules) for outcome in outcomes]
 
 
 def with_documents(comparison: Comparison, *, cards: Path | None = None) -> Comparison:
@@ -351,10 +351,10 @@ def _sampled(dataset: Dataset, request: CompareRequest) -> Dataset:
     return dataset
 
 
-def _assess(outcome: Outcome, plan: Plan, oracles: Oracles, judge: Judge, rules: HitRules) -> Assessed:
-    """Hold a run against its oracle as it is, then score it without hits that the dataset leaves out."""
+def _assess(outcome: Outcome, plan: Plan, references: References, judge: Judge, rules: HitRules) -> Assessed:
+    """Compare a run with its reference as it is, then score it without hits that the dataset leaves out."""
     try:
-        held = oracles.hold(outcome)
+        held = references.compare(outcome)
         if outcome.run is not None:
             outcome = replace(outcome, notes=(*outcome.notes, *rules.not_returned(outcome.run)))
         if rules.leave_out and outcome.run is not None:

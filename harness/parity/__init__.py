@@ -1,29 +1,27 @@
-"""Holds an engine's run against the exact result of what it claims to compute, and names the cause of differences."""
+"""Compare an engine's run with the exact result of its scoring function, and prove the causes of differences."""
 
 from __future__ import annotations
 
-from harness.parity.case import Case, Hypothesis, Rescored
-from harness.parity.causes import HYPOTHESES
-from harness.parity.compare import UNKNOWN, compare_run, explain
-from harness.parity.dense_oracle import DenseOracle, DenseRecipe
-from harness.parity.oracles import Oracle, SparseOracle
-from harness.parity.recipe import Recipe, make_recipe
-from harness.parity.result import Level, Parity, QueryParity
+from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis, Rescored
+from harness.parity.compare import compare_run, explain
+from harness.parity.levels import Level, Parity, QueryParity
+from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
+from harness.parity.references import DenseReference, Reference, SparseReference
 
 __all__ = [
     "HYPOTHESES",
     "UNKNOWN",
     "Case",
-    "DenseOracle",
     "DenseRecipe",
+    "DenseReference",
     "Hypothesis",
     "Level",
-    "Oracle",
     "Parity",
     "QueryParity",
     "Recipe",
+    "Reference",
     "Rescored",
-    "SparseOracle",
+    "SparseReference",
     "compare_run",
     "explain",
     "make_recipe",

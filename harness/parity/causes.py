@@ -1,19 +1,23 @@
-"""Causes of a difference between an engine and its reference: each re-scores the queries with one thing changed.
+"""Causes of a difference between an engine and its reference: each scores the queries again with one thing changed.
 
-A hypothesis is proven for a query when the engine's ranking is tie-equivalent to the re-scored one *and* every score of
-the engine agrees with it, within the tolerance. Adding one is a function and a row of :data:`HYPOTHESES`, which are
-tried in order. A change returns None where it does not apply or would change nothing. The last hypothesis proves less
-than the others: it changes nothing and widens the tolerance to what rounding can do.
+A hypothesis is proven for a query when the engine's ranking is tie-equivalent to the new one *and* every score of the
+engine agrees with it, within the tolerance. Adding one is a function and a row of :data:`HYPOTHESES`, which are tried
+in order. A function returns None where its change does not apply or would change nothing. The last hypothesis proves
+less than the others: it changes nothing and widens the tolerance to what rounding can do.
+
+Fusions have causes of their own, which lie in their components: :func:`hits_of_components`, :func:`causes_in_lists`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.data import ranking
+from harness.data.filtering import BoolArray
 from harness.data.terms import TermCounts
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run, Similarity, SparseVectors
 from harness.encoders import bm25
@@ -22,159 +26,221 @@ from harness.exact.dense import vector_lengths
 from harness.exact.lucene import byte_lengths as encode_lengths
 from harness.exact.lucene import decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
-from harness.parity.case import Case, Hypothesis, Rescored, plain
-from harness.parity.dense_oracle import DenseOracle, DenseRecipe
-from harness.parity.oracles import SparseOracle
-from harness.parity.recipe import Recipe, empty_rows, idf_by_shard
+from harness.parity.recipes import DenseRecipe, Recipe, empty_rows, idf_by_shard
+from harness.parity.references import DenseReference, Fuse, FusedReference, Part, Reference, SparseReference
 
-__all__ = ["HYPOTHESES"]
+__all__ = [
+    "FLOAT32_FUSION",
+    "HYPOTHESES",
+    "UNKNOWN",
+    "WITHIN_LISTS",
+    "Case",
+    "Hypothesis",
+    "Rescored",
+    "causes_in_lists",
+    "hits_of_components",
+]
 
+UNKNOWN = "unknown"
+"""The name of a cause that no hypothesis proves: a defect of the harness, counted."""
+FLOAT32_FUSION = "float32 fusion"
+"""The cause where :data:`WITHIN_LISTS` holds once the fusion rounds each step to float32."""
+WITHIN_LISTS = "ties and rounding in the lists"
+"""The cause of a difference where every list is the exact one up to equal scores and the stated tolerance."""
 _UNIT_ROUNDOFF = 2.0**-24
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Case:
+    """Queries that need an explanation: the engine's run, its reference for the same queries, and known facts.
+
+    ``missing_rows`` are documents that the engine is known not to hold; ``graph`` says that it searches a graph, which
+    may miss some that it holds.
+    """
+
+    run: Run
+    reference: Reference
+    k: int
+    tolerance: float
+    missing_rows: Int32Array
+    graph: bool = False
+
+
+class Rescored(NamedTuple):
+    """The case under one changed assumption.
+
+    ``run`` are the engine's hits that count, ``exact`` the exact ranking, ``true_scores`` float32 aligned with
+    ``run``; per query: ``k`` int64, and the relative tolerances of the ranking and of the scores, float64.
+    """
+
+    run: Run
+    exact: Run
+    true_scores: Float32Array
+    k: Int64Array
+    tie_tolerance: Float64Array
+    score_tolerance: Float64Array
+
+
+Rescore = Callable[[Case], Rescored | None]
+"""Changes one thing of a case; None where that cannot be changed or would change nothing."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Changed:
-    """A cause that is another recipe of the oracle."""
+class Hypothesis:
+    """A possible cause of a difference: its name in reports, its meaning in one sentence, and the change."""
 
     name: str
     meaning: str
-    change: Callable[[Recipe, Int32Array], Recipe | None]
+    rescore: Rescore
 
-    def rescore(self, case: Case) -> Rescored | None:
-        """Score everything anew under the changed recipe."""
-        if not isinstance(case.oracle, SparseOracle):
+
+def _with_reference(case: Case, reference: Reference) -> Rescored:
+    """Score the case's run by another reference, with its own k and tolerance."""
+    queries = len(case.run.query_ids)
+    tolerance = np.full(queries, case.tolerance)
+    k = np.full(queries, case.k, dtype=np.int64)
+    return Rescored(case.run, reference.retrieve(case.k), reference.score(case.run), k, tolerance, tolerance)
+
+
+def _of_recipe(change: Callable[[Recipe, Int32Array], Recipe | None]) -> Rescore:
+    """Score again under a changed recipe of sparse vectors; ``change`` also gets the missing rows."""
+
+    def rescore(case: Case) -> Rescored | None:
+        if not isinstance(case.reference, SparseReference):
             return None
-        recipe = self.change(case.oracle.recipe, case.missing_rows)
-        return None if recipe is None else plain(case, case.run, SparseOracle(recipe))
+        recipe = change(case.reference.recipe, case.missing_rows)
+        return None if recipe is None else _with_reference(case, SparseReference(recipe))
+
+    return rescore
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangedVectors:
-    """A cause that is another oracle of dense vectors."""
+def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | None]) -> Rescore:
+    """Score again with a changed reference of dense vectors; ``change`` also gets the missing rows."""
 
-    name: str
-    meaning: str
-    change: Callable[[DenseOracle, Int32Array], DenseOracle | None]
-
-    def rescore(self, case: Case) -> Rescored | None:
-        """Score everything anew with the changed vectors."""
-        if not isinstance(case.oracle, DenseOracle):
+    def rescore(case: Case) -> Rescored | None:
+        if not isinstance(case.reference, DenseReference):
             return None
-        oracle = self.change(case.oracle, case.missing_rows)
-        return None if oracle is None else plain(case, case.run, oracle)
+        reference = change(case.reference, case.missing_rows)
+        return None if reference is None else _with_reference(case, reference)
+
+    return rescore
 
 
-@dataclass(frozen=True, slots=True)
-class _Reread:
-    """A cause that leaves the oracle as it is and reads the rankings otherwise."""
-
-    name: str
-    meaning: str
-    reread: Callable[[Case], Rescored | None]
-
-    def rescore(self, case: Case) -> Rescored | None:
-        """Apply it."""
-        return self.reread(case)
-
-
-def _float32_rounding(case: Case) -> Rescored | None:
+def float32_rounding(case: Case) -> Rescored | None:
     """Two documents that change places may each be off by the error bound of their scores."""
-    error = _error_of_vectors(case.oracle) if isinstance(case.oracle, DenseOracle) else _error_of_terms(case)
-    if error is None:
+    reference = case.reference
+    if isinstance(reference, DenseReference):
+        error = _error_of_vectors(reference)
+    elif isinstance(reference, SparseReference) and _all_positive(reference.recipe):
+        error = _error_of_terms(reference.recipe)
+    else:
         return None
-    return plain(case, case.run, case.oracle)._replace(
+    return _with_reference(case, reference)._replace(
         tie_tolerance=np.maximum(case.tolerance, 2 * error), score_tolerance=np.maximum(case.tolerance, error)
     )
 
 
-def _error_of_terms(case: Case) -> Float64Array | None:
-    """Higham, "Accuracy and Stability of Numerical Algorithms" (2002), equation 4.4: for n non-negative terms added in
-    float32 in any order the relative error is at most (n - 1) u; one u each for a fused product and the oracle's own
-    rounding.
+def _all_positive(recipe: Recipe) -> bool:
+    queries, documents = recipe.queries, recipe.documents
+    return bool(queries.nnz > 0 and queries.values.min() >= 0 and documents.values.min() >= 0)
+
+
+def _error_of_terms(recipe: Recipe) -> Float64Array:
+    """Return the bound of relative errors of sums of non-negative terms.
+
+    Higham, "Accuracy and Stability of Numerical Algorithms" (2002), equation 4.4: for n such terms added in float32 in
+    any order the relative error is at most (n - 1) u; one u each for a fused product and the reference's own rounding.
     """
-    if not isinstance(case.oracle, SparseOracle):
-        return None
-    recipe = case.oracle.recipe
-    if recipe.queries.nnz == 0 or recipe.queries.values.min() < 0 or recipe.documents.values.min() < 0:
-        return None
-    terms = np.diff(recipe.queries.indptr) + 1
-    error: Float64Array = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
+    return _relative_error(np.diff(recipe.queries.indptr) + 1)
+
+
+def _error_of_vectors(reference: DenseReference) -> Float64Array:
+    """Return the bound of errors of dot products, relative to the product of the lengths.
+
+    Equation 3.5 there: for vectors of d dimensions it is d u, in any order. Dividing by lengths takes two such sums,
+    each of which counts half, and a few more roundings.
+    """
+    dimensions = reference.recipe.queries.shape[1]
+    steps = (2 if reference.mode == "cosine" else 1) * dimensions + 16
+    return _relative_error(np.full(len(reference.recipe.query_ids), steps))
+
+
+def _relative_error(steps: Int64Array) -> Float64Array:
+    error: Float64Array = steps * _UNIT_ROUNDOFF / (1 - steps * _UNIT_ROUNDOFF)
     return error
 
 
-def _error_of_vectors(oracle: DenseOracle) -> Float64Array:
-    """Equation 3.5 there: a product of vectors of d dimensions is off by d u of the product of the lengths at most, in
-    any order. Dividing by lengths takes two such sums, each of which counts half, and a few more roundings.
-    """
-    dimensions = oracle.recipe.queries.shape[1]
-    steps = (2 if oracle.mode == "cosine" else 1) * dimensions + 16
-    return np.full(len(oracle.recipe.query_ids), steps * _UNIT_ROUNDOFF / (1 - steps * _UNIT_ROUNDOFF))
-
-
-def _fewer_hits(case: Case) -> Rescored | None:
-    same = plain(case, case.run, case.oracle)
+def fewer_hits(case: Case) -> Rescored | None:
+    """The engine stopped early: the exact ranking is cut to as many hits."""
+    same = _with_reference(case, case.reference)
     returned = np.diff(case.run.indptr)
-    if not ((returned > 0) & (returned < np.diff(same.oracle.indptr))).any():
+    if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
         return None
     k: Int64Array = np.where(returned > 0, returned, case.k)
-    return same._replace(oracle=ranking.cut(same.oracle, k), k=k)
+    return same._replace(exact=ranking.cut(same.exact, k), k=k)
 
 
-def _missed(case: Case) -> Rescored | None:
-    """The exact ranking of what was found, and nothing else: a graph finds the neighbours of what it visits."""
-    if not case.graph or not isinstance(case.oracle, DenseOracle):
+def approximate_search(case: Case) -> Rescored | None:
+    """A graph finds the neighbours of what it visits: rank the returned documents exactly, and nothing else."""
+    if not case.graph or not isinstance(case.reference, DenseReference):
         return None
-    same = plain(case, case.run, case.oracle)
-    found = ranking.order(case.run.with_scores(same.true_scores))
-    return same._replace(oracle=found, k=np.diff(found.indptr))
+    same = _with_reference(case, case.reference)
+    returned = ranking.order(case.run.with_scores(same.true_scores))
+    return same._replace(exact=returned, k=np.diff(returned.indptr))
 
 
-def _padding(case: Case) -> Rescored | None:
-    if not isinstance(case.oracle, SparseOracle):
+def zero_score_padding(case: Case) -> Rescored | None:
+    """Documents that match nothing fill the list: leave them out."""
+    if not isinstance(case.reference, SparseReference):
         return None
-    same = plain(case, case.run, case.oracle)
-    matching = same.true_scores != 0
-    if matching.all():
+    same = _with_reference(case, case.reference)
+    matching = np.flatnonzero(same.true_scores)
+    if len(matching) == case.run.hits:
         return None
-    kept = np.concatenate([[0], np.cumsum(matching)])
-    run, scores = case.run, same.true_scores[matching]
-    indptr: Int64Array = kept[run.indptr].astype(np.int64)
-    stripped = Run(run.query_ids, run.doc_ids, indptr, run.rows[matching], run.scores[matching])
-    return same._replace(run=stripped, true_scores=scores)
+    return same._replace(run=ranking.hits_at(case.run, matching), true_scores=same.true_scores[matching])
 
 
+@_of_recipe
 def missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
     """The missing documents are neither returned nor counted. Weights that were made before stay as they are."""
+    return _without(recipe, missing)
+
+
+def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
     lost = missing[np.diff(recipe.documents.indptr)[missing] > 0]
     return replace(recipe, documents=empty_rows(recipe.documents, lost)) if len(lost) else None
 
 
+@_of_recipe
 def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
     """The missing documents are not returned, but the IDF counts them: deleted and not yet cleaned up."""
-    changed = missing_documents(recipe, missing)
-    if changed is None or recipe.mode != "textbook" or recipe.idf != "bm25":
+    changed = _without(recipe, missing)
+    if changed is None or not _has_bm25_idf(recipe):
         return None
     return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
 
 
+@_of_recipe
 def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """N is the number of all documents, those without terms included."""
-    all_documents = len(recipe.documents)
-    if recipe.mode != "textbook" or recipe.idf != "bm25" or len(recipe.documents.nonempty_rows) == all_documents:
+    if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
 
 
+@_of_recipe
 def one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """N and df are counted over the whole collection."""
     return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
 
 
+@_of_recipe
 def no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """The engine does not multiply by the IDF."""
     return replace(recipe, idf=None) if recipe.mode == "textbook" and recipe.idf is not None else None
 
 
+@_of_recipe
 def query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Every query weight is 1."""
     if recipe.counts is None or (recipe.queries.values == 1).all():
@@ -182,30 +248,33 @@ def query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     return replace(recipe, queries=replace(recipe.queries, values=np.ones_like(recipe.queries.values)))
 
 
+@_of_recipe
 def other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """With (k1 + 1) where it was left out, without where it was not."""
+    """The factor (k1 + 1) is put in where it was left out, and left out where it was in."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
     return replace(changed, documents=_weights(changed, recipe.counts))
 
 
+@_of_recipe
 def byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Textbook weights from lengths that were rounded to one byte."""
+    """Textbook weights from lengths that are rounded to one byte."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
     return replace(recipe, documents=_weights(recipe, recipe.counts, lengths=lengths))
 
 
+@_of_recipe
 def lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Everything as Lucene computes it."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
-    counts = recipe.counts
-    return replace(recipe, mode="lucene", documents=counts.documents, idf="bm25", k1_plus_1=False)
+    return replace(recipe, mode="lucene", documents=recipe.counts.documents, idf="bm25", k1_plus_1=False)
 
 
+@_of_recipe
 def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Exact lengths where Lucene rounds them, without (k1 + 1)."""
     if recipe.mode != "lucene" or recipe.counts is None:
@@ -213,123 +282,204 @@ def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
 
 
+@_of_recipe
 def float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Document weights rounded to float16 (Qdrant's ``datatype=float16``)."""
+    """Document weights rounded to float16 (Qdrant's ``datatype=float16``); the IDF does not change."""
     return _stored_as(recipe, "float16")
 
 
+@_of_recipe
 def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """Document weights in 256 steps between each dimension's smallest and largest (Qdrant's ``datatype=uint8``).
 
-    It is what a single segment does; with several segments each has limits of its own.
+    A single segment does so; each of several segments has limits of its own.
     """
     return _stored_as(recipe, "uint8")
 
 
+@_of_recipe
 def float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
     """The IDF with every step in float32, as Qdrant computes it."""
-    if recipe.mode != "textbook" or recipe.idf != "bm25":
+    if not _has_bm25_idf(recipe):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
 
 
+def _has_bm25_idf(recipe: Recipe) -> bool:
+    return recipe.mode == "textbook" and recipe.idf == "bm25"
+
+
 def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
-    """Weights as ``datatype`` holds them; the IDF does not change."""
-    if recipe.mode != "textbook":
-        return None
-    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype))
+    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype)) if recipe.mode == "textbook" else None
 
 
 def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:
     return bm25.document_weights(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
 
 
-def missing_vectors(oracle: DenseOracle, missing_rows: Int32Array) -> DenseOracle | None:
+@_of_vectors
+def missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> DenseReference | None:
     """The engine does not hold these documents."""
-    return oracle.without(missing_rows) if len(missing_rows) else None
+    return reference.without(missing_rows) if len(missing_rows) else None
 
 
-def float16_documents(oracle: DenseOracle, _missing: Int32Array) -> DenseOracle | None:
-    """The engine stores documents as float16; under cosine it divides them by their lengths before."""
-    documents, queries = _normalised(oracle.recipe)
-    return _of(oracle.recipe, _halved(documents), queries)
+@_of_vectors
+def float16_documents(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    """The engine stores documents as float16; for cosine it divides them by their lengths before."""
+    documents, queries = _normalised(reference.recipe)
+    return _of_normalised(reference.recipe, _float16(documents), queries)
 
 
-def float16_vectors(oracle: DenseOracle, _missing: Int32Array) -> DenseOracle | None:
-    """As :func:`float16_documents`, and queries are rounded too."""
-    documents, queries = _normalised(oracle.recipe)
-    return _of(oracle.recipe, _halved(documents), _halved(queries))
+@_of_vectors
+def float16_vectors(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    """Both documents and queries are rounded to float16, otherwise as :func:`float16_documents`."""
+    documents, queries = _normalised(reference.recipe)
+    return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
 
 
-def dot_product(oracle: DenseOracle, _missing: Int32Array) -> DenseOracle | None:
-    """The engine takes the dot product where the cosine was asked for: it does not divide by the lengths."""
-    if oracle.recipe.similarity != "cosine":
+@_of_vectors
+def dot_product(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    """The engine takes the dot product instead of the cosine: it does not divide by the lengths."""
+    if reference.recipe.similarity != "cosine":
         return None
-    return DenseOracle(replace(oracle.recipe, similarity="dot"), whole=oracle)
+    return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)
 
 
 def _normalised(recipe: DenseRecipe) -> tuple[Float32Array, Float32Array]:
     if recipe.similarity != "cosine":
         return recipe.documents, recipe.queries
-    return _directions(recipe.documents), _directions(recipe.queries)
+    documents, queries = (
+        (vectors / vector_lengths(vectors)[:, None]).astype(np.float32)
+        for vectors in (recipe.documents, recipe.queries)
+    )
+    return documents, queries
 
 
-def _directions(vectors: Float32Array) -> Float32Array:
-    divided: Float32Array = (vectors / vector_lengths(vectors)[:, None]).astype(np.float32)
-    return divided
-
-
-def _halved(vectors: Float32Array) -> Float32Array | None:
+def _float16(vectors: Float32Array) -> Float32Array | None:
     with np.errstate(over="ignore"):
         rounded = vectors.astype(np.float16).astype(np.float32)
     return rounded if np.isfinite(rounded).all() else None
 
 
-def _of(recipe: DenseRecipe, documents: Float32Array | None, queries: Float32Array | None) -> DenseOracle | None:
-    """Vectors that are divided by their lengths already are scored by their dot product."""
+def _of_normalised(
+    recipe: DenseRecipe, documents: Float32Array | None, queries: Float32Array | None
+) -> DenseReference | None:
+    """Return the reference of changed vectors; for cosine they are of unit length, so their dot product scores them."""
     if documents is None or queries is None:
         return None
     similarity: Similarity = "l2" if recipe.similarity == "l2" else "dot"
-    return DenseOracle(replace(recipe, documents=documents, queries=queries, similarity=similarity))
+    return DenseReference(replace(recipe, documents=documents, queries=queries, similarity=similarity))
 
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
-    _Changed("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
-    _Changed(
+    Hypothesis("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
+    Hypothesis(
         "missing documents", "the engine does not hold these documents, and counts without them", missing_documents
     ),
-    _Changed(
+    Hypothesis(
         "missing documents, IDF kept",
         "the engine does not return these documents, but its IDF still counts them",
         missing_documents_idf_kept,
     ),
-    _Reread("fewer hits", "the engine returned the right documents, and stopped early", _fewer_hits),
-    _ChangedVectors("missing vectors", "the engine does not hold these documents", missing_vectors),
-    _Reread(
+    Hypothesis("fewer hits", "the engine returned the right documents, and stopped early", fewer_hits),
+    Hypothesis("missing vectors", "the engine does not hold these documents", missing_vectors),
+    Hypothesis(
         "approximate search",
         "the right documents of those that were found, in their order with their scores; the graph missed better ones",
-        _missed,
+        approximate_search,
     ),
-    _ChangedVectors(
+    Hypothesis(
         "float16 documents", "the index stores documents as float16, for cosine after normalising", float16_documents
     ),
-    _ChangedVectors("float16 vectors", "documents and queries are rounded to float16", float16_vectors),
-    _ChangedVectors("dot product", "the engine does not divide by the lengths", dot_product),
-    _Reread("zero-score padding", "documents that match nothing fill the list up to k", _padding),
-    _Changed("IDF over all documents", "N counts documents without terms too", idf_over_all_documents),
-    _Changed("one IDF for all shards", "N and df are those of the whole collection", one_idf_for_all_shards),
-    _Changed("no IDF", "the engine leaves the IDF out", no_idf),
-    _Changed("query counts ignored", "a repeated query term counts once", query_counts_ignored),
-    _Changed("factor (k1 + 1)", "the constant factor is left out, or put in", other_constant_factor),
-    _Changed("byte lengths", "document lengths are rounded to Lucene's single byte", byte_lengths),
-    _Changed("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order", lucene_arithmetic),
-    _Changed("exact lengths", "document lengths are not rounded to a byte", textbook_arithmetic),
-    _Changed("float16 weights", "the index stores weights as float16", float16_weights),
-    _Changed("uint8 weights", "the index stores weights as uint8, scaled per posting list", uint8_weights),
-    _Reread(
+    Hypothesis("float16 vectors", "documents and queries are rounded to float16", float16_vectors),
+    Hypothesis("dot product", "the engine does not divide by the lengths", dot_product),
+    Hypothesis("zero-score padding", "documents that match nothing fill the list up to k", zero_score_padding),
+    Hypothesis("IDF over all documents", "N counts documents without terms too", idf_over_all_documents),
+    Hypothesis("one IDF for all shards", "N and df are those of the whole collection", one_idf_for_all_shards),
+    Hypothesis("no IDF", "the engine leaves the IDF out", no_idf),
+    Hypothesis("query counts ignored", "a repeated query term counts once", query_counts_ignored),
+    Hypothesis("factor (k1 + 1)", "the constant factor is left out, or put in", other_constant_factor),
+    Hypothesis("byte lengths", "document lengths are rounded to Lucene's single byte", byte_lengths),
+    Hypothesis("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order", lucene_arithmetic),
+    Hypothesis("exact lengths", "document lengths are not rounded to a byte", textbook_arithmetic),
+    Hypothesis("float16 weights", "the index stores weights as float16", float16_weights),
+    Hypothesis("uint8 weights", "the index stores weights as uint8, scaled per posting list", uint8_weights),
+    Hypothesis(
         "within float32 rounding",
         "nothing is scored anew: the scores lie within the error bound of float32 sums in any order",
-        _float32_rounding,
+        float32_rounding,
     ),
 )
 """Every cause that can be proven, in the order in which they are tried."""
+
+
+def hits_of_components(parts: Sequence[Part]) -> tuple[Hypothesis, ...]:
+    """Return the causes of a fusion's difference: the hits of one component, or else those of several."""
+
+    def actual_hits(name: str, meaning: str, labels: Sequence[str]) -> Hypothesis:
+        actual = [np.full(len(part.actual.query_ids), part.label in labels) for part in parts]
+        return Hypothesis(name, meaning, _of_actual_hits(parts, actual))
+
+    labels = [part.label for part in parts]
+    single = [actual_hits(f"hits of {label}", f"{label} did not return its exact hits", [label]) for label in labels]
+    meaning = "more than one component did not return its exact hits"
+    return (*single, actual_hits("hits of several components", meaning, labels))
+
+
+def causes_in_lists(
+    parts: Sequence[Part], causes: Mapping[str, Sequence[str | None]], fuse_as_engine: Fuse
+) -> Iterator[Hypothesis]:
+    """Yield the causes of a difference of an engine that fuses ranked lists itself.
+
+    ``causes`` are each list's own, one for each query, None where the list is the exact one within its tolerance. Ties
+    and rounding in the lists come first, then each cause of each list, then several at once.
+    """
+    within = [_flags(cause is None for cause in causes[part.label]) for part in parts]
+    meaning = "the lists are the exact ones up to equal scores and rounding, whose order and bits the fusion shows"
+    yield Hypothesis(WITHIN_LISTS, meaning, _of_actual_hits(parts, within))
+    as_engine = _of_actual_hits(parts, within, fuse_as_engine)
+    yield Hypothesis(FLOAT32_FUSION, f"{meaning}, and the engine fuses them in float32", as_engine)
+    for place, part in enumerate(parts):
+        of_list = causes[part.label]
+        for name in sorted({cause for cause in of_list if cause is not None} - {UNKNOWN}):
+            actual = list(within)
+            actual[place] = within[place] | _flags(cause == name for cause in of_list)
+            rescore = _of_actual_hits(parts, actual, fuse_as_engine)
+            yield Hypothesis(f"{name} in the {part.label} list", f"in the {part.label} list: {name}", rescore)
+    known = [_flags(cause != UNKNOWN for cause in causes[part.label]) for part in parts]
+    rescore = _of_actual_hits(parts, known, fuse_as_engine)
+    yield Hypothesis("causes in several lists", "more than one list differs from the exact one", rescore)
+
+
+def _flags(values: Iterable[bool]) -> BoolArray:
+    return np.array(list(values), dtype=np.bool_)
+
+
+def _of_actual_hits(parts: Sequence[Part], actual: Sequence[BoolArray], fuse: Fuse | None = None) -> Rescore:
+    """Fuse the parts' actual hits instead of the exact ones, for the queries where ``actual`` (one a part) says so.
+
+    If that reproduces the engine's result, the cause of the difference lies in these hits. ``fuse`` replaces the
+    reference's own fusion.
+    """
+
+    def rescore(case: Case) -> Rescored | None:
+        if not isinstance(case.reference, FusedReference):
+            return None
+        rows = parts[0].exact.query_ids.rows_of(case.run.query_ids)
+        changed = tuple(
+            Part(part.label, _choose(part.actual, part.exact, flags).of_queries(rows), part.actual.of_queries(rows))
+            for part, flags in zip(parts, actual, strict=True)
+        )
+        return _with_reference(case, replace(case.reference, parts=changed, fuse=fuse or case.reference.fuse))
+
+    return rescore
+
+
+def _choose(run: Run, other: Run, from_run: BoolArray) -> Run:
+    """Take each query's hits from ``run`` if ``from_run`` says so, else from ``other``."""
+    lengths = np.where(from_run, np.diff(run.indptr), np.diff(other.indptr))
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    starts = np.where(from_run, run.indptr[:-1], other.indptr[:-1] + run.hits)
+    places = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+    rows, scores = np.concatenate([run.rows, other.rows]), np.concatenate([run.scores, other.scores])
+    return Run(run.query_ids, run.doc_ids, indptr, rows[places], scores[places])

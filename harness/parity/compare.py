@@ -1,34 +1,30 @@
-"""A run held against its oracle: levels, agreement, score differences, and the proven cause of each difference."""
+"""Compare a run with its reference: levels, agreement, score differences, and the proven cause of each difference."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from harness.data import ranking
+from harness.data.filtering import BoolArray
 from harness.data.types import Float64Array, Int32Array, Run
 from harness.errors import RankingError, UsageError
 from harness.metrics.agreement import RBO_P, overlap, rbo, same_axes
-from harness.parity.case import Case, Hypothesis
-from harness.parity.causes import HYPOTHESES
-from harness.parity.judging import Judgements, judge
-from harness.parity.oracles import Oracle
-from harness.parity.result import Level, Parity, QueryParity
+from harness.parity.causes import HYPOTHESES, UNKNOWN, Case, Hypothesis
+from harness.parity.levels import Judgements, Level, Parity, QueryParity, judge
+from harness.parity.references import Reference
 
-__all__ = ["UNKNOWN", "compare_run", "explain"]
-
-UNKNOWN = "unknown"
-"""The name of a cause that no hypothesis proves: a defect of the harness, counted."""
+__all__ = ["compare_run", "explain"]
 
 _SHALLOW = 10
 
 
 def compare_run(
     run: Run,
-    oracle: Oracle,
+    reference: Reference,
     *,
     k: int,
     tolerance: float,
@@ -36,26 +32,36 @@ def compare_run(
     graph: bool = False,
     hypotheses: Sequence[Hypothesis] = HYPOTHESES,
 ) -> Parity:
-    """Compare an engine's ``run``, asked for ``k`` hits, with its oracle for the same queries.
+    """Compare an engine's ``run`` of ``k`` hits with its reference for the same queries.
 
-    ``tolerance`` is the score difference that the engine states (0: none), relative to the score, and for dense vectors
-    to the largest that the query could have. ``missing_rows`` are documents that the engine is known not to hold;
-    ``graph`` says that it searches a graph, which may miss documents that it holds. Queries that are different, or
-    whose scores differ by more than the tolerance, get a cause. Raises UsageError for k below 1 or a tolerance outside
-    [0, 1), RankingError for a run with NaN scores, repeated documents, or other queries or documents than the oracle's.
+    Queries that are different, or whose scores differ by more than the tolerance, get a cause.
+
+    Args:
+        run: The engine's hits, in its own order.
+        reference: The exact result.
+        k: Number of hits that the engine was to return, at least 1.
+        tolerance: The score difference that the engine states (0: none), relative to the score, and for dense vectors
+            to the largest that the query could have.
+        missing_rows: Documents that the engine is known not to hold.
+        graph: The engine searches a graph, which may miss documents that it holds.
+        hypotheses: Causes to try, in this order.
+
+    Raises:
+        UsageError: k is below 1, or the tolerance outside [0, 1).
+        RankingError: The run has NaN scores, repeated documents, or other queries or documents than the reference.
     """
     if k < 1 or not 0 <= tolerance < 1:
         raise UsageError(f"parity at k = {k} and tolerance {tolerance}", fix="k is at least 1, the tolerance in [0, 1)")
-    exact = oracle.retrieve(k)
+    exact = reference.retrieve(k)
     _check(run, exact)
     queries = len(run.query_ids)
     depth, allowed = np.full(queries, k, dtype=np.int64), np.full(queries, tolerance)
-    verdict = judge(run, oracle.score(run), exact, depth, allowed, oracle.scale)
+    verdict = judge(run, reference.score(run), exact, depth, allowed, reference.scale)
     pending = np.flatnonzero((verdict.level == Level.DIFFERENT) | (verdict.max_rel > tolerance)).astype(np.int32)
     missing = np.empty(0, dtype=np.int32) if missing_rows is None else missing_rows
     cause: list[str | None] = [None] * queries
     if len(pending):
-        case = Case(run.of_queries(pending), oracle.of_queries(pending), k, tolerance, missing, graph)
+        case = Case(run.of_queries(pending), reference.of_queries(pending), k, tolerance, missing, graph)
         for query, name in zip(pending, explain(case, hypotheses), strict=True):
             cause[query] = name
     per_query = QueryParity(
@@ -66,7 +72,7 @@ def compare_run(
         max_rel_score_diff=verdict.max_rel,
         cause=tuple(cause),
     )
-    return _summarise(oracle, tolerance, k, verdict, per_query)
+    return _summarise(reference, tolerance, k, verdict, per_query)
 
 
 def _check(run: Run, exact: Run) -> None:
@@ -77,7 +83,7 @@ def _check(run: Run, exact: Run) -> None:
 
 
 def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[str]:
-    """The first hypothesis that is proven for each query of the case, ``unknown`` where none is.
+    """Return the first hypothesis that is proven for each query of the case, ``unknown`` where none is.
 
     Every hypothesis re-scores only the queries that are still unexplained.
     """
@@ -86,7 +92,7 @@ def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[s
     for hypothesis in hypotheses:
         if len(left) == 0:
             break
-        part = replace(case, run=case.run.of_queries(left), oracle=case.oracle.of_queries(left))
+        part = replace(case, run=case.run.of_queries(left), reference=case.reference.of_queries(left))
         proven = _proven(part, hypothesis)
         for query in left[proven]:
             causes[query] = hypothesis.name
@@ -94,22 +100,22 @@ def explain(case: Case, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> list[s
     return causes
 
 
-def _proven(case: Case, hypothesis: Hypothesis) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _proven(case: Case, hypothesis: Hypothesis) -> BoolArray:
     rescored = hypothesis.rescore(case)
     if rescored is None:
         return np.zeros(len(case.run.query_ids), dtype=np.bool_)
-    run, exact, true_scores, k, tie_tolerance, _ = rescored
-    verdict = judge(run, true_scores, exact, k, tie_tolerance, case.oracle.scale)
-    return (verdict.level >= Level.TIE_EQUIVALENT) & (verdict.max_rel <= rescored.score_tolerance)
+    run, exact, true_scores, k, tie_tolerance, score_tolerance = rescored
+    verdict = judge(run, true_scores, exact, k, tie_tolerance, case.reference.scale)
+    return (verdict.level >= Level.TIE_EQUIVALENT) & (verdict.max_rel <= score_tolerance)
 
 
-def _summarise(oracle: Oracle, tolerance: float, k: int, verdict: Judgements, per_query: QueryParity) -> Parity:
+def _summarise(reference: Reference, tolerance: float, k: int, verdict: Judgements, per_query: QueryParity) -> Parity:
     def at_least(level: Level) -> int:
         return int(np.count_nonzero(verdict.level >= level))
 
     return Parity(
-        oracle=oracle.name,
-        mode=oracle.mode,
+        reference=reference.name,
+        mode=reference.mode,
         tolerance=tolerance,
         k=k,
         queries=len(verdict.level),
@@ -122,14 +128,10 @@ def _summarise(oracle: Oracle, tolerance: float, k: int, verdict: Judgements, pe
         rbo_p=RBO_P,
         max_abs_score_diff=float(verdict.max_abs.max(initial=0.0)),
         max_rel_score_diff=float(verdict.max_rel.max(initial=0.0)),
-        causes=_count(per_query.cause),
+        causes=dict(Counter(cause for cause in per_query.cause if cause is not None).most_common()),
         per_query=per_query,
     )
 
 
 def _mean(values: Float64Array) -> float:
     return float(values.mean()) if len(values) else 1.0
-
-
-def _count(causes: Sequence[str | None]) -> Mapping[str, int]:
-    return dict(Counter(cause for cause in causes if cause is not None).most_common())

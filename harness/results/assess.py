@@ -12,7 +12,7 @@ from harness.data.arrow import numbers, numbers_or_null, strings
 from harness.data.types import Qrels, Run
 from harness.metrics import Scores, score
 from harness.parity import Level, Parity
-from harness.parity.hold import Held
+from harness.parity.outcome_parity import OutcomeParity
 from harness.plan.plan import Plan
 from harness.worker.outcome import Outcome
 
@@ -45,7 +45,7 @@ class Rebuilt(NamedTuple):
     overlap: Mapping[int, float]
 
 
-def assess(outcome: Outcome, held: Held | None, plan: Plan, judge: Judge) -> Assessed:
+def assess(outcome: Outcome, held: OutcomeParity | None, plan: Plan, judge: Judge) -> Assessed:
     """Score a run; raises DataError when it shares no query or document with the judgments."""
     parity = held.parity if held is not None else None
     rebuilds = _rebuilds(outcome, held, plan, judge)
@@ -56,7 +56,7 @@ def assess(outcome: Outcome, held: Held | None, plan: Plan, judge: Judge) -> Ass
     return Assessed(outcome, scores, parity, exact, rebuilds)
 
 
-def _rebuilds(outcome: Outcome, held: Held | None, plan: Plan, judge: Judge) -> tuple[Rebuilt, ...]:
+def _rebuilds(outcome: Outcome, held: OutcomeParity | None, plan: Plan, judge: Judge) -> tuple[Rebuilt, ...]:
     runs = outcome.rebuilds
     scores = [_score(run, judge, plan) for run in runs]
     overlaps: Sequence[Mapping[int, float]] = held.rebuilds if held is not None else [{}] * len(runs)

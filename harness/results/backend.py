@@ -181,7 +181,7 @@ def _parity(one: Assessed, seed: int) -> schema.ParityStats | None:
     if parity is None:
         return None
     return schema.ParityStats(
-        oracle=parity.oracle,
+        oracle=parity.reference,
         mode=parity.mode,
         tolerance=parity.tolerance,
         queries=parity.queries,

@@ -17,8 +17,8 @@ from harness.data.types import Float32Array, Ids, SparseVectors, UInt32Array
 from harness.errors import UsageError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex
 from harness.exact.topk import TopK
-from harness.parity import DenseOracle, DenseRecipe, Oracle, SparseOracle
-from harness.parity.recipe import make_recipe
+from harness.parity import DenseRecipe, DenseReference, Reference, SparseReference
+from harness.parity.recipes import make_recipe
 
 DIMENSIONS = 6
 EVERYTHING = 10_000
@@ -128,8 +128,8 @@ def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
         queries=problem.queries,
         parameters={},
     )
-    whole = SparseOracle(recipe)
-    oracle = SparseOracle(replace(recipe, matching=problem.matching))
+    whole = SparseReference(recipe)
+    oracle = SparseReference(replace(recipe, matching=problem.matching))
     everything = whole.retrieve(EVERYTHING)
     expected = without_others(TopK(everything.indptr, everything.rows, everything.scores), problem.matching, k)
     run = oracle.retrieve(k)
@@ -140,7 +140,7 @@ def test_the_sparse_oracle_and_its_parts(problem: Sparse, k: int) -> None:
     assert oracle.score(everything).tobytes() == everything.scores.tobytes()
 
 
-def of_candidates(oracle: Oracle, documents: Ids, queries: Ids, matching: BoolArray, k: int) -> None:
+def of_candidates(oracle: Reference, documents: Ids, queries: Ids, matching: BoolArray, k: int) -> None:
     """Among candidates, other ones of each query, are the hits of the whole exact ranking that are candidates."""
     listed = [[name for row, name in enumerate(documents) if matching[row] ^ (row % (q + 2) == 0)] for q in range(4)]
     candidates = candidate_rows(queries, documents, dict(zip(queries, listed, strict=False)))
@@ -160,7 +160,7 @@ def test_the_sparse_oracle_among_candidates(problem: Sparse, k: int, idf: bool) 
     ids = ids_of(problem)
     vectors = {"documents": problem.documents, "queries": problem.queries, "parameters": {"idf": idf}}
     recipe = make_recipe("sparse", doc_ids=ids[0], query_ids=ids[1], **vectors)  # type: ignore[arg-type]
-    of_candidates(SparseOracle(recipe), *ids, problem.matching, k)
+    of_candidates(SparseReference(recipe), *ids, problem.matching, k)
 
 
 @settings(max_examples=60)
@@ -168,7 +168,7 @@ def test_the_sparse_oracle_among_candidates(problem: Sparse, k: int, idf: bool) 
 def test_the_lucene_oracle_among_candidates(problem: Sparse, k: int) -> None:
     ids = ids_of(problem)
     recipe = make_recipe("lucene", doc_ids=ids[0], query_ids=ids[1], counts=counted(problem), parameters={})
-    of_candidates(SparseOracle(recipe), *ids, problem.matching, k)
+    of_candidates(SparseReference(recipe), *ids, problem.matching, k)
 
 
 @settings(max_examples=40)
@@ -177,7 +177,7 @@ def test_the_lucene_oracle_among_candidates(problem: Sparse, k: int) -> None:
 def test_the_dense_oracle_among_candidates(problem: Dense, k: int, similarity: str) -> None:
     ids, nothing = ids_of(problem), np.empty(0, dtype=np.int32)
     recipe = DenseRecipe(*ids, problem.documents, problem.queries, similarity, missing=nothing)  # type: ignore[arg-type]
-    of_candidates(DenseOracle(recipe), *ids, problem.matching, k)
+    of_candidates(DenseReference(recipe), *ids, problem.matching, k)
 
 
 def ids_of(problem: Sparse | Dense) -> tuple[Ids, Ids]:
@@ -193,7 +193,7 @@ def test_the_dense_oracle_and_its_parts() -> None:
     ids = [Ids.of(f"{kind}{row}" for row in range(size)) for kind, size in (("d", 50), ("q", 3))]
     nothing = np.empty(0, dtype=np.int32)
     recipe = DenseRecipe(*ids, documents, queries, "cosine", missing=nothing, matching=matching)
-    oracle = DenseOracle(recipe)
+    oracle = DenseReference(recipe)
     run = oracle.retrieve(50)
     assert np.diff(run.indptr).tolist() == [int(matching.sum())] * 3
     assert matching[run.rows].all()

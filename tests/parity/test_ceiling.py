@@ -15,7 +15,8 @@ from harness.data.ranking import cut
 from harness.data.types import Run
 from harness.metrics import QuerySet, parse_measures, score
 from harness.parity import compare_run
-from harness.parity.fused import FusedOracle, Part, hits_of_components
+from harness.parity.causes import hits_of_components
+from harness.parity.references import FusedReference, Part
 from harness.rerank.fusion import min_max
 from harness.results.ceiling import ceiling
 
@@ -60,11 +61,11 @@ def test_the_oracle_of_a_fusion_scores_what_it_did_not_return_and_names_the_comp
     columns = partial(Run, base.query_ids, base.doc_ids)
     exact = columns(np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1], np.int32), np.array([3, 2, 1, 1, 0], np.float32))
     wrong = columns(np.array([0, 3, 5]), np.array([1, 0, 2, 0, 1], np.int32), np.array([3, 2, 1, 1, 0], np.float32))
-    oracle = FusedOracle("minmax", (Part("one", exact, exact), Part("two", exact, wrong)), fuse)
+    oracle = FusedReference("minmax", (Part("one", exact, exact), Part("two", exact, wrong)), fuse)
     assert oracle.score(base).tolist() == [2.0, 1.0, 0.0, 0.0, 2.0, 0.0]  # z is in no exact list
     run = fuse([exact, wrong], 3)
     parity = compare_run(run, oracle, k=3, tolerance=0.0, hypotheses=hits_of_components(oracle.parts))
-    assert (parity.oracle, parity.bit_equal, parity.causes) == ("fusion", 1, {"hits of two": 1})
-    both = FusedOracle("minmax", (Part("one", exact, wrong), Part("two", exact, wrong)), fuse)
+    assert (parity.reference, parity.bit_equal, parity.causes) == ("fusion", 1, {"hits of two": 1})
+    both = FusedReference("minmax", (Part("one", exact, wrong), Part("two", exact, wrong)), fuse)
     parity = compare_run(fuse([wrong, wrong], 3), both, k=3, tolerance=0.0, hypotheses=hits_of_components(both.parts))
     assert parity.causes == {"hits of several components": 1}

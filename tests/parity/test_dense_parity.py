@@ -9,7 +9,7 @@ import pytest
 
 from harness.data import ranking
 from harness.data.types import Float32Array, Ids, Run, Similarity
-from harness.parity import UNKNOWN, DenseOracle, DenseRecipe, Parity, compare_run
+from harness.parity import UNKNOWN, DenseRecipe, DenseReference, Parity, compare_run
 
 DOCUMENTS, QUERIES, K, DIMENSIONS = 400, 20, 30, 48
 TOLERANCE = 1e-6
@@ -23,9 +23,9 @@ ASKED = (CENTRES[np.arange(QUERIES) % 12] + 0.6 * GENERATOR.standard_normal((QUE
 MISSING = np.array([1, 13, 25, 37, 100], dtype=np.int32)
 
 
-def oracle(similarity: Similarity) -> DenseOracle:
+def oracle(similarity: Similarity) -> DenseReference:
     ids = (Ids.of(f"{name}{row:03}" for row in range(n)) for name, n in (("d", DOCUMENTS), ("q", QUERIES)))
-    return DenseOracle(DenseRecipe(*ids, VECTORS, ASKED, similarity, np.empty(0, dtype=np.int32)))
+    return DenseReference(DenseRecipe(*ids, VECTORS, ASKED, similarity, np.empty(0, dtype=np.int32)))
 
 
 def in_float32(similarity: Similarity, k: int = K, documents: Float32Array = VECTORS) -> Run:
@@ -56,7 +56,7 @@ def test_an_engine_in_float32_is_tie_equivalent(similarity: Similarity):
     parity = held(in_float32(similarity), similarity)
     assert parity.tie_equivalent == QUERIES
     assert parity.causes == {}
-    assert (parity.oracle, parity.mode) == ("dense", similarity)
+    assert (parity.reference, parity.mode) == ("dense", similarity)
     assert 0 < parity.max_rel_score_diff < TOLERANCE
 
 
@@ -69,7 +69,7 @@ def test_the_oracle_is_bit_equal_to_itself(similarity: Similarity):
 def test_cosines_near_zero_are_judged_by_the_largest_possible_one():
     """Orthogonal up to float32: the scores' relative difference is 100 %, and means nothing."""
     documents = np.array([[1, 1, 0], [1, 1, 1e-9], [3, 0, 4]], dtype=np.float32)
-    base = DenseOracle(
+    base = DenseReference(
         DenseRecipe(
             Ids.of("abc"), Ids.of("q"), documents, np.array([[1, -1, 0]], dtype=np.float32), "cosine", MISSING[:0]
         )
@@ -126,7 +126,7 @@ def test_vectors_in_half_precision(similarity: Similarity, queries: bool):
         asked = (ASKED / np.linalg.norm(ASKED, axis=1, keepdims=True)).astype(np.float32)
     if queries:
         asked = halved(ASKED, similarity)
-    rounded = DenseOracle(
+    rounded = DenseReference(
         replace(base.recipe, documents=documents, queries=asked, similarity="l2" if similarity == "l2" else "dot")
     )
     parity = held(rounded.retrieve(K), similarity)

@@ -15,8 +15,8 @@ from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.lucene import byte_lengths, decoded_lengths
 from harness.exact.qdrant_model import qdrant_idf, qdrant_weights
-from harness.parity import HYPOTHESES, UNKNOWN, Parity, SparseOracle, compare_run, make_recipe
-from harness.parity.recipe import Recipe, empty_rows
+from harness.parity import HYPOTHESES, UNKNOWN, Parity, SparseReference, compare_run, make_recipe
+from harness.parity.recipes import Recipe, empty_rows
 from harness.text import count_terms, create_analyzer
 
 DOCUMENTS, QUERIES, K = 300, 25, 40
@@ -38,7 +38,7 @@ def counts() -> TermCounts:
     return count_terms(create_analyzer("whitespace"), [documents], made_texts(QUERIES, 16, 2))
 
 
-def oracle(counts: TermCounts, kind: str = "sparse", **parameters: float | bool) -> SparseOracle:
+def oracle(counts: TermCounts, kind: str = "sparse", **parameters: float | bool) -> SparseReference:
     recipe = make_recipe(
         kind,
         doc_ids=Ids.of(f"d{row}" for row in range(len(counts.documents))),
@@ -46,14 +46,14 @@ def oracle(counts: TermCounts, kind: str = "sparse", **parameters: float | bool)
         counts=counts,
         parameters=parameters,
     )
-    return SparseOracle(recipe)
+    return SparseReference(recipe)
 
 
-def engine(base: SparseOracle, **changes: object) -> Run:
-    return SparseOracle(replace(base.recipe, **changes)).retrieve(K)
+def engine(base: SparseReference, **changes: object) -> Run:
+    return SparseReference(replace(base.recipe, **changes)).retrieve(K)
 
 
-def scaled(base: SparseOracle, factor: float) -> SparseVectors:
+def scaled(base: SparseReference, factor: float) -> SparseVectors:
     documents = base.recipe.documents
     return replace(documents, values=(documents.values * np.float64(factor)).astype(np.float32))
 
@@ -70,7 +70,7 @@ def shortened(run: Run) -> Run:
     return Run(run.query_ids, run.doc_ids, indptr, run.rows[places], run.scores[places])
 
 
-def padded(base: SparseOracle, k: int) -> Run:
+def padded(base: SparseReference, k: int) -> Run:
     run = base.retrieve(k)
     rows, scores = [], []
     for query in range(len(run.query_ids)):
@@ -83,7 +83,7 @@ def padded(base: SparseOracle, k: int) -> Run:
     return Run(run.query_ids, run.doc_ids, indptr, np.concatenate(rows).astype(np.int32), flat)
 
 
-def float32_summed(base: SparseOracle) -> Run:
+def float32_summed(base: SparseReference) -> Run:
     """The oracle's hits re-scored with float32 accumulators, the last term first."""
     recipe = base.recipe
     dense = recipe.documents.to_scipy().toarray()
@@ -102,7 +102,7 @@ def float32_summed(base: SparseOracle) -> Run:
     return Run(recipe.query_ids, recipe.doc_ids, indptr, np.concatenate(rows).astype(np.int32), np.concatenate(scores))
 
 
-def cause_of(run: Run, base: SparseOracle, *, k: int = K, missing: bool = False) -> Parity:
+def cause_of(run: Run, base: SparseReference, *, k: int = K, missing: bool = False) -> Parity:
     rows = MISSING if missing else None
     return compare_run(run, base, k=k, tolerance=0.0 if base.mode == "lucene" else 1e-7, missing_rows=rows)
 
@@ -198,7 +198,7 @@ def test_within_float32_rounding(counts: TermCounts) -> None:
 
 def test_negative_weights_have_no_bound_for_rounding(counts: TermCounts) -> None:
     base = oracle(counts)
-    negative = SparseOracle(replace(base.recipe, documents=scaled(base, -1.0), counts=None))
+    negative = SparseReference(replace(base.recipe, documents=scaled(base, -1.0), counts=None))
     run = negative.retrieve(K)
     off = Run(run.query_ids, run.doc_ids, run.indptr, run.rows, np.nextafter(run.scores, np.float32(0)))
     found = compare_run(off, negative, k=K, tolerance=0.0)
@@ -238,7 +238,7 @@ def test_a_run_that_is_its_oracle_tries_no_hypothesis(counts: TermCounts) -> Non
         base = oracle(counts, kind)
         found = compare_run(base.retrieve(K), base, k=K, tolerance=0.0)
         assert (found.bit_equal, found.causes, found.rbo) == (QUERIES, {}, pytest.approx(1.0))
-        assert (found.oracle, found.mode) == ("sparse", "lucene" if kind == "lucene" else "textbook")
+        assert (found.reference, found.mode) == ("sparse", "lucene" if kind == "lucene" else "textbook")
 
 
 def test_every_hypothesis_has_a_test_and_a_meaning() -> None:
@@ -276,7 +276,7 @@ def test_an_oracle_of_vectors_that_bm25_did_not_make(counts: TermCounts) -> None
         queries=known.recipe.queries,
         parameters={},
     )
-    bare = SparseOracle(recipe)
+    bare = SparseReference(recipe)
     found = cause_of(engine(bare, idf=None), bare)
     assert_only(found, "no IDF", at_least=QUERIES // 2)
 

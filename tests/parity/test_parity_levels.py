@@ -15,7 +15,7 @@ from harness.errors import RankingError, UsageError
 from harness.parity import Level, Parity, compare_run
 
 
-class TableOracle:
+class TableReference:
     """An oracle that reads its scores from a table (queries, documents): 0 is no match."""
 
     name, mode, scale = "table", "textbook", None
@@ -41,26 +41,26 @@ class TableOracle:
     def score(self, run: Run) -> Float32Array:
         return self.scores[np.repeat(np.arange(len(self.scores)), np.diff(run.indptr)), run.rows]
 
-    def of_queries(self, rows: Int32Array) -> TableOracle:
-        part = TableOracle(self.scores[rows])
+    def of_queries(self, rows: Int32Array) -> TableReference:
+        part = TableReference(self.scores[rows])
         part.doc_ids, part.query_ids = self.doc_ids, Ids.of(self.query_ids.take(rows))
         return part
 
 
-def parity(oracle: TableOracle, rankings: list[list[int]], k: int, tolerance: float = 0.0) -> Parity:
+def parity(oracle: TableReference, rankings: list[list[int]], k: int, tolerance: float = 0.0) -> Parity:
     return compare_run(oracle.run(rankings), oracle, k=k, tolerance=tolerance, hypotheses=())
 
 
-def level(oracle: TableOracle, ranking: list[int], k: int, tolerance: float = 0.0) -> Level:
+def level(oracle: TableReference, ranking: list[int], k: int, tolerance: float = 0.0) -> Level:
     return Level(parity(oracle, [ranking], k, tolerance).per_query.level[0])
 
 
-TIED = TableOracle([[5.0, 3.0, 3.0, 3.0, 3.0, 1.0, 0.0]])
+TIED = TableReference([[5.0, 3.0, 3.0, 3.0, 3.0, 1.0, 0.0]])
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0]), min_size=1, max_size=12)
 
 
 def test_levels_are_nested_in_the_counts() -> None:
-    oracle = TableOracle([[3, 2, 2, 1]] * 4)
+    oracle = TableReference([[3, 2, 2, 1]] * 4)
     exact = [0, 1, 2, 3]
     run = oracle.run(
         [exact, exact, [0, 2, 1, 3], [1, 0, 2, 3]], [[3, 2, 2, 1], [6, 4, 4, 2], [3, 2, 2, 1], [2, 3, 2, 1]]
@@ -79,7 +79,7 @@ def test_levels_are_nested_in_the_counts() -> None:
 
 
 def test_one_bit_of_one_score_is_identical_and_not_bit_equal() -> None:
-    oracle = TableOracle([[3.0, 2.0]])
+    oracle = TableReference([[3.0, 2.0]])
     run = oracle.run([[0, 1]], [[3.0, np.nextafter(np.float32(2), np.float32(3))]])
     found = compare_run(run, oracle, k=2, tolerance=4e-7, hypotheses=())
     assert Level(found.per_query.level[0]) is Level.IDENTICAL
@@ -115,7 +115,7 @@ def test_another_number_of_hits_is_different() -> None:
 
 
 def test_near_ties_count_up_to_the_tolerance() -> None:
-    oracle = TableOracle([[1.0, 1.0 - 3e-7, 0.5]])
+    oracle = TableReference([[1.0, 1.0 - 3e-7, 0.5]])
     assert level(oracle, [1, 0, 2], 3, 4e-7) is Level.TIE_EQUIVALENT
     assert level(oracle, [1, 0, 2], 3, 2e-7) is Level.DIFFERENT
     assert level(oracle, [1, 0, 2], 3) is Level.DIFFERENT
@@ -123,7 +123,7 @@ def test_near_ties_count_up_to_the_tolerance() -> None:
 
 def test_a_chain_of_near_ties_cannot_push_out_the_best_document() -> None:
     chain = [1.0 - 1e-3 * place for place in range(8)]
-    oracle = TableOracle([chain])
+    oracle = TableReference([chain])
     assert level(oracle, [1, 2, 3, 4, 5, 6], 6, 2e-3) is Level.DIFFERENT
     assert level(oracle, [0, 1, 2, 3, 4, 6], 6, 2e-3) is Level.TIE_EQUIVALENT
     assert level(oracle, [1, 0, 2, 3, 4, 5], 6, 2e-3) is Level.TIE_EQUIVALENT
@@ -131,7 +131,7 @@ def test_a_chain_of_near_ties_cannot_push_out_the_best_document() -> None:
 
 @given(scores=SCORES, k=st.integers(1, 12), data=st.data())
 def test_any_order_of_tie_groups_is_tie_equivalent(scores: list[float], k: int, data: st.DataObject) -> None:
-    oracle = TableOracle([scores])
+    oracle = TableReference([scores])
     shuffled = data.draw(st.permutations(range(len(scores))))
     ranking = [row for row in sorted(shuffled, key=lambda row: -scores[row]) if scores[row] != 0][:k]
     assert level(oracle, ranking, k) >= Level.TIE_EQUIVALENT
@@ -141,7 +141,7 @@ def test_any_order_of_tie_groups_is_tie_equivalent(scores: list[float], k: int, 
 def test_at_tolerance_zero_exactly_the_orders_of_ties_are_equivalent(
     scores: list[float], k: int, data: st.DataObject
 ) -> None:
-    oracle = TableOracle([scores])
+    oracle = TableReference([scores])
     ranking = data.draw(st.lists(st.integers(0, len(scores) - 1), unique=True, max_size=k))
     best = sorted((score for score in scores if score != 0), reverse=True)[:k]
     expected = [scores[row] for row in ranking] == best
@@ -154,7 +154,7 @@ def test_at_tolerance_zero_exactly_the_orders_of_ties_are_equivalent(
     seed=st.integers(0, 2**32 - 1),
 )
 def test_any_engine_within_half_the_tolerance_is_tie_equivalent(scores: list[float], k: int, seed: int) -> None:
-    oracle = TableOracle([scores])
+    oracle = TableReference([scores])
     noise = np.random.default_rng(seed).uniform(-0.45e-3, 0.45e-3, len(scores))
     perturbed = oracle.scores[0].astype(np.float64) * (1 + noise)
     ranking = [int(row) for row in np.argsort(-perturbed, kind="stable")][:k]
@@ -163,7 +163,7 @@ def test_any_engine_within_half_the_tolerance_is_tie_equivalent(scores: list[flo
 
 @given(scores=st.lists(st.integers(1, 50), min_size=3, max_size=12, unique=True), data=st.data())
 def test_a_document_beyond_tolerance_is_found_out_at_any_rank(scores: list[int], data: st.DataObject) -> None:
-    oracle = TableOracle([scores])
+    oracle = TableReference([scores])
     ranking = oracle.rank(len(scores))[0]
     first, second = sorted(data.draw(st.lists(st.integers(0, len(scores) - 1), min_size=2, max_size=2, unique=True)))
     ranking[first], ranking[second] = ranking[second], ranking[first]
@@ -172,18 +172,18 @@ def test_a_document_beyond_tolerance_is_found_out_at_any_rank(scores: list[int],
 
 
 def test_empty_against_empty_is_bit_equal() -> None:
-    found = parity(TableOracle([[0.0, 0.0]]), [[]], 5)
+    found = parity(TableReference([[0.0, 0.0]]), [[]], 5)
     assert (found.bit_equal, found.rbo, found.overlap) == (1, 1.0, {5: 1.0})
     assert (found.max_abs_score_diff, found.max_rel_score_diff) == (0.0, 0.0)
 
 
 def test_no_queries_at_all() -> None:
-    found = parity(TableOracle(np.zeros((0, 3))), [], 5)
+    found = parity(TableReference(np.zeros((0, 3))), [], 5)
     assert (found.queries, found.different, found.rbo, found.causes) == (0, 0, 1.0, {})
 
 
 def test_overlap_at_ten_and_at_k() -> None:
-    oracle = TableOracle([[20.0 - row for row in range(20)]])
+    oracle = TableReference([[20.0 - row for row in range(20)]])
     found = parity(oracle, [[*range(9), 15, 9, 10]], 12)
     assert found.overlap == {10: 0.9, 12: 11 / 12}
     assert found.per_query.overlap[12].tolist() == [11 / 12]
@@ -191,7 +191,7 @@ def test_overlap_at_ten_and_at_k() -> None:
 
 
 def test_score_differences_are_of_the_engines_own_hits() -> None:
-    oracle = TableOracle([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
+    oracle = TableReference([[4.0, 2.0, 1.0], [4.0, 2.0, 1.0]])
     run = oracle.run([[0, 1, 2], [0]], [[4.0, 2.5, 1.0], [3.0]])
     found = compare_run(run, oracle, k=3, tolerance=0.0, hypotheses=())
     assert found.per_query.max_abs_score_diff.tolist() == [0.5, 1.0]
@@ -205,7 +205,7 @@ def test_broken_runs_and_arguments_are_refused() -> None:
     with pytest.raises(RankingError, match="NaN"):
         compare_run(TIED.run([[0]], [[np.nan]]), TIED, k=1, tolerance=0.0)
     with pytest.raises(RankingError, match="different queries"):
-        compare_run(TableOracle(np.ones((2, 7))).retrieve(1), TIED, k=1, tolerance=0.0)
+        compare_run(TableReference(np.ones((2, 7))).retrieve(1), TIED, k=1, tolerance=0.0)
     for k, tolerance in ((0, 0.0), (1, -1e-9), (1, 1.0), (1, float("nan"))):
         with pytest.raises(UsageError, match="parity at k"):
             compare_run(TIED.retrieve(1), TIED, k=k, tolerance=tolerance)

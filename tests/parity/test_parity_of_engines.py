@@ -14,8 +14,8 @@ from harness.data.inputs import Inputs
 from harness.data.types import Int32Array, Run, SparseVectors
 from harness.encoders.bm25 import document_weights
 from harness.loaders import load_dataset
-from harness.parity import Parity, SparseOracle, compare_run, make_recipe
-from harness.parity.recipe import empty_rows
+from harness.parity import Parity, SparseReference, compare_run, make_recipe
+from harness.parity.recipes import empty_rows
 from harness.registry.lookup import find_cards, load_engine
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
@@ -68,7 +68,7 @@ class Case:
             counts=self.counts,
             parameters={**complete, **(claimed or {})},
         )
-        return compare_run(run, SparseOracle(recipe), k=K, tolerance=card.oracle.tolerance, missing_rows=missing)
+        return compare_run(run, SparseReference(recipe), k=K, tolerance=card.oracle.tolerance, missing_rows=missing)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 
 from harness.data import ranking
 from harness.data.types import Ids, Run
-from harness.parity import UNKNOWN, DenseOracle, DenseRecipe, Parity, Recipe, SparseOracle
-from harness.parity.hybrid import fuse_like_qdrant
-from harness.parity.lists import FLOAT32_FUSION, WITHIN_LISTS, EngineLists, compare_fused
+from harness.parity import UNKNOWN, DenseRecipe, DenseReference, Parity, Recipe, SparseReference
+from harness.parity.causes import FLOAT32_FUSION, WITHIN_LISTS
+from harness.parity.fused_lists import EngineLists, compare_fused, fuse_like_qdrant
 from harness.testing.oracle import to_vectors
 
 DOCUMENTS, QUERIES, DEPTH, K = 60, 8, 20, 15
@@ -21,7 +21,7 @@ TOLERANCE = 2e-6
 METHODS = ("rrf", "dbsf")
 
 
-def oracles() -> dict[str, SparseOracle | DenseOracle]:
+def oracles() -> dict[str, SparseReference | DenseReference]:
     """Sparse scores are small whole numbers, so that ties abound; dense ones have none."""
     generator = np.random.default_rng(3)
     documents, queries = Ids.of(f"d{row:02}" for row in range(DOCUMENTS)), Ids.of(f"q{row}" for row in range(QUERIES))
@@ -31,7 +31,7 @@ def oracles() -> dict[str, SparseOracle | DenseOracle]:
     vectors = generator.standard_normal((DOCUMENTS + QUERIES, 16)).astype(np.float32)
     nothing = np.empty(0, dtype=np.int32)
     dense = DenseRecipe(documents, queries, vectors[:DOCUMENTS], vectors[DOCUMENTS:], "dot", nothing)
-    return {"sparse": SparseOracle(recipe), "dense": DenseOracle(dense)}
+    return {"sparse": SparseReference(recipe), "dense": DenseReference(dense)}
 
 
 def fused(method: str, runs: list[Run]) -> Run:
@@ -71,7 +71,7 @@ def without_the_second(run: Run) -> Run:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_exact_lists_give_the_oracle_to_the_bit(method: str) -> None:
     parity = held(method, exact())
-    assert (parity.oracle, parity.mode, parity.bit_equal, parity.causes) == ("fusion", method, QUERIES, {})
+    assert (parity.reference, parity.mode, parity.bit_equal, parity.causes) == ("fusion", method, QUERIES, {})
 
 
 def test_ranks_show_another_order_of_ties_and_distributions_do_not() -> None:

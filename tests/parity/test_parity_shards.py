@@ -10,8 +10,8 @@ import pytest
 from harness.data.types import Ids, Int32Array, Run
 from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
-from harness.parity import SparseOracle, compare_run, make_recipe
-from harness.parity.recipe import Recipe, empty_rows
+from harness.parity import SparseReference, compare_run, make_recipe
+from harness.parity.recipes import Recipe, empty_rows
 from harness.testing.oracle import bm25_idf
 from harness.testing.samples import random_texts
 from harness.text import count_terms, create_analyzer
@@ -56,7 +56,7 @@ def scores(recipe: Recipe, *, kept: Int32Array | None = None) -> np.ndarray:
 
 def test_each_shard_has_its_own_idf(recipe: Recipe) -> None:
     exact = scores(recipe)
-    run = SparseOracle(recipe).retrieve(K)
+    run = SparseReference(recipe).retrieve(K)
     for query in range(QUERIES):
         hits = run.of_query(query)
         best = np.sort(exact[query])[::-1][: len(run.rows[hits])]
@@ -65,7 +65,7 @@ def test_each_shard_has_its_own_idf(recipe: Recipe) -> None:
 
 
 def test_hits_are_scored_as_they_are_retrieved_and_queries_may_be_chosen(recipe: Recipe) -> None:
-    oracle = SparseOracle(recipe)
+    oracle = SparseReference(recipe)
     run = oracle.retrieve(K)
     assert np.array_equal(oracle.score(run), run.scores)
     chosen = oracle.of_queries(np.array([7, 2], dtype=np.int32)).retrieve(K)
@@ -73,11 +73,11 @@ def test_hits_are_scored_as_they_are_retrieved_and_queries_may_be_chosen(recipe:
 
 
 def causes(run: Run, recipe: Recipe, missing: Int32Array | None = None) -> set[str]:
-    return set(compare_run(run, SparseOracle(recipe), k=K, tolerance=1e-7, missing_rows=missing).causes)
+    return set(compare_run(run, SparseReference(recipe), k=K, tolerance=1e-7, missing_rows=missing).causes)
 
 
 def test_one_idf_for_all_is_a_cause(recipe: Recipe) -> None:
-    assert causes(SparseOracle(replace(recipe, shards=None)).retrieve(K), recipe) == {"one IDF for all shards"}
+    assert causes(SparseReference(replace(recipe, shards=None)).retrieve(K), recipe) == {"one IDF for all shards"}
 
 
 def test_float32_is_a_cause_in_every_shard(recipe: Recipe) -> None:
@@ -88,21 +88,21 @@ def test_float32_is_a_cause_in_every_shard(recipe: Recipe) -> None:
             for part in (recipe.documents.take(np.flatnonzero(recipe.shards == shard)) for shard in range(SHARDS))
         ]
     )
-    assert causes(SparseOracle(replace(recipe, idf=idf)).retrieve(K), recipe) == {"float32 IDF"}
+    assert causes(SparseReference(replace(recipe, idf=idf)).retrieve(K), recipe) == {"float32 IDF"}
 
 
 def test_missing_documents_are_a_cause_in_their_shards(recipe: Recipe) -> None:
     missing = np.array([3, 50, 51, 120, 199], dtype=np.int32)
     left = replace(recipe, documents=empty_rows(recipe.documents, missing))
     kept = np.setdiff1d(np.arange(DOCUMENTS), missing).astype(np.int32)
-    run = SparseOracle(left).retrieve(K)
+    run = SparseReference(left).retrieve(K)
     first = run.of_query(0)
     assert run.scores[first] == pytest.approx(np.sort(scores(recipe, kept=kept)[0])[::-1][: len(run.rows[first])])
     assert causes(run, recipe, missing) == {"missing documents"}
 
 
 def test_without_idf_shards_change_nothing(recipe: Recipe) -> None:
-    plain = SparseOracle(replace(recipe, idf=None, shards=None)).retrieve(K)
-    sharded = SparseOracle(replace(recipe, idf=None)).retrieve(K)
+    plain = SparseReference(replace(recipe, idf=None, shards=None)).retrieve(K)
+    sharded = SparseReference(replace(recipe, idf=None)).retrieve(K)
     assert np.array_equal(plain.rows, sharded.rows)
     assert np.array_equal(plain.scores, sharded.scores)

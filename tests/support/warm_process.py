@@ -79,7 +79,7 @@ def _hold_one_run_against_itself() -> None:
     from harness.data.ranking import check
     from harness.data.types import Ids, Run
     from harness.metrics.agreement import overlap, rbo
-    from harness.parity.judging import judge
+    from harness.parity.levels import judge
     from harness.reporting.html.page import Page
     from harness.reporting.html.render import render_page
 

@@ -13,7 +13,7 @@ from harness.encoders.bm25 import document_weights
 from harness.engines.interface import IndexReport
 from harness.engines.qdrant.sparse import QdrantEngine
 from harness.exact.qdrant_shards import shards_of
-from harness.parity import Parity, SparseOracle, compare_run, make_recipe
+from harness.parity import Parity, SparseReference, compare_run, make_recipe
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
@@ -68,4 +68,4 @@ def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue
         parameters=parameters,
         shards=shards_of(len(document_ids), shards) if shards > 1 else None,
     )
-    return Trial(report, run, compare_run(run, SparseOracle(recipe), k=k, tolerance=CARD.oracle.tolerance))
+    return Trial(report, run, compare_run(run, SparseReference(recipe), k=k, tolerance=CARD.oracle.tolerance))

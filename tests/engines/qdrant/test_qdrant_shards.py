@@ -14,7 +14,7 @@ from qdrant_stub import serve
 
 from harness.exact.qdrant_shards import shards_of
 from harness.loaders import load_dataset
-from harness.parity import SparseOracle, compare_run, make_recipe
+from harness.parity import SparseReference, compare_run, make_recipe
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +43,7 @@ def test_an_oracle_that_knew_nothing_of_shards_would_be_wrong(cacm: Counted, tmp
     recipe = make_recipe(
         "sparse", doc_ids=cacm.document_ids, query_ids=cacm.query_ids, counts=cacm.counts, parameters={}
     )
-    ignorant = compare_run(trial.run, SparseOracle(recipe), k=100, tolerance=4e-7)
+    ignorant = compare_run(trial.run, SparseReference(recipe), k=100, tolerance=4e-7)
     assert ignorant.different > 50
     assert ignorant.max_rel_score_diff > 0.01
     assert trial.parity.different == 0

@@ -9,7 +9,7 @@ from small_world import write_cards, write_collection
 
 import harness
 from harness.exact import SparseIndex
-from harness.parity import oracles
+from harness.parity import references
 from harness.reporting.progress import SilentDisplay
 
 
@@ -23,7 +23,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             calls.append("build")
             return SparseIndex.build(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(oracles, "SparseIndex", Counting)
+    monkeypatch.setattr(references, "SparseIndex", Counting)
     return calls
 
 

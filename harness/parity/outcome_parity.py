@@ -1,0 +1,263 @@
+"""Compare outcomes with the references that their cards name: one reference for all backends that claim its scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.filtering import BoolArray
+from harness.data.progress import Display
+from harness.data.ranking import candidate_rows, hits_at
+from harness.data.types import Ids, Int32Array, Run, Similarity
+from harness.errors import UsageError
+from harness.exact.qdrant_shards import shards_of
+from harness.metrics.spread import pairwise_overlap
+from harness.parity.causes import hits_of_components
+from harness.parity.compare import compare_run
+from harness.parity.fused_lists import compare_hybrid
+from harness.parity.levels import Parity
+from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
+from harness.parity.references import DenseReference, FusedReference, Part, Reference, SparseReference
+from harness.plan.plan import Plan
+from harness.registry.cards import BackendCard
+from harness.registry.parameters import ParameterValue
+from harness.wording import counted
+from harness.worker.combine import fuse_runs
+from harness.worker.jobs import ExternalIndexRecord
+from harness.worker.outcome import Outcome
+from harness.worker.vectors import Vectors
+
+__all__ = ["OutcomeParity", "References"]
+
+_OF_RECIPES: Mapping[str, ParameterValue | None] = {
+    "k1": None,
+    "b": None,
+    "k1_plus_1": True,
+    "idf": True,
+    "shards": 1,
+    "impact_scale": None,
+    "similarity": None,
+}
+"""Parameters that decide a reference, each with the meaning of its absence."""
+
+
+class OutcomeParity(NamedTuple):
+    """How a run relates to its reference; ``exact`` is the reference's own run, if that is dense or a hybrid.
+
+    ``rebuilds`` are the overlaps with it, depth -> mean, of the builds after the first.
+    """
+
+    parity: Parity
+    exact: Run | None
+    rebuilds: tuple[Mapping[int, float], ...] = ()
+
+
+class _Exact(NamedTuple):
+    """Exact hits of a component of fusions, and the tolerance that it states."""
+
+    run: Run
+    tolerance: float
+
+
+class References:
+    """The references of one comparison's outcomes, each built once and dropped after the last backend that needs it.
+
+    Exact hits of backends that fusions are made of are kept for the comparison of the fusions.
+    """
+
+    def __init__(self, outcomes: Sequence[Outcome], plan: Plan, dataset: Dataset, display: Display) -> None:
+        self._plan, self._dataset, self._display = plan, dataset, display
+        self._k = plan.request.k
+        if dataset.candidates is not None:  # every one of them is compared
+            self._k = max(map(len, dataset.candidates.values()), default=1)
+        self._built: dict[Hashable, Mapping[str, Reference]] = {}
+        self._left = Counter(key for key in map(_key, outcomes) if key is not None)
+        fused = {label for outcome in outcomes if outcome.combined is not None for label in outcome.combined.of}
+        labelled = ((outcome.trial.label, outcome.run) for outcome in outcomes)
+        self._components = {label: run for label, run in labelled if run is not None and label in fused}
+        self._exact: dict[str, _Exact] = {}
+
+    def compare(self, outcome: Outcome) -> OutcomeParity | None:
+        """Return the parity of a backend's run.
+
+        None for a stored run, a failed backend, parameters without a reference, or an external index that is not
+        proven to hold the vectors of the reference. Backends come in the plan's order: a fusion's reference is made of
+        its components' references.
+        """
+        if outcome.combined is not None:
+            return self._compare_fusion(outcome) if outcome.trial.spec.kind == "fusion" else None
+        key, card, vectors, record = _key(outcome), outcome.trial.spec.card, outcome.vectors, outcome.record
+        if key is None or card is None or vectors is None or record is None or outcome.run is None:
+            return None
+        label, tolerance = outcome.trial.label, card.oracle.tolerance
+        self._display.section(label).start("exact reference", None)
+        references = self._references_for(key, card, vectors, outcome.trial.parameters, record.external)
+        if card.oracle.kind == "hybrid":
+            among = self._dataset.candidates
+            parity, exact = compare_hybrid(
+                outcome.trial, outcome.run, record, references, among, k=self._k, tolerance=tolerance
+            )
+        else:
+            (reference,) = references.values()
+            parity = compare_run(
+                outcome.run,
+                reference,
+                k=self._k,
+                tolerance=tolerance,
+                missing_rows=record.index.missing_rows if record.external is None else None,
+                graph=int(record.index.state.get("vectors_in_graph", 0)) > 0,
+            )
+            exact = reference.retrieve(self._k)
+        if label in self._components:
+            self._exact[label] = _Exact(exact, tolerance)
+        counts = f"{parity.tie_equivalent:,} of {counted(parity.queries, 'query')}"
+        agree = "agrees" if parity.tie_equivalent == 1 else "agree"
+        self._display.done(label, f"{counts} {agree} with the exact reference")
+        rebuilds = tuple(
+            {depth: pairwise_overlap([run, exact], depth) for depth in parity.overlap} for run in outcome.rebuilds
+        )
+        return OutcomeParity(parity, exact if card.oracle.kind in ("dense", "hybrid") else None, rebuilds)
+
+    def _compare_fusion(self, outcome: Outcome) -> OutcomeParity | None:
+        """Compare a fusion with the fusion of its components' exact hits; None if one of them has no reference.
+
+        Its tolerance is the largest of its components'.
+        """
+        combined, run, spec = outcome.combined, outcome.run, outcome.trial.spec
+        if combined is None or run is None or any(label not in self._exact for label in combined.of):
+            return None
+        parts = tuple(Part(label, self._exact[label].run, self._components[label]) for label in combined.of)
+        reference = FusedReference(spec.name, parts, partial(fuse_runs, spec))
+        tolerance = max(self._exact[label].tolerance for label in combined.of)
+        if outcome.trial.label in self._components:
+            self._exact[outcome.trial.label] = _Exact(reference.retrieve(self._k), tolerance)
+        hypotheses = hits_of_components(parts)
+        return OutcomeParity(
+            compare_run(run, reference, k=self._k, tolerance=tolerance, hypotheses=hypotheses), exact=None
+        )
+
+    def _references_for(
+        self,
+        key: Hashable,
+        card: BackendCard,
+        vectors: Vectors,
+        parameters: Mapping[str, ParameterValue],
+        external: ExternalIndexRecord | None,
+    ) -> Mapping[str, Reference]:
+        """Return a backend's references by column: that of a hybrid has one for each list, over all documents."""
+        references = self._built.pop(key, None)
+        if references is None:
+            references = self._build(card, vectors, parameters, external)
+        self._left[key] -= 1
+        if self._left[key]:
+            self._built[key] = references
+        return references
+
+    def _build(
+        self,
+        card: BackendCard,
+        vectors: Vectors,
+        parameters: Mapping[str, ParameterValue],
+        external: ExternalIndexRecord | None,
+    ) -> Mapping[str, Reference]:
+        dataset, threads, kind = self._dataset, self._plan.request.threads, card.oracle.kind
+        candidates = None
+        if kind != "hybrid":
+            candidates = _candidates(dataset, dataset.corpus.ids if external is None else external.ids)
+        references: dict[str, Reference] = {}
+        if kind != "dense":
+            recipe = _recipe("sparse" if kind == "hybrid" else kind, vectors, dataset, parameters, external)
+            references["sparse"] = SparseReference(replace(recipe, candidates=candidates), threads=threads)
+        if kind in ("dense", "hybrid"):
+            dense = _dense_recipe(vectors, dataset, parameters, external)
+            references["dense"] = DenseReference(replace(dense, candidates=candidates), threads=threads)
+        return references
+
+
+def _key(outcome: Outcome) -> Hashable | None:
+    """Return what decides an outcome's reference, None without one; that of an external index is not shared."""
+    trial, vectors, record = outcome.trial, outcome.vectors, outcome.record
+    card = trial.spec.card
+    if card is None or vectors is None or record is None or outcome.run is None:
+        return None
+    if not card.oracle.applies(trial.parameters):
+        return None
+    if record.external is not None:
+        return (trial.label,) if record.external.no_oracle is None else None
+    parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
+    return (card.oracle.kind, *vectors.places, *parameters)
+
+
+def _dense_recipe(
+    vectors: Vectors, dataset: Dataset, parameters: Mapping[str, ParameterValue], external: ExternalIndexRecord | None
+) -> DenseRecipe:
+    if vectors.dense is None:
+        raise UsageError("the dense oracle needs dense vectors", fix="take an encoder that makes them")
+    documents, queries = vectors.dense
+    ids = dataset.corpus.ids
+    if external is not None:  # documents, and an order of them, of its own
+        ids, documents = external.ids, np.ascontiguousarray(documents[external.rows])
+    return DenseRecipe(
+        ids,
+        dataset.queries.ids,
+        documents,
+        queries,
+        cast("Similarity", parameters["similarity"]),
+        missing=np.empty(0, dtype=np.int32),
+        matching=_matching(dataset),
+    )
+
+
+def _recipe(
+    kind: str,
+    vectors: Vectors,
+    dataset: Dataset,
+    parameters: Mapping[str, ParameterValue],
+    external: ExternalIndexRecord | None,
+) -> Recipe:
+    counts = vectors.terms.counts if vectors.terms is not None else None
+    documents, queries = vectors.sparse if vectors.sparse is not None else (None, None)
+    ids, shards, matching = dataset.corpus.ids, _shards(parameters, len(dataset.corpus)), _matching(dataset)
+    if external is not None:
+        # it has documents, and an order of them that ties may show, of its own; it numbers its points by rules of its
+        # own too, so in which shard they lie is not known; and it is not filtered
+        ids, shards, matching = external.ids, None, None
+        counts = counts.of_documents(external.rows) if counts is not None else None
+        documents = documents.take(external.rows) if documents is not None else None
+    recipe = make_recipe(
+        kind,
+        doc_ids=ids,
+        query_ids=dataset.queries.ids,
+        counts=counts,
+        documents=documents,
+        queries=queries,
+        parameters=parameters,
+        shards=shards,
+    )
+    return replace(recipe, matching=matching)
+
+
+def _matching(dataset: Dataset) -> BoolArray | None:
+    """Return the documents that a filter leaves, None for all of them."""
+    return dataset.filtered.matching if dataset.filtered is not None else None
+
+
+def _candidates(dataset: Dataset, documents: Ids) -> Run | None:
+    """Return each query's candidates as rows of ``documents`` that match the filter; None where all compete."""
+    if dataset.candidates is None:
+        return None
+    listed = candidate_rows(dataset.queries.ids, documents, dataset.candidates)
+    matching = _matching(dataset)
+    return listed if matching is None else hits_at(listed, np.flatnonzero(matching[listed.rows]))
+
+
+def _shards(parameters: Mapping[str, ParameterValue], documents: int) -> Int32Array | None:
+    """Return the shard of each document of a backend with the parameter ``shards``; None for a single shard."""
+    shards = int(parameters.get("shards", 1))
+    return shards_of(documents, shards) if shards > 1 else None

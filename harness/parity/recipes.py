@@ -1,0 +1,197 @@
+"""Recipes of exact references. A cause of a difference is a field of a recipe, changed.
+
+A collection in several shards, each with an IDF of its own, is one matrix with columns for every shard: a document has
+its terms in the columns of its shard, a query in the columns of all. A dot product is then the score in the document's
+shard, and one index over all columns ranks like the merged answers of the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from harness.data.filtering import BoolArray
+from harness.data.terms import TermCounts
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, Similarity, SparseVectors
+from harness.encoders import bm25
+from harness.errors import UsageError
+from harness.exact import bm25_idf, document_frequencies
+from harness.exact.quantised import to_impacts, with_idf
+from harness.registry.parameters import ParameterValue
+
+__all__ = [
+    "DenseRecipe",
+    "Mode",
+    "Recipe",
+    "empty_rows",
+    "idf_by_shard",
+    "make_recipe",
+    "spread_documents",
+    "spread_queries",
+]
+
+Mode = Literal["textbook", "lucene"]
+Formula = Callable[[Int64Array, int], Float32Array]
+"""IDF from document frequencies int64 (V,) and the number of documents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Everything that decides the scores of a sparse reference.
+
+    ``mode`` ``textbook``: ``documents`` are weights, ``queries`` query weights, and a contribution is
+    ``f32(f32(query weight · idf) · document weight)``. ``mode`` ``lucene``: both are term counts, scored with Lucene's
+    byte lengths and order of operations under ``k1`` and ``b``. Either way contributions are added in float64.
+
+    Attributes:
+        idf: "bm25" (from the document frequencies of ``documents``, over its rows that are not empty), None for no
+            IDF, or float32 (V,) to use as it stands.
+        counts: None for vectors that BM25 did not make; causes that need new weights cannot be tested then, and
+            ``k1``, ``b`` and ``k1_plus_1`` mean nothing.
+        shards: int32 (N,), the shard of each document if there are several: each shard then counts its own documents,
+            and an ``idf`` to use as it stands is (shards, V).
+        matching: bool (N,), the documents that a filter leaves, None for all of them; statistics count all documents.
+        candidates: The hits that each query may have, by ascending row, None for all documents; their scores mean
+            nothing.
+    """
+
+    mode: Mode
+    doc_ids: Ids
+    query_ids: Ids
+    documents: SparseVectors
+    queries: SparseVectors
+    idf: Literal["bm25"] | Float32Array | None = "bm25"
+    counts: TermCounts | None = None
+    k1: float = bm25.K1
+    b: float = bm25.B
+    k1_plus_1: bool = True
+    shards: Int32Array | None = None
+    matching: BoolArray | None = None
+    candidates: Run | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRecipe:
+    """Everything that decides the scores of a dense reference: vectors, float32 (n, d) and (Q, d), and similarity.
+
+    ``missing`` int32 are rows that are never returned. ``matching`` and ``candidates`` as in :class:`Recipe`.
+    """
+
+    doc_ids: Ids
+    query_ids: Ids
+    documents: Float32Array
+    queries: Float32Array
+    similarity: Similarity
+    missing: Int32Array
+    matching: BoolArray | None = None
+    candidates: Run | None = None
+
+
+def make_recipe(
+    kind: str,
+    *,
+    doc_ids: Ids,
+    query_ids: Ids,
+    counts: TermCounts | None = None,
+    documents: SparseVectors | None = None,
+    queries: SparseVectors | None = None,
+    parameters: Mapping[str, ParameterValue],
+    shards: Int32Array | None = None,
+) -> Recipe:
+    """Make the recipe of the reference that a backend's card names.
+
+    Args:
+        kind: ``lucene`` needs ``counts``; ``sparse`` takes the engine's vectors, or makes them from ``counts``.
+        doc_ids: Ids of the documents.
+        query_ids: Ids of the queries.
+        counts: Term counts.
+        documents: The engine's document vectors.
+        queries: The engine's query vectors.
+        parameters: The backend's; k1, b, k1_plus_1 and idf are read (does the engine multiply by the IDF? default
+            true), and impact_scale: weights are whole numbers then, query weights after multiplication by the IDF
+            (default false).
+        shards: The shard of each document, for a collection that has several.
+
+    Raises:
+        UsageError: The kind is unknown, or vectors or counts are missing.
+    """
+    k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))
+    if kind == "lucene":
+        if counts is None:
+            raise UsageError("the lucene oracle needs term counts", fix="only BM25 backends have it")
+        return Recipe("lucene", doc_ids, query_ids, counts.documents, counts.queries, "bm25", counts, k1, b, False)
+    if kind != "sparse":
+        raise UsageError(f"there is no oracle of kind '{kind}'", fix="use sparse or lucene")
+    k1_plus_1 = bool(parameters.get("k1_plus_1", True))
+    if counts is not None and documents is None:
+        documents = bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=k1_plus_1)
+    if counts is not None and queries is None:
+        queries = counts.queries
+    if documents is None or queries is None:
+        raise UsageError("the sparse oracle needs document and query vectors, or term counts")
+    idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", True) else None
+    scale = parameters.get("impact_scale")
+    if scale is not None:  # the IDF counts the documents that have an impact left
+        documents, idf = to_impacts(documents, float(scale)), None
+        if parameters.get("idf", False):
+            queries = with_idf(queries, bm25_idf(*document_frequencies(documents)))
+        queries = to_impacts(queries, float(scale))
+    return Recipe("textbook", doc_ids, query_ids, documents, queries, idf, counts, k1, b, k1_plus_1, shards)
+
+
+def empty_rows(vectors: SparseVectors, rows: Int32Array) -> SparseVectors:
+    """Return the same vectors with nothing left in ``rows``."""
+    lengths = np.diff(vectors.indptr)
+    emptied = np.zeros(len(vectors), dtype=np.bool_)
+    emptied[rows] = True
+    kept = ~np.repeat(emptied, lengths)
+    indptr = np.concatenate([[0], np.cumsum(np.where(emptied, 0, lengths))]).astype(np.int64)
+    return SparseVectors(indptr, vectors.indices[kept], vectors.values[kept], vectors.dimensions)
+
+
+class Spread(NamedTuple):
+    """Documents with columns for every shard, and the factor of each column (None: no IDF)."""
+
+    documents: SparseVectors
+    idf: Float32Array | None
+
+
+def idf_by_shard(recipe: Recipe, formula: Formula, *, over_all: bool = False) -> Float32Array:
+    """Return the IDF of ``formula``: float32 (V,), or (shards, V) for a recipe with shards.
+
+    N is the number of documents with terms, ``over_all`` the number of all documents, in each shard separately.
+    """
+
+    def idf(documents: SparseVectors) -> Float32Array:
+        containing, with_terms = document_frequencies(documents)
+        return formula(containing, len(documents) if over_all else with_terms)
+
+    if recipe.shards is None:
+        return idf(recipe.documents)
+    rows = (np.flatnonzero(recipe.shards == shard) for shard in range(_count(recipe.shards)))
+    return np.stack([idf(recipe.documents.take(part)) for part in rows])
+
+
+def spread_documents(recipe: Recipe, shards: Int32Array) -> Spread:
+    """Return the recipe's documents over the columns of all ``shards`` (int32, one for each document)."""
+    documents = recipe.documents
+    offsets = np.repeat(shards, np.diff(documents.indptr)) * documents.dimensions
+    columns = documents.dimensions * _count(shards)
+    spread = SparseVectors(documents.indptr, documents.indices + offsets, documents.values, columns)
+    if recipe.idf is None:
+        return Spread(spread, None)
+    return Spread(spread, idf_by_shard(recipe, bm25_idf).ravel() if isinstance(recipe.idf, str) else recipe.idf.ravel())
+
+
+def spread_queries(queries: SparseVectors, shards: Int32Array) -> SparseVectors:
+    """Return the queries over the columns of all shards."""
+    from scipy.sparse import hstack
+
+    return SparseVectors.from_scipy(hstack([queries.to_scipy()] * _count(shards), format="csr"))
+
+
+def _count(shards: Int32Array) -> int:
+    return int(shards.max(initial=0)) + 1

@@ -1,0 +1,269 @@
+"""References: the exact result of the scoring function that a backend claims to compute, on the same vectors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from harness.data import ranking
+from harness.data.ranking import TieBreak
+from harness.data.types import Float32Array, Float64Array, Ids, Int32Array, Int64Array, Run, SparseVectors
+from harness.exact import DenseIndex, LuceneIndex, SparseIndex
+from harness.exact.dense import FilteredDenseIndex, vector_lengths
+from harness.parity.recipes import DenseRecipe, Recipe, spread_documents, spread_queries
+
+__all__ = ["DenseReference", "Fuse", "FusedReference", "Part", "Reference", "SparseReference"]
+
+Fuse = Callable[[Sequence[Run], int | None], Run]
+"""Fuses runs, cut to so many hits a query; None cuts nothing."""
+
+
+@runtime_checkable
+class Reference(Protocol):
+    """The exact result for a fixed list of queries over a fixed corpus."""
+
+    @property
+    def name(self) -> str:
+        """Kind of computation: ``sparse``, ``dense`` or ``fusion``."""
+
+    @property
+    def mode(self) -> str:
+        """Arithmetic: ``textbook`` or ``lucene``; the similarity of dense vectors; the method of a fusion."""
+
+    def retrieve(self, k: int) -> Run:
+        """Return the exact best ``k`` of every query, in the reference's own order of ties."""
+
+    def score(self, run: Run) -> Float32Array:
+        """Return the exact score of every hit of ``run``, retrieved by the reference or not: float32 (H,)."""
+
+    def of_queries(self, rows: Int32Array) -> Self:
+        """Return the same reference for some of its queries."""
+
+    @property
+    def scale(self) -> Float64Array | None:
+        """Base of relative tolerances, float64 (Q,), where it is above the scores; None: the scores themselves."""
+
+
+class _IndexReference(ABC):
+    """A reference that searches an index, built when first needed; the last retrieval is kept."""
+
+    _retrieved: tuple[int, Run] | None = None
+
+    def retrieve(self, k: int) -> Run:
+        """Return the exact best ``k`` of every query, in the reference's own order of ties."""
+        if self._retrieved is None or self._retrieved[0] != k:
+            self._retrieved = k, self._search(k)
+        return self._retrieved[1]
+
+    @abstractmethod
+    def _search(self, k: int) -> Run: ...
+
+
+class SparseReference(_IndexReference):
+    """The reference of a sparse recipe.
+
+    Equal scores come by descending id, in ``lucene`` mode by ascending row. ``threads`` is for retrieval and changes
+    no bit of the result; ``whole`` is a reference with the same documents, whose index is shared.
+    """
+
+    name = "sparse"
+    scale = None
+
+    def __init__(self, recipe: Recipe, *, threads: int = 1, whole: SparseReference | None = None) -> None:
+        self.recipe, self._threads, self._whole = recipe, threads, whole
+
+    @property
+    def mode(self) -> str:
+        """``textbook`` or ``lucene``."""
+        return self.recipe.mode
+
+    def _search(self, k: int) -> Run:
+        recipe = self.recipe
+        if recipe.candidates is None:
+            top = self.searched.retrieve(self._queries, k, threads=self._threads)
+            return Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+        run = recipe.candidates.with_scores(self.score(recipe.candidates))
+        hits = ranking.hits_at(run, np.flatnonzero(run.scores))  # a document that scores 0 is no hit
+        ordered = ranking.order_as(hits, TieBreak.LISTED) if self.mode == "lucene" else ranking.order(hits)
+        return ranking.cut(ordered, k)
+
+    def score(self, run: Run) -> Float32Array:
+        """Return the exact score of every hit of ``run``: float32 (H,)."""
+        return self.index.score(self._queries, run.indptr, run.rows)
+
+    def of_queries(self, rows: Int32Array) -> SparseReference:
+        """Return the same reference for some of its queries, sharing its index."""
+        recipe = self.recipe
+        part = replace(
+            recipe,
+            query_ids=Ids.of(recipe.query_ids.take(rows)),
+            queries=recipe.queries.take(rows),
+            candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
+        )
+        return SparseReference(part, threads=self._threads, whole=self)
+
+    @cached_property
+    def index(self) -> SparseIndex | LuceneIndex:
+        """The index of all documents."""
+        if self._whole is not None:
+            return self._whole.index
+        recipe = self.recipe
+        if recipe.mode == "lucene" and recipe.counts is not None:
+            counts = replace(recipe.counts, documents=recipe.documents)
+            return LuceneIndex.build(counts, k1=recipe.k1, b=recipe.b)
+        if recipe.shards is not None:
+            documents, idf = spread_documents(recipe, recipe.shards)
+            return SparseIndex.build(documents, idf=idf, tie_break=recipe.doc_ids.tie_rank)
+        return SparseIndex.build(recipe.documents, idf=recipe.idf, tie_break=recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def searched(self) -> SparseIndex | LuceneIndex:
+        """The index, or the part of it that a filter leaves."""
+        if self._whole is not None:
+            return self._whole.searched
+        matching = self.recipe.matching
+        return self.index if matching is None else self.index.filtered(matching)
+
+    @cached_property
+    def _queries(self) -> SparseVectors:
+        """The queries over the columns of the index."""
+        recipe = self.recipe
+        if recipe.shards is None or recipe.mode != "textbook":
+            return recipe.queries
+        return spread_queries(recipe.queries, recipe.shards)
+
+
+class DenseReference(_IndexReference):
+    """Exact cosine, dot product or negative squared distance; equal scores come by descending id.
+
+    ``threads`` and ``whole`` as in :class:`SparseReference`.
+    """
+
+    name = "dense"
+
+    def __init__(self, recipe: DenseRecipe, *, threads: int = 1, whole: DenseReference | None = None) -> None:
+        self.recipe, self._threads, self._whole = recipe, threads, whole
+
+    @property
+    def mode(self) -> str:
+        """``cosine``, ``dot`` or ``l2``."""
+        return self.recipe.similarity
+
+    def _search(self, k: int) -> Run:
+        recipe = self.recipe
+        if recipe.candidates is not None:
+            run = ranking.order(recipe.candidates.with_scores(self.score(recipe.candidates)))
+        else:
+            deep = k + len(recipe.missing)
+            top = self.searched.retrieve(
+                recipe.queries, deep, self._threads, similarity=recipe.similarity, device="auto"
+            )
+            run = Run(recipe.query_ids, recipe.doc_ids, top.indptr, top.rows, top.scores)
+        if len(recipe.missing):
+            run = ranking.hits_at(run, np.flatnonzero(~np.isin(run.rows, recipe.missing)))
+        return ranking.cut(run, k)
+
+    def score(self, run: Run) -> Float32Array:
+        """Return the exact score of every hit of ``run``: float32 (H,)."""
+        return self.index.score(self.recipe.queries, run.indptr, run.rows, similarity=self.recipe.similarity)
+
+    def of_queries(self, rows: Int32Array) -> DenseReference:
+        """Return the same reference for some of its queries, sharing its index."""
+        recipe = self.recipe
+        part = replace(
+            recipe,
+            query_ids=Ids.of(recipe.query_ids.take(rows)),
+            queries=np.ascontiguousarray(recipe.queries[rows]),
+            candidates=recipe.candidates.of_queries(rows) if recipe.candidates is not None else None,
+        )
+        return DenseReference(part, threads=self._threads, whole=self)
+
+    def without(self, missing: Int32Array) -> DenseReference:
+        """Return the same reference, which never returns some rows."""
+        return DenseReference(replace(self.recipe, missing=missing), threads=self._threads, whole=self)
+
+    @cached_property
+    def index(self) -> DenseIndex:
+        """The index of all documents."""
+        if self._whole is not None:
+            return self._whole.index
+        return DenseIndex.build(self.recipe.documents, tie_break=self.recipe.doc_ids.tie_rank)
+
+    @cached_property
+    def searched(self) -> DenseIndex | FilteredDenseIndex:
+        """The index, or the part of it that a filter leaves."""
+        if self._whole is not None:
+            return self._whole.searched
+        matching = self.recipe.matching
+        return self.index if matching is None else self.index.filtered(matching)
+
+    @cached_property
+    def scale(self) -> Float64Array:
+        """Largest possible score of each query, float64 (Q,).
+
+        1 for cosine, |q| max|d| for the dot product, and (|q| + max|d|)² for l2. A float32 sum of products that cancel
+        is off by a part of that, not of the score.
+        """
+        lengths = vector_lengths(self.recipe.queries)
+        if self.recipe.similarity == "cosine":
+            return np.ones(len(lengths))
+        longest = float(vector_lengths(self.recipe.documents).max(initial=0.0))
+        scale: Float64Array = lengths * longest if self.recipe.similarity == "dot" else np.square(lengths + longest)
+        return scale
+
+
+class Part(NamedTuple):
+    """One component of a fusion: its ``exact`` hits and its ``actual`` ones, both over the same columns."""
+
+    label: str
+    exact: Run
+    actual: Run
+
+
+@dataclass(frozen=True)
+class FusedReference:
+    """The fusion of its components' exact hits; components are ``parts``."""
+
+    mode: str
+    parts: tuple[Part, ...]
+    fuse: Fuse
+    name: str = "fusion"
+    scale = None
+
+    def retrieve(self, k: int) -> Run:
+        """Return the best ``k`` of every query, in the one ordering."""
+        return self.fuse([part.exact for part in self.parts], k)
+
+    def score(self, run: Run) -> Float32Array:
+        """Return the score of every hit of ``run``: float32 (H,); 0 for a document that is in no exact list."""
+        fused = self._uncut
+        scores = np.zeros(run.hits, dtype=np.float32)
+        if not fused.hits:
+            return scores
+        fused_keys, keys = _keys(fused), _keys(run)
+        order = np.argsort(fused_keys)
+        places = np.searchsorted(fused_keys, keys, sorter=order)
+        nearest = order[np.minimum(places, len(order) - 1)]
+        known = fused_keys[nearest] == keys
+        scores[known] = fused.scores[nearest[known]]
+        return scores
+
+    def of_queries(self, rows: Int32Array) -> Self:
+        """Return the same reference for some of its queries."""
+        parts = ((label, exact.of_queries(rows), actual.of_queries(rows)) for label, exact, actual in self.parts)
+        return replace(self, parts=tuple(Part(*part) for part in parts))
+
+    @cached_property
+    def _uncut(self) -> Run:
+        return self.fuse([part.exact for part in self.parts], None)
+
+
+def _keys(run: Run) -> Int64Array:
+    """Number each hit by query and document."""
+    query = np.repeat(np.arange(len(run.query_ids), dtype=np.int64), np.diff(run.indptr))
+    return query * len(run.doc_ids) + run.rows
