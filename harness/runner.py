@@ -21,7 +21,7 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
-from harness.plan.execution_options import ExecutionOptions
+from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine

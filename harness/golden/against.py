@@ -32,7 +32,7 @@ from harness.engines.callable.retriever import Asked, Retriever, ask, read_asked
 from harness.errors import HarnessError, UsageError
 from harness.golden.stored_vectors import ModelComparison
 from harness.plain_url import HIDDEN
-from harness.plan.execution_options import ExecutionOptions
+from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial, execution_of
 from harness.plan.request import CompareRequest
 from harness.plan.stages import fusions, rerankers

@@ -27,8 +27,7 @@ from harness.loaders.golden import golden_of_records
 from harness.loaders.records import ENDINGS
 from harness.metrics import Measure, is_mean
 from harness.metrics.parse import split_measures
-from harness.plan.execution_options import warm_up_seconds
-from harness.plan.numbers import require_whole_numbers
+from harness.plan.options import require_whole_numbers, warm_up_seconds
 from harness.plan.plan import Plan, identical_ids_rule
 from harness.plan.request import CompareRequest
 from harness.results.check_subject import Rules

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from harness.data.ranking import TieRule
 from harness.golden.match import MatchRule
-from harness.plan.execution_options import Isolation
-from harness.plan.numbers import unwrap_numbers
+from harness.plan.options import Isolation, unwrap_numbers
 
 if TYPE_CHECKING:
     from harness.data.dataset import Dataset

@@ -24,7 +24,7 @@ from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.engines.interface import StoredDocuments
 from harness.errors import HarnessError
 from harness.exact.encoding import widen
-from harness.plan.execution_options import ExecutionOptions
+from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Trial
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK

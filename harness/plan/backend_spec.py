@@ -1,4 +1,4 @@
-"""Backend expressions: ``name``, ``name:key=value;key=value``, ``run:file``, fusions of such, and second stages."""
+"""Parse backend expressions: ``name``, ``name:key=value;key=value``, ``run:file``, fusions, and second stages."""
 
 from __future__ import annotations
 
@@ -89,17 +89,17 @@ def parse_backend_specs(text: str | Sequence[str], cards: Mapping[str, BackendCa
 
 
 def with_components(specs: Sequence[BackendSpec]) -> list[BackendSpec]:
-    """Every backend that runs, each once: components stand before the first backend that is made of them.
+    """Return every backend that runs, each once: components stand before the first backend that is made of them.
 
-    A component that is one of ``specs`` too goes by the label that it has there.
+    A component that is one of ``specs`` too has its label there.
     """
-    asked = {spec.identity: spec for spec in specs}
+    named = {spec.identity: spec for spec in specs}
     ordered: dict[Hashable, BackendSpec] = {}
 
     def add(spec: BackendSpec) -> None:
         for component in spec.components:
             add(component)
-        ordered.setdefault(spec.identity, asked.get(spec.identity, spec))
+        ordered.setdefault(spec.identity, named.get(spec.identity, spec))
 
     for spec in specs:
         add(spec)
@@ -158,64 +158,61 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
     if card is None:
         problems.append(UnknownNameError("backend", name, (*cards, *fusions(), f"{_RUN}:FILE")))
         return None
-    found_before = len(problems)
+    before = len(problems)
     given = _given(name, rest, card.parameters, problems) if colon else {}
     problems += _about_external(name, card, given)
-    if len(problems) > found_before:
+    if len(problems) > before:
         return None
     shown = _spelt(given)
+    # an external index says some parameters itself: they are empty until it is opened
+    unread = card.external.read if card.external is not None and given.get(_EXTERNAL) else ()
     return BackendSpec(
         name=name,
         label=f"{name}:{shown}" if shown else name,
         kind="engine",
         card=card,
-        parameters={**card.defaults, **_unread(card, given), **given},
+        parameters={**card.defaults, **dict.fromkeys(unread, ""), **given},
         given=given,
     )
 
 
-def _unread(card: BackendCard, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
-    """Parameters that an existing index says itself, empty until it is opened."""
-    rules = card.external
-    return dict.fromkeys(rules.read, "") if rules is not None and given.get(_EXTERNAL) else {}
-
-
 def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | None:
     try:
-        named = unquoted(rest)
+        file = unquoted(rest)
     except ValueError as error:
         problems.append(UsageError(f"backend '{item}': {error}"))
         return None
-    path = Path(named).expanduser()
-    if not named or not path.is_file():
-        problems.append(UsageError(f"there is no run file '{named}' (backend '{item}')", fix="write run:PATH"))
+    path = Path(file).expanduser()
+    if not file or not path.is_file():
+        problems.append(UsageError(f"there is no run file '{file}' (backend '{item}')", fix="write run:PATH"))
         return None
-    return BackendSpec(_RUN, f"{_RUN}:{quoted(named)}", kind="run", card=None, parameters={}, given={}, run_path=path)
+    return BackendSpec(_RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, given={}, run_path=path)
 
 
 def _fusion(
     method: Stage, rest: str, cards: Mapping[str, BackendCard], problems: list[HarnessError]
 ) -> BackendSpec | None:
-    found_before = len(problems)
+    before = len(problems)
     try:
         parts = split_fusion(rest)
     except UsageError as error:
         problems.append(UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix))
         return None
-    found = [_parse(part, cards, problems) for part in parts.components]
+    parsed = [_parse(part, cards, problems) for part in parts.components]
     given = _given(method.name, parts.parameters, method.parameters, problems) if parts.parameters else {}
-    components = tuple(component for component in found if component is not None)
+    components = tuple(component for component in parsed if component is not None)
     weights = parse_weights(str(given.get("weights", "")))
-    if len(found) < 2:
+    if len(parsed) < 2:
         fix = f"write {method.name}:NAME+NAME"
         problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
-    if weights is not None and (len(weights) != len(found) or not any(weights)):
-        what = f"fusion '{method.name}' has {len(found)} components and the weights {given['weights']}"
+    if weights is not None and (len(weights) != len(parsed) or not any(weights)):
+        what = f"fusion '{method.name}' has {len(parsed)} components and the weights {given['weights']}"
         problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
     problems += _repeated(components)
-    if len(problems) > found_before:
+    if len(problems) > before:
         return None
-    shown = ";".join(["+".join(in_parentheses(one.label) for one in components), *([_spelt(given)] if given else [])])
+    labels = "+".join(in_parentheses(component.label) for component in components)
+    shown = ";".join([labels, *([_spelt(given)] if given else [])])
     return BackendSpec(
         name=method.name,
         label=f"{method.name}:{shown}",
@@ -228,8 +225,8 @@ def _fusion(
 
 
 def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[HarnessError]) -> BackendSpec | None:
-    """``first`` with second stages after it, each on the hits of what stands before it."""
-    found_before, spec = len(problems), first
+    """Put second stages after ``first``, each on the hits of the stage before it."""
+    before, spec = len(problems), first
     for stage in stages:
         name, colon, rest = (part.strip() for part in stage.partition(":"))
         if name not in rerankers():  # keywords| and keywords|x: the second bar is followed by no reranker's name
@@ -237,7 +234,7 @@ def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[H
             return None
         reranker = rerankers()[name]
         given = _given(name, rest, reranker.parameters, problems) if colon else {}
-        if spec is None or len(problems) > found_before:
+        if spec is None or len(problems) > before:
             return None
         shown = f"{name}:{_spelt(given)}" if given else name
         spec = BackendSpec(
@@ -283,13 +280,13 @@ def _given(
 
 
 def _after_comma(given: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
-    """The first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
+    """Return the first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
     values = [value for value in given.values() if isinstance(value, str)]
     return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
 
 
 def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
-    """What is given for an existing index and does not go together."""
+    """Return what is wrong with the parameters for an external index."""
     rules = card.external
     if rules is None:
         return []

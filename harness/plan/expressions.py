@@ -1,4 +1,4 @@
-"""The shape of backend expressions: lists, second stages, and fusions with components in parentheses.
+"""The grammar of backend expressions: lists, second stages, fusions with components in parentheses, and sweeps.
 
 ::
 
@@ -8,6 +8,7 @@
     fusion     = method ":" component {"+" component} {";" key "=" value}
     component  = name | "run:" FILE | "(" item ")"
     value      = characters | '"' characters '"' | "'" characters "'"
+    sweep      = backend, whose last parameter has several values: chroma:ef_search=10,50,100
 
 Separators inside parentheses separate nothing outside them, and inside quotes nothing at all. A quote opens only where
 a name or a value begins; inside quotes it is written twice. A ``|`` is one only before the name of a reranker.
@@ -23,12 +24,15 @@ from harness.errors import UsageError
 
 __all__ = [
     "FusionParts",
+    "Swept",
+    "expand",
     "in_list",
     "in_parentheses",
     "quoted",
     "split_fusion",
     "split_outside",
     "split_stages",
+    "swept",
     "unquoted",
     "without_parentheses",
 ]
@@ -40,26 +44,34 @@ _SPECIAL = re.compile(r"[,;|()\"']|^\s|\s$")
 
 
 class FusionParts(NamedTuple):
-    """What a fusion's expression holds after its method: texts of the components, and of ``key=value;key=value``."""
+    """The part of a fusion's expression after its method: its components, and ``key=value;key=value``."""
 
     components: tuple[str, ...]
     parameters: str
 
 
+class Swept(NamedTuple):
+    """A sweep: the backend without the swept parameter, the parameter, and its values as labels show them."""
+
+    backend: str
+    parameter: str
+    values: tuple[str, ...]
+
+
 def split_outside(text: str, separator: str) -> list[str]:
-    """``text`` at every ``separator`` (one character) that lies outside all parentheses."""
+    """Split ``text`` at every ``separator`` (one character) that lies outside all parentheses."""
     return _cut(text, [place for place in _outside(text) if text[place] == separator])
 
 
 def split_stages(text: str, rerankers: Collection[str]) -> list[str]:
-    """The first stage, and the rerankers that follow it; ``rerankers`` are the names that may."""
+    """Split an item into its first stage and the rerankers after it; ``rerankers`` are their possible names."""
     named = re.compile(rf"\|\s*(?:{'|'.join(map(re.escape, rerankers))})\s*(?:[:|]|$)") if rerankers else None
     places = [place for place in _outside(text) if named is not None and named.match(text, place)]
     return [part.strip() for part in _cut(text, places)]
 
 
 def split_fusion(rest: str) -> FusionParts:
-    """Components and parameters of what follows ``method:``.
+    """Split the text after ``method:`` into components and parameters.
 
     Raises UsageError for a component that has parameters of its own and no parentheses.
     """
@@ -76,7 +88,7 @@ def split_fusion(rest: str) -> FusionParts:
 
 
 def without_parentheses(text: str) -> str:
-    """``text`` without the parentheses that enclose all of it, if any do."""
+    """Return ``text`` without the parentheses that enclose all of it, if any do."""
     inner = text.strip()
     while inner.startswith("(") and inner.endswith(")") and next(_outside(inner), None) is None:
         inner = inner[1:-1].strip()
@@ -84,7 +96,7 @@ def without_parentheses(text: str) -> str:
 
 
 def in_parentheses(label: str) -> str:
-    """A label as a component: in parentheses unless it is a plain name or a plain ``run:FILE``."""
+    """Return a label as a component: in parentheses unless it is a plain name or a plain ``run:FILE``."""
     plain = re.fullmatch(r"[\w.-]+|run:[^+;|(),\"']+", label)
     return label if plain else f"({label})"
 
@@ -111,6 +123,43 @@ def unquoted(text: str) -> str:
     if not re.fullmatch(_QUOTED, text):
         raise ValueError("a quoted value ends before its text does: a quote inside quotes is written twice")
     return text[1:-1].replace(text[0] * 2, text[0])
+
+
+def expand(backends: str | Sequence[str], sweeps: Sequence[str]) -> list[str]:
+    """Return the backends with every sweep's in the place of the backend that it names, or behind them all.
+
+    A sweep becomes one backend for each value, in order. Raises UsageError for a sweep of another form.
+    """
+    items = split_outside(backends, ",") if isinstance(backends, str) else backends
+    expanded = [without_parentheses(item) for item in items]
+    for sweep in sweeps:
+        base, values = _parse_sweep(sweep)
+        kept = base[: max(base.rfind(";"), base.rfind(":"))]
+        place = expanded.index(kept) if kept in expanded else len(expanded)
+        expanded[place : place + 1] = [f"{base}={value}" for value in values]
+    return expanded
+
+
+def swept(sweep: str) -> Swept:
+    """Parse a sweep; raises UsageError for one of another form."""
+    base, values = _parse_sweep(sweep)
+    place = max(base.rfind(";"), base.rfind(":"))
+    return Swept(base[:place].strip(), base[place + 1 :].strip(), tuple(values))
+
+
+def _parse_sweep(sweep: str) -> tuple[str, list[str]]:
+    """Return the expression up to the swept parameter's name, and its values."""
+    *parts, listed = split_outside(sweep, "=")
+    try:
+        base, values = "=".join(parts), [quoted(unquoted(value)) for value in split_outside(listed, ",")]
+    except ValueError as error:
+        raise UsageError(f"--sweep {sweep}: {error}") from error
+    if not parts or ":" not in base or any(not value for value in values):
+        what = f"--sweep {sweep}: not of the form NAME:KEY=VALUE,VALUE… or NAME:OTHER=VALUE;KEY=VALUE,VALUE…"
+        raise UsageError(what, fix="write --sweep chroma:ef_search=10,50,100")
+    if len(values) < 2 or len(set(values)) < len(values):
+        raise UsageError(f"--sweep {sweep}: needs at least two different values", fix="name one value in --backends")
+    return base.strip(), values
 
 
 def _cut(text: str, places: Sequence[int]) -> list[str]:
@@ -143,21 +192,21 @@ _INSIDE = "\0"
 def _without_quoted(text: str) -> str:
     """Return ``text`` with every character of quoted text replaced; raises UsageError for an unclosed quote."""
 
-    def replace(found: re.Match[str]) -> str:
-        if len(found["quoted"]) == 1:
-            key = re.search(r"\w+\s*=\s*$", text[: found.start("quoted")])  # no value: it could be a password
+    def replace(match: re.Match[str]) -> str:
+        if len(match["quoted"]) == 1:
+            key = re.search(r"\w+\s*=\s*$", text[: match.start("quoted")])  # no value: it could be a password
             after = f", after '{key[0].strip()}'," if key is not None else ""
             raise UsageError(
-                f"the quote at character {found.start('quoted') + 1}{after} is not closed",
+                f"the quote at character {match.start('quoted') + 1}{after} is not closed",
                 fix="close it; a quote inside quotes is written twice",
             )
-        return found["before"] + _INSIDE * len(found["quoted"])
+        return match["before"] + _INSIDE * len(match["quoted"])
 
     return _BEGINS.sub(replace, text)
 
 
-def _unmatched(text: str, place: int, is_there: str, is_missing: str) -> UsageError:
+def _unmatched(text: str, place: int, present: str, missing: str) -> UsageError:
     return UsageError(
-        f"the parenthesis {is_there} at character {place + 1} of '{text}' is not {is_missing}",
+        f"the parenthesis {present} at character {place + 1} of '{text}' is not {missing}",
         fix='parentheses stand around components, rrf:A+(B:key=value); put a value that holds one in quotes: key="a(b"',
     )

@@ -1,4 +1,4 @@
-"""Arguments to trials: a pure function, so that ``--dry-run`` shows exactly what would run."""
+"""Turn arguments into trials: a pure function, so that ``--dry-run`` shows exactly what would run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,22 @@ from harness.encoders.settings import DEFAULT_MODEL, Settings, model_encoder
 from harness.errors import EngineFailureError, EngineUnavailableError, UnknownNameError, UsageError
 from harness.metrics import Measure, QuerySet, parse_measures, require_closed_form
 from harness.plan.backend_spec import BackendSpec, parse_backends, with_components
-from harness.plan.execution_options import ExecutionOptions, Isolation, share, size_in_bytes, warm_up_seconds
-from harness.plan.expressions import in_list
-from harness.plan.load_options import ARRIVALS, ClientKind, LoadOptions, parse_levels, parse_rates
-from harness.plan.numbers import LARGEST_SEED, require_whole_numbers
+from harness.plan.expressions import expand, in_list
+from harness.plan.options import (
+    ARRIVALS,
+    LARGEST_SEED,
+    ClientKind,
+    ExecutionOptions,
+    Isolation,
+    LoadOptions,
+    parse_levels,
+    parse_rates,
+    require_whole_numbers,
+    share,
+    size_in_bytes,
+    warm_up_seconds,
+)
 from harness.plan.request import CompareRequest, Resume
-from harness.plan.sweep import expand
 from harness.registry.parameters import ParameterValue
 from harness.rerank.rerankers import require_sense
 from harness.text import ENGLISH, analyzer_names, in_words, known_language, preferred_analyzers
@@ -65,36 +75,36 @@ class Trial:
 
     @property
     def follows_language(self) -> bool:
-        """True where no analyzer was named, so that it is that of the dataset's language."""
+        """True if no analyzer is named, so that the dataset's language decides it."""
         return self.spec.parameters.get("analyzer") == _AUTO
 
     @property
     def external(self) -> bool:
-        """True for an index that was there before: its content is not in any key, so its outcome is never stored."""
+        """True for an external index: its content is in no key, so its outcome is never stored."""
         return bool(self.parameters.get("existing", False))
 
     def read(self, state: Mapping[str, ParameterValue]) -> Trial:
-        """The same with what the ``state`` of an existing index says of parameters that it was asked for.
+        """Return the trial with the parameters that the ``state`` of an external index decides.
 
-        See :class:`harness.registry.cards.ExternalIndexRules`. Raises EngineFailureError where the state lacks one.
+        See :class:`harness.registry.cards.ExternalIndexRules`. Raises EngineFailureError if the state lacks one.
         """
         rules = self.spec.card.external if self.spec.card is not None and self.external else None
-        asked = [name for name in (rules.read if rules is not None else ()) if self.parameters[name] == ""]
-        for name in asked:
+        unread = [name for name in (rules.read if rules is not None else ()) if self.parameters[name] == ""]
+        for name in unread:
             if name not in state:
                 raise EngineFailureError(
                     f"the adapter was asked for the '{name}' of the index, and does not tell it",
                     fix="this is a defect of the adapter: IndexHandle.state needs what existing.read of the card names",
                 )
-        return replace(self, parameters={**self.parameters, **{name: state[name] for name in asked}})
+        return replace(self, parameters={**self.parameters, **{name: state[name] for name in unread}})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a comparison will do. ``reference`` is the label of the backend that was asked for as such.
+    """Everything that a comparison will do. ``reference`` is the label of the backend that ``--reference`` names.
 
-    ``remarks`` are notes for the reader but those that depend on the dataset: on analyzers (:func:`in_language`), and
-    on candidates of second stages (:func:`among_candidates_of_dataset`).
+    ``remarks`` are the notes for the reader that do not depend on the dataset; those on analyzers (:func:`in_language`)
+    and on candidates of second stages (:func:`among_candidates_of_dataset`) do.
     """
 
     request: CompareRequest
@@ -115,7 +125,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the results must know of the plan."""
+        """Notes on the plan for readers of the results."""
         return (*self.on_analyzers, *self.on_candidates, *self.remarks)
 
     @property
@@ -124,18 +134,18 @@ class Plan:
         return Path(self.request.dataset).name.removesuffix(".zip") or "dataset"
 
     def components(self, trial: Trial) -> tuple[Trial, ...]:
-        """The trials whose hits a trial is made of, in the order in which it names them; none for an engine or a run.
+        """Return the trials whose hits a trial is made of, in its order; none for an engine or a run.
 
         Each stands before it in ``trials``.
         """
-        by_identity = {one.spec.identity: one for one in self.trials}
+        by_identity = {candidate.spec.identity: candidate for candidate in self.trials}
         return tuple(by_identity[component.identity] for component in trial.spec.components)
 
     def command(self) -> list[str]:
-        """The command line that runs this plan again."""
-        given = self.request.backends
-        listed = given if isinstance(given, str) else ",".join(in_list(one) for one in given)
-        if self.request.sweeps and listed:  # as they were given: the report's frontier is that of a sweep
+        """Return the command line that runs this plan again."""
+        backends = self.request.backends
+        listed = backends if isinstance(backends, str) else ",".join(map(in_list, backends))
+        if self.request.sweeps and listed:  # not resolved: the report's frontier is that of a sweep
             words = ["harness", "compare", "--backends", listed]
             words += [word for sweep in self.request.sweeps for word in ("--sweep", sweep)]
         else:
@@ -144,8 +154,8 @@ class Plan:
             if option in ("backends", "sweep") or value is None:
                 continue
             if option in ("filter", "queries"):
-                several = value if isinstance(value, list) else [str(value)]
-                words += [word for one in several for word in (f"--{option}", one)]
+                values = value if isinstance(value, list) else [str(value)]
+                words += [word for text in values for word in (f"--{option}", text)]
                 continue
             name = option.replace("_", "-")
             if isinstance(value, bool):
@@ -155,7 +165,7 @@ class Plan:
         return words
 
     def given(self) -> dict[str, str | int | float | list[str] | None]:
-        """The request as flat values for the report."""
+        """Return the request as flat values for the report."""
         request = self.request
         return {
             "backends": request.backends if isinstance(request.backends, str) else list(request.backends),
@@ -202,9 +212,11 @@ class Plan:
 def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     """Resolve every name and number; all mistakes are reported together, before anything runs.
 
-    Analyzers that are not named are English ones, Lucene's when it can run here (``lucene_available``), else
-    Snowball's, until :func:`in_language` says which language the dataset is in.
-    Raises UsageError, or UnknownNameError when one unknown name is all that is wrong.
+    Analyzers that are not named are English, Lucene's if it can run here (``lucene_available``), else Snowball's, until
+    :func:`in_language` sets the dataset's language.
+
+    Raises:
+        UsageError: Something is wrong; it is an UnknownNameError if that is one unknown name.
     """
     mistakes = _Mistakes()
     _check_numbers(request, mistakes)
@@ -218,9 +230,9 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
     wanted = mistakes.catch(lambda: parse_filter(request.filters))
     measures = mistakes.catch(lambda: parse_measures(request.metrics))
     backends = mistakes.catch(lambda: expand(request.backends, request.sweeps) if request.sweeps else request.backends)
-    found = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
-    asked = found or []
-    specs = with_components(asked)
+    parsed = mistakes.catch(lambda: parse_backends(backends, cards=request.cards)) if backends is not None else None
+    named = parsed or []
+    specs = with_components(named)
     if measures is not None and ties is not None:
         mistakes.catch(lambda: require_closed_form(measures, ties))
     trials = tuple(_trial(spec, request, lucene_available=lucene_available) for spec in specs)
@@ -231,29 +243,28 @@ def make_plan(request: CompareRequest, *, lucene_available: bool) -> Plan:
         mistakes.catch(partial(_check_model, trial))
     for name in sorted({trial.analyzer for trial in trials if trial.analyzer is not None} - set(analyzer_names())):
         mistakes.add(UnknownNameError("analyzer", name, analyzer_names()))
-    reference = mistakes.catch(lambda: _reference(request, trials)) if found is not None else None
+    reference = mistakes.catch(lambda: _reference(request, trials)) if parsed is not None else None
     mistakes.raise_if_any()
-    if measures is None or ties is None or queries is None or execution is None or load is None or resume is None:
+    if measures is None or ties is None or queries is None or execution is None:
         raise AssertionError("a mistake was not reported")
-    if files is None:
+    if load is None or resume is None or files is None:
         raise AssertionError("a mistake was not reported")
-    remarks = (*_notes_on_components(trials, asked), *execution.notes())
     return Plan(
-        request,
-        trials,
-        tuple(measures),
-        ties,
-        queries,
-        execution,
-        load,
-        resume,
-        wanted or {},
-        files,
-        identical_ids,
-        reference,
-        remarks,
-        _notes_on_analyzers(trials),
-        tuple(_notes_on_candidates(trials, request.k)),
+        request=request,
+        trials=trials,
+        measures=tuple(measures),
+        ties=ties,
+        queries=queries,
+        execution=execution,
+        load=load,
+        resume=resume,
+        filter=wanted or {},
+        files=files,
+        identical_ids=identical_ids,
+        reference=reference,
+        remarks=(*_notes_on_components(trials, named), *execution.notes()),
+        on_analyzers=_notes_on_analyzers(trials),
+        on_candidates=tuple(_notes_on_candidates(trials, request.k)),
     )
 
 
@@ -294,7 +305,7 @@ def in_language(plan: Plan, language: str | None, analyzer: str | None = None, *
         for trial in plan.trials
     )
     mistakes.raise_if_any()
-    names = sorted({str(one.analyzer) for one in trials if one.follows_language and one.analyzer != analyzer})
+    names = sorted({str(trial.analyzer) for trial in trials if trial.follows_language and trial.analyzer != analyzer})
     unknown = f"the language of the dataset is not known: it is analysed as English ({', '.join(names)})"
     assumed = (f"{unknown}, unless analyzer= names another analyzer",) if known is None and names else ()
     return replace(plan, trials=trials, on_analyzers=(*assumed, *_notes_on_analyzers(trials)))
@@ -344,13 +355,13 @@ def _analyzer_for(spec: BackendSpec, language: str, named: str | None = None, *,
 
 
 class _Mistakes:
-    """What is wrong with a request, gathered so that the user hears all of it at once."""
+    """Collects all that is wrong with a request, so that the user sees it at once."""
 
     def __init__(self) -> None:
-        self._found: list[UsageError] = []
+        self._errors: list[UsageError] = []
 
     def add(self, error: UsageError) -> None:
-        self._found.append(error)
+        self._errors.append(error)
 
     def catch(self, resolve: Callable[[], Resolved]) -> Resolved | None:
         try:
@@ -360,10 +371,10 @@ class _Mistakes:
             return None
 
     def raise_if_any(self) -> None:
-        if len(self._found) == 1:
-            raise self._found[0]
-        if self._found:
-            raise UsageError("\n".join(str(error) for error in self._found))
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise UsageError("\n".join(map(str, self._errors)))
 
 
 def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
@@ -390,7 +401,7 @@ def _check_numbers(request: CompareRequest, mistakes: _Mistakes) -> None:
 
 
 def execution_of(request: CompareRequest) -> ExecutionOptions:
-    """How a request is carried out, whatever its backends; raises UsageError."""
+    """Return how a request runs, whatever its backends; raises UsageError."""
     mistakes = _Mistakes()
     _check_numbers(request, mistakes)
     options = _execution(request, mistakes)
@@ -456,7 +467,7 @@ def _choice(kind: type[Choice], value: str, option: str) -> Choice:
 
 
 def identical_ids_rule(value: str) -> IdenticalIds | None:
-    """Return the rule that was asked for; None leaves it to the dataset. Raises UsageError for an unknown one."""
+    """Parse ``--identical-ids``; None leaves it to the dataset. Raises UsageError for an unknown rule."""
     match value:
         case "auto":
             return None
@@ -481,21 +492,21 @@ def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool
 
 
 def _reference(request: CompareRequest, trials: Sequence[Trial]) -> str | None:
-    """The label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
-    asked, labels = request.reference, [trial.label for trial in trials]
-    if asked is None:
+    """Return the label of the backend that ``--reference`` names, as tables do or as ``--backends`` may."""
+    name, labels = request.reference, [trial.label for trial in trials]
+    if name is None:
         return None
     if request.all_pairs:
-        what = f"--reference {asked} and --all-pairs: where every pair is compared there is no reference"
+        what = f"--reference {name} and --all-pairs: where every pair is compared there is no reference"
         raise UsageError(what, fix="leave one of them out")
-    if asked in labels:
-        return asked
+    if name in labels:
+        return name
     with suppress(UsageError):  # no backend at all: unknown below, with the names of those that are compared
-        (named,) = parse_backends([asked], cards=request.cards)
-        same = [trial.label for trial in trials if trial.spec.identity == named.identity]
+        (spec,) = parse_backends([name], cards=request.cards)
+        same = [trial.label for trial in trials if trial.spec.identity == spec.identity]
         if same:
             return same[0]
-    raise UnknownNameError("backend in --reference, among those that are compared:", asked, labels)
+    raise UnknownNameError("backend in --reference, among those that are compared:", name, labels)
 
 
 def _check_model(trial: Trial) -> None:
@@ -513,29 +524,30 @@ def _check_model(trial: Trial) -> None:
         raise UsageError(f"backend '{trial.label}': {error.what}", fix=error.fix) from error
 
 
-def _notes_on_components(trials: Sequence[Trial], asked: Sequence[BackendSpec]) -> Iterator[str]:
-    """Which backends nobody asked for by themselves, and why they run all the same."""
-    named = {spec.identity for spec in asked}
+def _notes_on_components(trials: Sequence[Trial], named: Sequence[BackendSpec]) -> Iterator[str]:
+    """Yield a note for each backend that the user does not name, and that runs as a component."""
+    identities = {spec.identity for spec in named}
     for trial in trials:
-        if trial.spec.identity in named:
+        identity = trial.spec.identity
+        if identity in identities:
             continue
-        users = [one.label for one in trials if trial.spec.identity in {part.identity for part in one.spec.components}]
+        users = [user.label for user in trials if identity in {part.identity for part in user.spec.components}]
         yield f"{trial.label} runs, and is shown, as a component of {' and of '.join(users)}"
 
 
 def _notes_on_candidates(trials: Sequence[Trial], k: int) -> Iterator[str]:
-    """Which second stages ask for more candidates than are searched; stored runs are as deep as they are."""
+    """Yield a note for each second stage of more candidates than are searched, stored runs excepted."""
     for trial in trials:
         first = trial.spec
         while first.kind == "rerank":
             (first,) = first.components
         if trial.spec.kind == "rerank" and first.kind != "run" and int(trial.parameters["candidates"]) > k:
-            asked = f"candidates={trial.parameters['candidates']} of {trial.label}"
-            yield f"{asked}, but --k {k} searches only {k}: raise --k for more candidates"
+            candidates = f"candidates={trial.parameters['candidates']} of {trial.label}"
+            yield f"{candidates}, but --k {k} searches only {k}: raise --k for more candidates"
 
 
 def may_be_server(trial: Trial) -> bool:
-    """Whether a trial's engine may be a server; others' engines may reach one without a ``url``."""
+    """Tell whether a trial's engine may be a server; engines of other packages may reach one without a ``url``."""
     if trial.spec.card is None:
         return False
     if "url" in trial.parameters:  # a server's address may also come from the environment

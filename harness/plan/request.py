@@ -1,4 +1,4 @@
-"""The arguments of a comparison, as they are given."""
+"""The arguments of a comparison, as the user gives them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from harness.data.dataset import DatasetFiles
 from harness.data.ranking import TieRule
 from harness.errors import UsageError
 from harness.metrics import QuerySet
-from harness.plan.execution_options import Isolation
-from harness.plan.load_options import ARRIVALS, ClientKind
-from harness.plan.numbers import unwrap_numbers
+from harness.plan.options import ARRIVALS, ClientKind, Isolation, unwrap_numbers
 
 __all__ = ["DEFAULT_MEASURES", "CompareOptions", "CompareRequest", "Output", "Resume"]
 
@@ -95,8 +93,8 @@ class CompareRequest:
 
     @property
     def query_rule(self) -> str:
-        """Which queries means are taken over, as it was given; the default where only a file is named."""
-        rules = [one for one in self._queries if one in _QUERY_RULES]
+        """The queries that means are taken over; the default if only a file is named. Raises UsageError for two."""
+        rules = [name for name in self._queries if name in _QUERY_RULES]
         if len(rules) > 1:
             raise UsageError(f"--queries names two rules, '{rules[0]}' and '{rules[1]}'", fix="keep one")
         return rules[0] if rules else QuerySet.RELEVANT.value
@@ -104,7 +102,7 @@ class CompareRequest:
     @property
     def files(self) -> DatasetFiles:
         """Files of the dataset's parts and names of their fields; raises UsageError."""
-        files = [one for one in self._queries if one not in _QUERY_RULES]
+        files = [name for name in self._queries if name not in _QUERY_RULES]
         if len(files) > 1:
             raise UsageError(f"--queries names two files, '{files[0]}' and '{files[1]}'", fix="keep one")
         if files and not Path(files[0]).is_file():
@@ -128,7 +126,7 @@ class CompareRequest:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a result goes and how it is shown: what its command says beside what is done."""
+    """Where a result goes and how it is shown."""
 
     out: Path | None = None
     overwrite: bool = False
@@ -137,21 +135,17 @@ class Output:
     save_baseline: Path | None = None
 
     def arguments(self) -> list[str]:
-        """The command line's arguments for this; none for what is so anyway."""
-        given = {"--out": self.out, "--save-baseline": self.save_baseline}
-        words = [word for option, path in given.items() if path is not None for word in (option, str(path))]
+        """Return the command line's arguments; none for defaults."""
+        paths = {"--out": self.out, "--save-baseline": self.save_baseline}
+        words = [word for option, path in paths.items() if path is not None for word in (option, str(path))]
         words += ["--overwrite"] if self.overwrite else []
         words += ["--format", self.format_name] if self.format_name != "table" else []
         return words if self.keep_text else [*words, "--no-text"]
 
     def keywords(self) -> dict[str, object]:
-        """The same as arguments of a call in Python, which prints what it likes."""
-        given = {
-            "out": self.out,
-            "overwrite": self.overwrite or None,
-            "keep_text": False if not self.keep_text else None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        """Return the arguments of a call in Python, which prints what it likes; none for defaults."""
+        values = {"out": self.out, "overwrite": self.overwrite or None, "keep_text": None if self.keep_text else False}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class CompareOptions(TypedDict, total=False):

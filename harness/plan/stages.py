@@ -1,4 +1,4 @@
-"""What a backend is made of others by, fusions and rerankers: names and parameters, which ``stages.toml`` declares."""
+"""Fusions and rerankers, which make a backend of others: names and parameters from ``stages.toml``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATH = Path(__file__).parent / "stages.toml"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One way of making a backend of others."""
+    """A fusion or a reranker."""
 
     name: str
     summary: str
@@ -36,21 +36,21 @@ class Stage:
 
 @cache
 def fusions() -> Mapping[str, Stage]:
-    """Fusions by name; :mod:`harness.rerank.fusion` has the formulas."""
+    """Return fusions by name; :mod:`harness.rerank.fusion` has the formulas."""
     values = read_document(_PATH).values
-    found = {name: _stage(name, table, values["every-fusion"]) for name, table in values["fusions"].items()}
-    return MappingProxyType(found)
+    stages = {name: _stage(name, table, values["every-fusion"]) for name, table in values["fusions"].items()}
+    return MappingProxyType(stages)
 
 
 @cache
 def rerankers() -> Mapping[str, Stage]:
-    """Rerankers by name; :mod:`harness.rerank` carries them out."""
+    """Return rerankers by name; :mod:`harness.rerank` runs them."""
     values = read_document(_PATH).values
-    found = {}
+    stages = {}
     for name, table in values["rerankers"].items():
         of_models = values["every-model"] if table.get("model") else {}
-        found[name] = _stage(name, table, {**values["every-reranker"], **of_models})
-    return MappingProxyType(found)
+        stages[name] = _stage(name, table, {**values["every-reranker"], **of_models})
+    return MappingProxyType(stages)
 
 
 def _stage(name: str, table: Mapping[str, Any], shared: Mapping[str, Any]) -> Stage:
@@ -60,5 +60,5 @@ def _stage(name: str, table: Mapping[str, Any], shared: Mapping[str, Any]) -> St
 
 
 def parse_weights(text: str) -> tuple[float, ...] | None:
-    """The numbers of a ``weights`` parameter; None where none are given."""
+    """Parse a ``weights`` parameter; None for an empty one."""
     return tuple(float(part) for part in text.split("+")) if text else None

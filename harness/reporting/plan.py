@@ -10,8 +10,7 @@ import orjson
 
 from harness.data.filtering import in_words
 from harness.errors import UnknownNameError
-from harness.plan.execution_options import WARM_UP_SECONDS, ExecutionOptions
-from harness.plan.load_options import LoadOptions
+from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
 from harness.plan.plan import Plan, Trial
 from harness.worker.resume.stored import LookUp
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.plan.sweep import Swept, swept
+from harness.plan.expressions import Swept, swept
 from harness.results.schema import BackendResult, FrontierPoint, FrontierStats, Report
 
 __all__ = ["RECALL", "Frontier", "Point", "frontier_stats", "frontiers", "on_frontier", "recall_of"]

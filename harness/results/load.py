@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Int64Array
-from harness.plan.load_options import LoadOptions
+from harness.plan.options import LoadOptions
 from harness.results import schema
 from harness.statistics.timing import latency
 from harness.statistics.under_load import OpenLoop, open_loop, throughput

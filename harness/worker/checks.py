@@ -12,7 +12,7 @@ from harness.data.filtering import in_words
 from harness.data.types import Run
 from harness.engines.interface import Capabilities, EngineProtocol
 from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
-from harness.plan.load_options import ClientKind, LoadOptions
+from harness.plan.options import ClientKind, LoadOptions
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue

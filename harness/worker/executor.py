@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError
-from harness.plan.execution_options import ExecutionOptions, Isolation
+from harness.plan.options import ExecutionOptions, Isolation
 from harness.worker.process import Finished, Worker
 from harness.worker.run_job import carry_out
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.plan.load_options import LoadOptions, parse_levels, parse_rates
+from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareOptions, CompareRequest
 from harness.reporting.plan import render_plan

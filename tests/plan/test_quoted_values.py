@@ -8,10 +8,9 @@ import pytest
 
 from harness.errors import UsageError
 from harness.plan.backend_spec import parse_backends
-from harness.plan.expressions import in_list, split_outside, split_stages, unquoted
+from harness.plan.expressions import expand, in_list, split_outside, split_stages, swept, unquoted
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
-from harness.plan.sweep import expand, swept
 from harness.regression.set_option import changed_backends
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"

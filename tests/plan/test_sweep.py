@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
+from harness.plan.expressions import expand
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
-from harness.plan.sweep import expand
 
 
 def test_a_sweep_takes_the_place_of_the_backend_that_it_names() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from sample_report import sample_report, swept_report
 
-from harness.plan.sweep import Swept, swept
+from harness.plan.expressions import Swept, swept
 from harness.reporting.render import render
 from harness.reporting.tables import legend, notes, tables
 from harness.results.frontier import frontiers, on_frontier

@@ -13,7 +13,7 @@ from warm_harness import harness_command
 
 import harness
 from harness.engines.interface import Capabilities
-from harness.plan.execution_options import ExecutionOptions
+from harness.plan.options import ExecutionOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
 from harness.runner import warm_up_queries

@@ -9,7 +9,7 @@ import pytest
 
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
-from harness.plan.load_options import LoadOptions
+from harness.plan.options import LoadOptions
 from harness.testing import RecordingProgress
 from harness.worker.jobs import TrialJob
 from harness.worker.load.runs import LoadRuns

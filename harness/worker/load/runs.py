@@ -20,7 +20,7 @@ import numpy as np
 from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
-from harness.plan.load_options import ClientKind, LoadOptions
+from harness.plan.options import ClientKind, LoadOptions
 from harness.statistics.under_load import Samples, arrivals_ns
 from harness.store.disk import copy_folder
 from harness.worker.executor import Aside, Executor, side_by_side

@@ -1,0 +1,254 @@
+"""Options of a comparison beside its backends and data: how trials run, and which load they are measured under."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.statistics.under_load import Arrivals
+
+__all__ = [
+    "ARRIVALS",
+    "LARGEST",
+    "LARGEST_SEED",
+    "WARM_UP_SECONDS",
+    "ClientKind",
+    "ExecutionOptions",
+    "Isolation",
+    "LoadOptions",
+    "parse_levels",
+    "parse_rates",
+    "require_whole_numbers",
+    "share",
+    "size_in_bytes",
+    "unwrap_numbers",
+    "warm_up_seconds",
+]
+
+LARGEST = 999_999_999
+"""The largest number of any option but a seed: the largest cutoff of a metric, and within 32 bits for every engine."""
+LARGEST_SEED = 2**63 - 1
+"""The largest number that a stored result holds."""
+WARM_UP_SECONDS = 5.0
+_WARM_UP_VARIABLE = "HARNESS_WARM_UP"
+_LARGEST_SIZE = 2**63 - 1
+_UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+ARRIVALS: tuple[Arrivals, ...] = ("poisson", "constant")
+_OPEN_LOOP_CLIENTS = 8
+_MOST_CLIENTS = 256
+Number = TypeVar("Number", int, float)
+
+
+class Isolation(StrEnum):
+    """Where a backend runs."""
+
+    PROCESS = "process"
+    """In a worker process of its own."""
+    NONE = "none"
+    """In the harness's process: for debuggers, profilers, and where processes cannot be started."""
+
+
+class ClientKind(StrEnum):
+    """Kind of the clients of a load test."""
+
+    PROCESSES = "processes"
+    """A process of its own, with its own engine."""
+    THREADS = "threads"
+    """A thread of one process, all on one engine: only where the engine's client releases the GIL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """Everything in a plan that decides how it runs, and nothing about its results."""
+
+    isolation: Isolation = Isolation.PROCESS
+    timing: bool = True
+    jobs: int = 1
+    repeat: int = 1
+    warm_up: float = WARM_UP_SECONDS
+    """Seconds at most."""
+    deadline_s: float | None = None
+    memory_limit_bytes: int | None = None
+    verify_cache: float = 0.0
+
+    @property
+    def warms_up(self) -> bool:
+        """True if queries run unmeasured first."""
+        return self.timing and self.warm_up > 0
+
+    def contradictions(self) -> Iterator[UsageError]:
+        """Yield an error for each pair of options that exclude one another."""
+        if self.jobs > 1 and self.timing:
+            yield UsageError(
+                f"--jobs {self.jobs} with timing: backends that run side by side slow one another down",
+                fix="add --no-timing, or leave --jobs out",
+            )
+        if self.repeat > 1 and not self.timing:
+            yield UsageError(
+                f"--repeat {self.repeat} with --no-timing: passes are repeated for their times only",
+                fix="leave one of the two out",
+            )
+        if self.isolation is Isolation.NONE:
+            set_options = {
+                "--jobs": self.jobs > 1,
+                "--deadline": self.deadline_s is not None,
+                "--memory-limit": self.memory_limit_bytes is not None,
+            }
+            for option in (option for option, is_set in set_options.items() if is_set):
+                yield UsageError(
+                    f"{option} with --isolation none: that needs workers, which the harness can watch and end",
+                    fix=f"leave {option} out, or use --isolation process",
+                )
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader of the report must know, one sentence each."""
+        if not self.timing:
+            yield "no times were taken (--no-timing): no warm-up, and one pass over the queries"
+        if self.isolation is Isolation.NONE:
+            yield (
+                "the backends ran in the harness's own process (--isolation none): their memory was not measured, "
+                "and their times may hold what earlier backends left in it"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Measurements beyond one warm client: a cold index, several clients at once, queries at a fixed rate.
+
+    ``concurrency`` are numbers of clients of the closed loop; ``rates`` are queries a second of the open loop.
+    """
+
+    cold: bool = False
+    concurrency: tuple[int, ...] = ()
+    clients: ClientKind = ClientKind.PROCESSES
+    rates: tuple[float, ...] = ()
+    arrivals: Arrivals = "poisson"
+    seconds: float = 5.0
+    seed: int = 42
+
+    @property
+    def wanted(self) -> bool:
+        """True if anything is to be measured."""
+        return self.cold or bool(self.concurrency) or bool(self.rates)
+
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """Yield options that would change nothing, each with what it needs."""
+        default = LoadOptions()
+        if not self.rates and self.arrivals != default.arrivals:
+            yield "--arrivals", "--rate"
+        if not self.rates and not self.concurrency:
+            if self.clients is not default.clients:
+                yield "--clients", "--concurrency or --rate"
+            if self.seconds != default.seconds:
+                yield "--load-seconds", "--concurrency or --rate"
+
+    @property
+    def open_loop_clients(self) -> int:
+        """The number of clients of the largest level of the closed loop, 8 without one."""
+        return max(self.concurrency, default=_OPEN_LOOP_CLIENTS)
+
+
+def warm_up_seconds(value: float | None) -> float:
+    """Return ``value``, else HARNESS_WARM_UP, else 5.0. Raises UsageError unless that is finite and at least 0."""
+    name, text = "--warm-up", str(value)
+    if value is None:
+        name, text = _WARM_UP_VARIABLE, os.environ.get(_WARM_UP_VARIABLE, "") or str(WARM_UP_SECONDS)
+    seconds = _number(text)
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"{name} is {text}", fix="it must be 0 seconds or more")
+    return seconds
+
+
+def share(value: float | str | None, option: str) -> float:
+    """Parse a share from 0 to 1, ``1%`` or a number; None is 0. Raises UsageError."""
+    if value is None:
+        return 0.0
+    text = str(value).strip()
+    parsed = _number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < parsed <= 1:
+        raise UsageError(f"{option} is '{value}'", fix="write a share: 1%, or 0.01")
+    return parsed
+
+
+def _number(text: str) -> float:
+    """Parse a number; -1 for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0
+
+
+def size_in_bytes(value: int | str | None, option: str) -> int | None:
+    """Parse bytes, or a number with KiB, MiB or GiB (``2GiB``); None stays None.
+
+    Raises UsageError, naming ``option``, for anything else, for sizes below one byte and for those beyond 64 bits.
+    """
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]iB|)", str(value).strip())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if not 1 <= size <= _LARGEST_SIZE:
+        raise UsageError(f"{option} is '{value}'", fix="write bytes, or a number with KiB, MiB or GiB: 512MiB, 2GiB")
+    return size
+
+
+def parse_levels(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
+    """Parse numbers of clients, ``1,2,4,8`` or a sequence; none for None. Raises UsageError."""
+    levels = _numbers(value, int, "--concurrency", "1,2,4,8")
+    if any(not 1 <= level <= _MOST_CLIENTS for level in levels):
+        raise UsageError(f"--concurrency {_shown(value)}", fix=f"numbers of clients are from 1 to {_MOST_CLIENTS}")
+    return levels
+
+
+def parse_rates(value: str | float | Sequence[float] | None) -> tuple[float, ...]:
+    """Parse queries a second, ``50,100`` or a sequence; none for None. Raises UsageError."""
+    rates = _numbers(value, float, "--rate", "50,100")
+    if any(not 0 < rate < float("inf") for rate in rates):
+        raise UsageError(f"--rate {_shown(value)}", fix="rates are queries a second, above 0")
+    return rates
+
+
+def _numbers(
+    value: str | float | Sequence[float] | None, kind: type[Number], option: str, example: str
+) -> tuple[Number, ...]:
+    if value is None:
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    try:
+        numbers = tuple(kind(part) for part in parts)
+    except ValueError as error:
+        raise UsageError(f"{option} {_shown(value)}: not a list of numbers", fix=f"write {option} {example}") from error
+    if len(set(numbers)) != len(numbers):
+        raise UsageError(f"{option} {_shown(value)}: a number occurs twice", fix=f"write {option} {example}")
+    return numbers
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else ",".join(map(str, value if isinstance(value, Sequence) else [value]))
+
+
+def require_whole_numbers(options: Mapping[str, object], least: int = 1, most: int = LARGEST) -> None:
+    """Raise one UsageError for all options (name -> value) that are no whole numbers from ``least`` to ``most``."""
+    wrong = [
+        f"{name} is {value!r}"
+        for name, value in options.items()
+        if type(value) is not int or not least <= value <= most
+    ]
+    if wrong:
+        subject = "it" if len(wrong) == 1 else "each"
+        raise UsageError("; ".join(wrong), fix=f"{subject} must be a whole number from {least} to {most:,}")
+
+
+def unwrap_numbers(request: Any) -> None:  # noqa: ANN401 - any frozen dataclass
+    """Turn NumPy's numbers in the fields of a new request into Python's, which results store."""
+    for field in fields(request):
+        value = getattr(request, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(request, field.name, value.item())
