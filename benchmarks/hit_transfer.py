@@ -18,7 +18,7 @@ import orjson
 from harness.data.dataset import Dataset
 from harness.data.inputs import Inputs
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.lucene.hits import Hits, read_hits
+from harness.engines.lucene.engine import Hits
 from harness.java.bridge import JavaBridge
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
@@ -55,7 +55,7 @@ def measure(dataset: Dataset, folder: Path, k: int, rounds: int) -> dict[str, li
     engine.open(folder, dataset.corpus.ids)
     engine.index(Inputs(dataset.corpus.ids, texts=dataset.corpus.texts), RecordingProgress(), time.perf_counter_ns)
     readers: dict[str, Read] = {
-        "one block of bytes (ours)": lambda top_docs: read_hits(engine.packed_hits(top_docs)),
+        "one block of bytes (ours)": engine.hits,
         "Jackson and orjson": by_json(engine.bridge),
         "hit by hit": one_by_one,
     }

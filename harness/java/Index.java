@@ -3,12 +3,15 @@ package retrieval_harness;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Function;
 import org.apache.lucene.codecs.KnnVectorsFormat;
 import org.apache.lucene.codecs.lucene99.Lucene99Codec;
+import org.apache.lucene.document.BinaryDocValuesField;
 import org.apache.lucene.document.Field;
 import org.apache.lucene.document.FieldType;
 import org.apache.lucene.document.KnnFloatVectorField;
@@ -42,7 +45,8 @@ import org.apache.lucene.util.BytesRefIterator;
 /**
  * Whole columns into and out of a Lucene index, so that nothing crosses to Python one by one.
  *
- * <p>Numbers are little-endian, int32 and float32; texts are those of {@link Texts}.
+ * <p>Numbers are little-endian, int32 and float32. Texts are their number, the length of each (-1 for null), then their
+ * UTF-8.
  */
 public final class Index {
   private Index() {}
@@ -64,9 +68,9 @@ public final class Index {
     StoredFields stored = reader.storedFields();
     String[] found = new String[reader.maxDoc()];
     for (int document = 0; document < found.length; document++) {
-      found[document] = stored.document(document, java.util.Set.of(field)).get(field);
+      found[document] = stored.document(document, Set.of(field)).get(field);
     }
-    return Texts.written(found);
+    return written(found);
   }
 
   /** The same from a field of doc values, binary or sorted. */
@@ -85,7 +89,7 @@ public final class Index {
         found[document] = values.lookupOrd(values.ordValue()).utf8ToString();
       }
     }
-    return Texts.written(found);
+    return written(found);
   }
 
   /** Numbers of the documents that are not deleted, ascending. */
@@ -110,7 +114,7 @@ public final class Index {
         found.add(term.utf8ToString());
       }
     }
-    return Texts.written(found.toArray(String[]::new));
+    return written(found.toArray(String[]::new));
   }
 
   /** The byte of each document's length; 0 for one without the field, null for a field without lengths. */
@@ -176,6 +180,26 @@ public final class Index {
     return each(rows, dimensions, row -> new KnnFloatVectorQuery(field, row, k, filter));
   }
 
+  /** Documents with an id and a text of term counts, as Anserini's generator makes them of JSON. */
+  public static List<Collection<IndexableField>> textDocuments(
+      byte[] ids, byte[] texts, String field, boolean termVectors) {
+    FieldType type = new FieldType();
+    type.setIndexOptions(IndexOptions.DOCS_AND_FREQS);
+    type.setStoreTermVectors(termVectors);
+    type.setStoreTermVectorPositions(termVectors);
+    String[] names = read(ids);
+    List<Collection<IndexableField>> found = new ArrayList<>();
+    for (String text : read(texts)) {
+      String name = names[found.size()];
+      found.add(
+          List.of(
+              new StringField("id", name, Field.Store.YES),
+              new BinaryDocValuesField("id", new BytesRef(name)),
+              new Field(field, text, type)));
+    }
+    return found;
+  }
+
   /** Documents of one field of terms with frequencies and without lengths. */
   public static List<Collection<IndexableField>> termDocuments(byte[] texts, String field) {
     FieldType type = new FieldType();
@@ -183,7 +207,7 @@ public final class Index {
     type.setOmitNorms(true);
     type.setIndexOptions(IndexOptions.DOCS_AND_FREQS);
     List<Collection<IndexableField>> found = new ArrayList<>();
-    for (String text : Texts.read(texts)) {
+    for (String text : read(texts)) {
       found.add(fields(new Field(field, text, type)));
     }
     return found;
@@ -192,7 +216,7 @@ public final class Index {
   /** A query of each text, as the parser reads it. */
   public static List<Query> parsed(QueryParser parser, byte[] texts) throws ParseException {
     List<Query> found = new ArrayList<>();
-    for (String text : Texts.read(texts)) {
+    for (String text : read(texts)) {
       found.add(parser.parse(text));
     }
     return found;
@@ -201,7 +225,7 @@ public final class Index {
   /** Copies of the documents with a further field of one exact term each. */
   public static List<Collection<IndexableField>> withField(
       List<? extends Collection<IndexableField>> documents, String field, byte[] values) {
-    String[] texts = Texts.read(values);
+    String[] texts = read(values);
     List<Collection<IndexableField>> found = new ArrayList<>();
     for (Collection<IndexableField> document : documents) {
       Collection<IndexableField> copy = new ArrayList<>(document);
@@ -221,6 +245,11 @@ public final class Index {
     };
   }
 
+  /** Set a static field to null: of a class that is only looked up, because it is of a later Java than this one. */
+  public static void clearStatic(String type, String field) throws ReflectiveOperationException {
+    Class.forName(type).getField(field).set(null, null);
+  }
+
   private static Collection<IndexableField> fields(IndexableField field) {
     return List.of(field);
   }
@@ -234,6 +263,37 @@ public final class Index {
       found.add(make.apply(row));
     }
     return found;
+  }
+
+  private static String[] read(byte[] content) {
+    ByteBuffer ints = ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN);
+    String[] texts = new String[ints.getInt()];
+    int start = 4 * (1 + texts.length);
+    for (int place = 0; place < texts.length; place++) {
+      int length = ints.getInt();
+      texts[place] = length < 0 ? null : new String(content, start, length, StandardCharsets.UTF_8);
+      start += Math.max(length, 0);
+    }
+    return texts;
+  }
+
+  private static byte[] written(String[] texts) {
+    byte[][] parts = new byte[texts.length][];
+    int bytes = 4 * (1 + texts.length);
+    for (int place = 0; place < parts.length; place++) {
+      parts[place] = texts[place] == null ? null : texts[place].getBytes(StandardCharsets.UTF_8);
+      bytes += parts[place] == null ? 0 : parts[place].length;
+    }
+    ByteBuffer answer = buffer(bytes).putInt(parts.length);
+    for (byte[] part : parts) {
+      answer.putInt(part == null ? -1 : part.length);
+    }
+    for (byte[] part : parts) {
+      if (part != null) {
+        answer.put(part);
+      }
+    }
+    return answer.array();
   }
 
   private static ByteBuffer buffer(int bytes) {

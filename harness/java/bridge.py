@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.java.jvm import Jvm
 
-__all__ = ["REBUILD", "JavaBridge", "java_errors", "packed_texts", "spans", "unpacked_texts"]
+__all__ = ["REBUILD", "JavaBridge", "JavaObject", "java_errors", "packed_texts", "spans", "unpacked_texts"]
 
+JavaObject: TypeAlias = Any
+"""A class or an object of Java: pyjnius gives it no type in Python."""
 REBUILD = "delete the index folder; it is rebuilt"
 """The remedy for an index that cannot be read, when it is the harness's own."""
 _SPAN_TEXTS = 4096
@@ -56,7 +58,7 @@ def java_errors(doing: str | Callable[[], str]) -> Iterator[None]:
         raise _translated(error, doing if isinstance(doing, str) else doing()) from error
 
 
-def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjnius has no type information
+def _translated(error: JavaObject, doing: str) -> BackendError:
     trace = [str(line) for line in getattr(error, "stacktrace", None) or []]
     said = _innermost(trace) or f"{getattr(error, 'classname', None)}: {getattr(error, 'innermessage', None) or error}"
     everything = "\n".join([said, *trace])
@@ -67,7 +69,7 @@ def _translated(error: Any, doing: str) -> BackendError:  # noqa: ANN401 - pyjni
 
 
 def _innermost(trace: Sequence[str]) -> str:
-    """What the last ``Caused by`` says, on its own line or, as pyjnius writes it, on the next one; "" without one."""
+    """Return what the last ``Caused by`` says, on its line or, as pyjnius writes it, on the next; "" without one."""
     for place in reversed(range(len(trace))):
         if trace[place].startswith("Caused by:"):
             said = trace[place].removeprefix("Caused by:").strip()
@@ -76,14 +78,14 @@ def _innermost(trace: Sequence[str]) -> str:
 
 
 def _shown(trace: Sequence[str]) -> str:
-    """The start of a Java trace: nothing else tells what to do about an error that nobody foresaw."""
+    """Return the start of a Java trace: nothing else tells what to do about an error that nobody foresaw."""
     lines = [line.strip() for line in trace[:_TRACE_LINES]]
     left = f"\n    … and {len(trace) - len(lines)} more" if len(trace) > len(lines) else ""
     return "Java's trace:\n    " + "\n    ".join(lines) + left if lines else "Java gave no trace"
 
 
 def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterator[slice]:
-    """Consecutive slices of ``texts`` that are small enough to cross at once: by number, and by ``characters``.
+    """Cut ``texts`` into slices that are small enough to cross at once: by number, and by ``characters``.
 
     A longer text is a slice of its own. No slice is empty.
     """
@@ -98,13 +100,13 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
 
 
 def packed_texts(texts: Sequence[str]) -> bytes:
-    """Texts as the Java classes read them: their number, the length of each, then their UTF-8."""
+    """Return texts as the Java classes read them: their number, the length of each, then their UTF-8."""
     parts = [text.encode() for text in texts]
     return np.array([len(parts), *map(len, parts)], dtype="<i4").tobytes() + b"".join(parts)
 
 
-def unpacked_texts(block: Any) -> list[str | None]:  # noqa: ANN401 - Java's array of bytes
-    """The texts that a Java class wrote; None for null."""
+def unpacked_texts(block: JavaObject) -> list[str | None]:
+    """Return the texts of an array of bytes that a Java class wrote; None for null."""
     content = block.tostring()
     count = int(np.frombuffer(content, "<i4", 1)[0])
     lengths = np.frombuffer(content, "<i4", count, 4)
@@ -119,22 +121,21 @@ class JavaBridge:
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
         self.index = self.load("retrieval_harness.Index")
-        self.anserini = self.load("retrieval_harness.Anserini")
 
-    def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
-        """The Java class ``name``, to construct or to call statically."""
+    def load(self, name: str) -> JavaObject:
+        """Return the Java class ``name``, to construct or to call statically."""
         return self._jvm.load(name)
 
-    def type(self, name: str) -> Any:  # noqa: ANN401 - a Java object has no Python type
-        """The ``java.lang.Class`` called ``name``."""
+    def type(self, name: str) -> JavaObject:
+        """Return the ``java.lang.Class`` called ``name``."""
         return self._jvm.load("java.lang.Class").forName(name)
 
-    def cast(self, name: str, value: Any) -> Any:  # noqa: ANN401 - Java objects have no Python type
-        """``value`` as the class or interface ``name``: pyjnius picks overloads by exact type."""
+    def cast(self, name: str, value: JavaObject) -> JavaObject:
+        """Return ``value`` as the class or interface ``name``: pyjnius picks overloads by exact type."""
         from jnius import cast
 
         return cast(name, value)
 
-    def queries(self, built: Any) -> list[Any]:  # noqa: ANN401 - Java objects
-        """The queries of a Java list."""
+    def queries(self, built: JavaObject) -> list[JavaObject]:
+        """Return the queries of a Java list."""
         return [self.cast("org.apache.lucene.search.Query", built.get(place)) for place in range(built.size())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,12 @@ from harness.data.terms import TermCounts
 from harness.data.types import Ids, Int32Array
 from harness.engines.base import Capabilities, Documents
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, LuceneIndexEngine
-from harness.engines.lucene.feedback import Feedback, require_enough_documents
-from harness.engines.lucene.filter import with_filter
-from harness.engines.lucene.held import require_some_term
-from harness.engines.lucene.settings import LuceneSettings
+from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine
+from harness.engines.lucene.external_index import require_known_term, require_searchable
+from harness.engines.lucene.parameters import has_feedback, index_parameters, language_of, require_one_feedback
 from harness.errors import EngineFailureError, RejectedInputError
 from harness.exact.lucene import byte_lengths
-from harness.java.bridge import JavaBridge, packed_texts, spans
+from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene import LuceneAnalyzer
 
@@ -31,8 +29,8 @@ FIELD = "contents"
 _BATCH = 1024
 _NAMED = 3
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
-_DOCUMENTS = "io.anserini.index.generator.DefaultLuceneDocumentGenerator"
 _QUERIES = "io.anserini.search.query.BagOfWordsQueryGenerator"
+_RERANKERS = "io.anserini.rerank.lib"
 _OTHER_FIELD = "name the field (field=) and the analyzer that the index was made with"
 
 
@@ -42,7 +40,7 @@ def is_blank(text: str) -> bool:
 
 
 class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
-    """Texts, analysed by Lucene; documents by Anserini's own generator, which drops those without text.
+    """Texts, analysed by Lucene; documents as Anserini's own generator makes them, which drops those without text.
 
     Search times hold Lucene's search (and the feedback round of RM3 and AX), not the analysis of the query's text,
     which is no part of the search of engines that take vectors either. RM3 and AX rank by the expanded query's scores,
@@ -56,91 +54,97 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene"
     own_field = FIELD
 
     analyzer: LuceneAnalyzer
+    _feedback: _Feedback
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self.settings = LuceneSettings.of(parameters)
+        require_one_feedback(parameters)
+        self._language, self._with_feedback = language_of(parameters), has_feedback(parameters)
 
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         """What changes the index, as opposed to the search in it."""
-        return self.settings.of_index
+        return index_parameters(self.parameters)
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if need be, with the analyzer of the language."""
-        settings = self.settings
-        self.analyzer = LuceneAnalyzer(settings.language, heap=settings.heap, jar=settings.jar)
+        heap, jar = str(self.parameters["heap"]), str(self.parameters["jar"]) or None
+        self.analyzer = LuceneAnalyzer(self._language, heap=heap, jar=jar)
         return self.analyzer.bridge
 
-    def java_analyzer(self) -> Any:  # noqa: ANN401 - a Java object
+    def java_analyzer(self) -> JavaObject:
         """Return the analyzer of the language."""
         return self.analyzer.java
 
     def java_documents(self, documents: Documents[pa.ChunkedArray]) -> Iterator[Batch]:
-        """Make Anserini's documents of all texts that are not blank."""
-        bridge = self.bridge
-        arguments = bridge.load("io.anserini.index.IndexCollection$Args")()
-        arguments.storeDocvectors = self.settings.feedback
-        generator = bridge.load(_DOCUMENTS)(arguments)
+        """Make documents of all texts that are not blank."""
         for start in range(0, len(documents), _BATCH):
             ids = documents.ids.values.slice(start, _BATCH).to_pylist()
             texts = documents.column.slice(start, _BATCH).to_pylist()
             kept = [place for place, text in enumerate(texts) if not is_blank(text)]
             for span in spans([texts[place] for place in kept]):
                 names, contents = (packed_texts([column[place] for place in kept[span]]) for column in (ids, texts))
-                rows = np.array(kept[span], dtype=np.int64) + start
-                yield Batch(bridge.anserini.documents(generator, names, contents), rows)
+                java = self.bridge.index.textDocuments(names, contents, self.field, self._with_feedback)
+                yield Batch(java, np.array(kept[span], dtype=np.int64) + start)
 
     def configure_searcher(self) -> None:
-        """Score as the settings say."""
-        settings, package = self.settings, "org.apache.lucene.search.similarities"
-        require_enough_documents(settings, int(self.reader.numDocs()))
-        if settings.model == "ql":
-            similarity = self.bridge.load(f"{package}.LMDirichletSimilarity")(settings.mu)
+        """Score as the parameters say."""
+        parameters, package = self.parameters, "org.apache.lucene.search.similarities"
+        self._require_enough_documents()
+        if parameters["model"] == "ql":
+            similarity = self.bridge.load(f"{package}.LMDirichletSimilarity")(parameters["mu"])
         else:
-            similarity = self.bridge.load(f"{package}.BM25Similarity")(settings.k1, settings.b)
+            similarity = self.bridge.load(f"{package}.BM25Similarity")(parameters["k1"], parameters["b"])
         self.searcher.setSimilarity(similarity)
 
-    def packed_hits(self, answer: Any) -> Any:  # noqa: ANN401 - Java objects
-        """Return the bytes of Anserini's hits with feedback, of Lucene's without."""
-        return self.bridge.anserini.hits(answer) if self.settings.feedback else super().packed_hits(answer)
+    def _require_enough_documents(self) -> None:
+        """Refuse AX on a small index: Anserini draws R times N different documents, for ever when there are fewer."""
+        documents, sampled = self.reader.documents, int(self.parameters["axiom_r"]) * int(self.parameters["axiom_n"])
+        if self.parameters["axiom"] and documents < sampled:
+            raise RejectedInputError(
+                f"AX samples axiom_r times axiom_n = {sampled} documents; the index holds {documents}",
+                fix="lower axiom_r or axiom_n",
+            )
 
-    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
+    def prepare(self, queries: pa.ChunkedArray, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
         """Make a bag-of-words query of each text, a term's count as its weight: Anserini's."""
-        bridge, texts = self.bridge, queries.to_pylist()
-        generator = bridge.load(_QUERIES)()
-        built = bridge.anserini.queries(generator, self.field, self.analyzer.java, packed_texts(texts))
-        java = bridge.queries(built)
-        if not self.settings.feedback:
-            return [with_filter(bridge, query, self.java_filter) for query in java]
-        self._feedback = Feedback(self.analyzer, self.searcher, self.java_filter, self.settings, self.folder)
-        return list(zip(java, texts, strict=True))
+        generator, texts = self.bridge.load(_QUERIES)(), queries.to_pylist()
+        built = [generator.buildQuery(self.field, self.analyzer.java, text) for text in texts]
+        if not self._with_feedback:
+            return [self.filtered(query) for query in built]
+        self._feedback = _Feedback(self)
+        return list(zip(built, texts, strict=True))
 
-    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - Java objects
+    def retrieve(self, query: JavaObject, k: int) -> JavaObject:
         """Search once, or twice with feedback."""
-        if not self.settings.feedback:
+        if not self._with_feedback:
             return super().retrieve(query, k)
-        java, text = query
-        return self._feedback.search(java, text, k)
+        built, text = query
+        return self._feedback.search(built, text, k)
+
+    def hits(self, answer: JavaObject) -> Hits:
+        """Read Anserini's hits with feedback, Lucene's without."""
+        if not self._with_feedback:
+            return super().hits(answer)
+        return Hits(np.array(answer.lucene_docids, dtype=np.int32), np.array(answer.scores, dtype=np.float32))
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Give Lucene's own account of the index."""
         return {
-            "max_doc": int(self.reader.maxDoc()),
-            "deleted_documents": int(self.reader.numDeletedDocs()),
-            "documents_with_terms": self.statistics.documents_with_terms(),
-            "terms": self.statistics.total_terms(),
+            "max_doc": self.reader.max_doc,
+            "deleted_documents": self.reader.deleted_documents,
+            "documents_with_terms": self.reader.documents_with_terms(),
+            "terms": self.reader.total_terms(),
         }
 
     def numbered_rows(self) -> Int32Array:
         """Find the rows by the ids that Lucene stores; raises EngineFailureError for ids that it was never sent."""
-        stored = self.statistics.stored_values("id")
+        stored = self.reader.stored_values("id")
         rows = self.ids.rows_of(strings(stored))
         if np.any(rows < 0) or len(np.unique(rows)) != len(rows):
             strange = next((name for name, row in zip(stored, rows, strict=True) if row < 0), "one id twice")
@@ -156,14 +160,9 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         return np.flatnonzero(missing).astype(np.int32)
 
     def require_field(self) -> None:
-        """The field must hold terms, and term vectors for feedback."""
-        indexed = self.statistics.indexed_fields()
-        if self.field not in indexed:
-            raise RejectedInputError(
-                f"no document of the index has the text field '{self.field}'",
-                fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
-            )
-        if self.settings.feedback and not self.statistics.has_term_vectors():
+        """Require a field of terms, and term vectors for feedback."""
+        require_searchable(self.reader, "text field")
+        if self._with_feedback and not self.reader.has_term_vectors():
             raise RejectedInputError(
                 f"rm3 and axiom read term vectors, and the index stores none for '{self.field}'",
                 fix="search without feedback, or index with term vectors (Anserini: -storeDocvectors)",
@@ -176,27 +175,26 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         the queries' terms; and the terms of the whole field besides, so that a term which the collection lacks is one
         that the index lacks. Raises RejectedInputError when no query can find anything.
         """
-        counts = content.terms
+        counts, reader = content.terms, self.reader
         if counts is None:
             return "nothing analysed the collection"
-        asked = np.intersect1d(counts.queries.indices, counts.documents.indices)
-        require_some_term(self.statistics, counts.vocabulary.take(asked), _OTHER_FIELD)
+        shared = np.intersect1d(counts.queries.indices, counts.documents.indices)
+        require_known_term(reader, counts.vocabulary.take(shared), _OTHER_FIELD)
         if len(content.rows) != self.loaded.documents:
             return "it holds other documents"
-        deleted = int(self.reader.numDeletedDocs())
-        if deleted:
+        if deleted := reader.deleted_documents:
             return f"{deleted:,} documents are deleted but not merged away, and Lucene's statistics still count them"
         filled, terms = int(np.count_nonzero(counts.lengths)), int(counts.lengths.sum())
-        for what, theirs, ours in (
-            ("documents with terms", self.statistics.documents_with_terms(), filled),
-            ("terms", self.statistics.total_terms(), terms),
+        for what, stored, expected in (
+            ("documents with terms", reader.documents_with_terms(), filled),
+            ("terms", reader.total_terms(), terms),
         ):
-            if theirs != ours:
-                return f"the index has {theirs:,} {what}, the collection's part of it {ours:,}"
+            if stored != expected:
+                return f"the index has {stored:,} {what}, the collection's part of it {expected:,}"
         return self._other_lengths(counts, content.documents.ids) or self._other_terms(counts, progress)
 
     def _other_lengths(self, counts: TermCounts, ids: Ids) -> str | None:
-        lengths = self.statistics.length_bytes()
+        lengths = self.reader.length_bytes()
         if lengths is None:
             return "the index stores no lengths of its documents (norms)"
         filled = counts.documents.nonempty_rows
@@ -208,16 +206,55 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
 
     def _other_terms(self, counts: TermCounts, progress: Progress) -> str | None:
         used = np.unique(counts.documents.indices)
-        if self.statistics.terms() != counts.vocabulary.take(used):
+        if self.reader.terms() != counts.vocabulary.take(used):
             return "the index has other terms than the analyzer makes of the collection"
-        asked = np.unique(counts.queries.indices)
-        progress.start("compare", len(asked))
+        columns = np.unique(counts.queries.indices)
+        progress.start("compare", len(columns))
         by_term = counts.documents.to_scipy().tocsc()
-        for column, term in zip(asked.tolist(), counts.vocabulary.take(asked), strict=True):
-            postings = self.statistics.postings(term)
-            ours = slice(int(by_term.indptr[column]), int(by_term.indptr[column + 1]))
-            same = np.array_equal(postings.documents, by_term.indices[ours])
-            if not same or not np.array_equal(postings.counts, by_term.data[ours]):
+        for column, term in zip(columns.tolist(), counts.vocabulary.take(columns), strict=True):
+            postings = self.reader.postings(term)
+            expected = slice(int(by_term.indptr[column]), int(by_term.indptr[column + 1]))
+            same = np.array_equal(postings.documents, by_term.indices[expected])
+            if not same or not np.array_equal(postings.counts, by_term.data[expected]):
                 return f"the term '{term}' has other postings than the analyzer gives it"
             progress.advance(1)
         return None
+
+
+class _Feedback:
+    """RM3 or AX by Anserini's own reranker, over true scores and Lucene's order of ties: it searches twice."""
+
+    def __init__(self, engine: LuceneEngine) -> None:
+        self._engine, self._analyzer = engine, engine.analyzer.java
+        bridge, field, parameters = engine.bridge, engine.field, engine.parameters
+        self._utilities = bridge.load("io.anserini.analysis.AnalyzerUtils")
+        self._context = bridge.load("io.anserini.rerank.RerankerContext")
+        self._scored_docs = bridge.load("io.anserini.search.ScoredDocs")
+        self._arguments = bridge.load("io.anserini.search.SearchCollection$Args")()
+        self._arguments.arbitraryScoreTieBreak = True
+        if parameters["axiom"]:
+            # AX samples documents from a list that Anserini keeps in a static field, whichever index it came from
+            bridge.index.clearStatic(f"{_RERANKERS}.AxiomReranker", "internalDocidsCache")
+            numbers = [parameters[name] for name in ("axiom_seed", "axiom_r", "axiom_n", "axiom_beta", "axiom_top")]
+            given = (None, str(engine.folder), None, field, True, *numbers, None, False, False)
+            self._depth = int(parameters["axiom_r"])
+            self._reranker = bridge.load(f"{_RERANKERS}.AxiomReranker")(self._analyzer, *given)
+        else:
+            numbers = [parameters[name] for name in ("rm3_fb_terms", "rm3_fb_docs", "rm3_original_query_weight")]
+            self._depth = int(parameters["rm3_fb_docs"])
+            self._reranker = bridge.load(f"{_RERANKERS}.Rm3Reranker")(
+                self._analyzer, None, field, *numbers, False, True
+            )
+
+    def search(self, query: JavaObject, text: str, k: int) -> JavaObject:
+        """Return the best ``k`` of the expanded query as Anserini's ``ScoredDocs``; both searches are filtered."""
+        engine = self._engine
+        first = engine.searcher.search(engine.filtered(query), self._depth)
+        before = self._scored_docs.fromTopDocs(first, engine.searcher)
+        tokens = self._utilities.analyze(self._analyzer, text)
+        self._arguments.hits = k
+        context = self._context(engine.searcher, "q", query, None, text, tokens, engine.java_filter, self._arguments)
+        after = self._reranker.rerank(before, context)
+        if after.equals(before):
+            raise EngineFailureError("Anserini swallowed an error", fix="see what Java printed on stderr")
+        return after

@@ -1,4 +1,4 @@
-"""What all engines on Lucene share: the JVM, writing an index with one thread, opening and searching it, filters.
+"""The engine that all backends on Lucene are: the JVM, writing an index, opening and searching it, filters.
 
 One thread adds and merges, and only neighbouring segments are merged, so that Lucene's document numbers follow the
 order in which documents were sent: equal scores are then broken by row, in every build.
@@ -6,33 +6,33 @@ order in which documents were sent: equal scores are then broken by row, in ever
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.data.arrow import numbers
+from harness.data.arrow import numbers, text_scalar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.engines.base import Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
 from harness.engines.external_index import source_folder, theirs
-from harness.engines.lucene.filter import filter_query, with_metadata
-from harness.engines.lucene.held import READABLE, held_documents, require_intact
-from harness.engines.lucene.hits import read_hits
-from harness.engines.lucene.statistics import IndexStatistics
+from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
+from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
-from harness.java.bridge import REBUILD, JavaBridge, java_errors
+from harness.java.bridge import REBUILD, JavaBridge, JavaObject, java_errors, packed_texts
 from harness.java.jvm import find_jar, jar_digest, start
 from harness.registry.parameters import ParameterValue
 from harness.text.lucene import versions
 
-__all__ = ["WARM_UP_QUERIES", "Batch", "LuceneIndexEngine", "RowsEngine"]
+__all__ = ["Batch", "Hits", "LuceneIndexEngine", "RowsEngine"]
 
-WARM_UP_QUERIES = 1000
-"""The JVM compiles Lucene's search until about so many queries have run: benchmarks/warm_up.py."""
 _MOST_CLAUSES = 1 << 20
+_SEARCH = "org.apache.lucene.search"
 
 Column = TypeVar("Column")
 
@@ -45,8 +45,15 @@ class Batch(NamedTuple):
         rows: The row of each document in the list (int64).
     """
 
-    documents: Any
+    documents: JavaObject
     rows: Int64Array
+
+
+class Hits(NamedTuple):
+    """Document numbers (int32) and scores (float32) of one query, in Lucene's order."""
+
+    documents: Int32Array
+    scores: Float32Array
 
 
 class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
@@ -57,45 +64,55 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     search_parameters = frozenset({"heap", "jar"})
 
     bridge: JavaBridge
-    reader: Any
-    searcher: Any
-    statistics: IndexStatistics
-    java_filter: Any = None
+    reader: IndexReader
+    searcher: JavaObject
     row_of: Int32Array
     """The row of each of Lucene's document numbers, -1 for a deleted document."""
+    java_filter: JavaObject = None
+    """The query that documents have to match; None for all documents."""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self.external = bool(parameters["existing"])
         self.field = str(parameters["field"]) if self.external else self.own_field
 
-    # What a subclass says.
+    # The hooks of a subclass.
 
+    @abstractmethod
     def java_documents(self, documents: Documents[Column]) -> Iterator[Batch]:
         """Make Java documents, batch by batch, in order."""
-        raise NotImplementedError
 
-    def prepare(self, queries: Column, k: int) -> list[Any]:
+    @abstractmethod
+    def prepare(self, queries: Column, k: int) -> list[JavaObject]:
         """Make a Java query of each row that finds its best ``k`` among the documents of the filter."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def require_field(self) -> None:
+        """Refuse an external index whose field is not what this engine searches; raises RejectedInputError."""
 
     def start_java(self) -> JavaBridge:
         """Start the JVM if need be."""
         return JavaBridge(start(heap=str(self.parameters["heap"]), jar=str(self.parameters["jar"]) or None))
 
-    def java_analyzer(self) -> Any:  # noqa: ANN401 - a Java object
+    def java_analyzer(self) -> JavaObject:
         """Return what makes terms of texts."""
         return self.bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
 
-    def configure_writer(self, configuration: Any) -> None:  # noqa: ANN401 - a Java object
+    def configure_writer(self, configuration: JavaObject) -> None:
         """Change the configuration of the writer."""
 
     def configure_searcher(self) -> None:
         """Look at the index that was opened, and change its searcher."""
 
-    def scores(self, found: Float32Array) -> Float32Array:
+    def hits(self, answer: JavaObject) -> Hits:
+        """Read the hits of what :meth:`retrieve` found: they cross the bridge as one block of bytes."""
+        content = self.bridge.index.hits(answer).tostring()
+        half = len(content) // 8
+        return Hits(np.frombuffer(content, "<i4", half), np.frombuffer(content, "<f4", half, 4 * half))
+
+    def scores(self, lucene: Float32Array) -> Float32Array:
         """Return scores of the harness from Lucene's, in the same order."""
-        return found
+        return lucene
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Say for the report what is in the index, beside segments and documents."""
@@ -103,18 +120,11 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     def numbered_rows(self) -> Int32Array:
         """Return the row (int32) of each document number of an index that was built here."""
-        return np.arange(int(self.reader.maxDoc()), dtype=np.int32)
+        return np.arange(self.reader.max_doc, dtype=np.int32)
 
     def missing_rows(self) -> Int32Array:
         """Return the rows (int32) of documents that the engine leaves out."""
         return np.empty(0, dtype=np.int32)
-
-    def packed_hits(self, answer: Any) -> Any:  # noqa: ANN401 - Java objects
-        """Return the bytes that hold the hits of what :meth:`retrieve` found."""
-        return self.bridge.index.hits(answer)
-
-    def require_field(self) -> None:
-        """Refuse an external index whose field is not what this engine searches; raises RejectedInputError."""
 
     # The hooks of the base.
 
@@ -130,24 +140,25 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
             stack.callback(directory.close)
             writer = self.bridge.load("org.apache.lucene.index.IndexWriter")(directory, self._configuration())
             stack.callback(writer.rollback)  # does nothing once the writer is closed
-            for java, rows in self.java_documents(documents):
-                self._add(writer, java, rows, documents)
-                progress.advance(len(rows))
+            for batch in self.java_documents(documents):
+                self._add(writer, batch, documents)
+                progress.advance(len(batch.rows))
             progress.start("commit", None)
             writer.commit()
             if self.parameters["segments"] == "single":
                 writer.forceMerge(1)
             writer.close()
 
-    def _add(self, writer: Any, java: Any, rows: Int64Array, documents: Documents[Column]) -> None:  # noqa: ANN401 - Java
+    def _add(self, writer: JavaObject, batch: Batch, documents: Documents[Column]) -> None:
+        java, rows = batch
         with self.translated(
             lambda: f"indexing '{documents.ids[int(rows[0])]}' and {len(rows) - 1} documents after it"
         ):
             if documents.metadata is not None:
-                java = with_metadata(self.bridge, java, documents.metadata, numbers(rows))
+                java = self._with_metadata(java, documents.metadata.take(numbers(rows)))
             writer.addDocuments(self.bridge.cast("java.lang.Iterable", java))
 
-    def _configuration(self) -> Any:  # noqa: ANN401 - a Java object
+    def _configuration(self) -> JavaObject:
         load = self.bridge.load
         configuration = load("org.apache.lucene.index.IndexWriterConfig")(self.java_analyzer())
         configuration.setOpenMode(load("org.apache.lucene.index.IndexWriterConfig$OpenMode").CREATE)
@@ -161,16 +172,17 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
     def load(self, folder: Path) -> LoadedIndex:
         """Open a reader, and a searcher that caches nothing."""
         self._open_reader(folder)
+        self._open_searcher()
         self.row_of = self.numbered_rows()
-        return LoadedIndex(int(self.reader.numDocs()), self._state(), missing=self.missing_rows())
+        return LoadedIndex(self.reader.documents, self._state(), missing=self.missing_rows())
 
-    def retrieve(self, query: Any, k: int) -> Any:  # noqa: ANN401 - Java objects
+    def retrieve(self, query: JavaObject, k: int) -> JavaObject:
         """Search for Lucene's ``TopDocs``."""
         return self.searcher.search(query, k)
 
-    def columns(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - a Java object
+    def columns(self, answer: JavaObject) -> tuple[Int32Array, Float32Array]:
         """Bring the hits over as two arrays, in Lucene's order: equal scores by row ascending."""
-        documents, scores = read_hits(self.packed_hits(answer))
+        documents, scores = self.hits(answer)
         return self.row_of[documents], self.scores(scores)
 
     @contextmanager
@@ -186,9 +198,34 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
             yield
 
+    # Filters: a field of exact terms for each field of metadata, and a clause that does not score.
+
+    def _with_metadata(self, documents: JavaObject, metadata: pa.Table) -> JavaObject:
+        """Add a field for each of the metadata; a document without a value gets an empty term: no filter finds it."""
+        for name in metadata.column_names:
+            texts = packed_texts(pc.fill_null(metadata.column(name), text_scalar("")).to_pylist())
+            documents = self.bridge.index.withField(documents, _metadata_field(name), texts)
+        return documents
+
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by exact terms, in Lucene's query."""
-        self.java_filter = filter_query(self.bridge, wanted)
+        load = self.bridge.load
+        builder = load(f"{_SEARCH}.BooleanQuery$Builder")()
+        for field, value in wanted.items():
+            term = load("org.apache.lucene.index.Term")(_metadata_field(field), value)
+            clause = self.bridge.cast(f"{_SEARCH}.Query", load(f"{_SEARCH}.TermQuery")(term))
+            builder.add(clause, load(f"{_SEARCH}.BooleanClause$Occur").FILTER)
+        self.java_filter = self.bridge.cast(f"{_SEARCH}.Query", builder.build()) if wanted else None
+
+    def filtered(self, query: JavaObject) -> JavaObject:
+        """Return ``query`` among the documents of the filter, with its own scores."""
+        if self.java_filter is None:
+            return query
+        occur = self.bridge.load(f"{_SEARCH}.BooleanClause$Occur")
+        builder = self.bridge.load(f"{_SEARCH}.BooleanQuery$Builder")()
+        builder.add(query, occur.MUST)
+        builder.add(self.java_filter, occur.FILTER)
+        return self.bridge.cast(f"{_SEARCH}.Query", builder.build())
 
     # External indexes.
 
@@ -203,27 +240,25 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         self.bridge = self.start_java()
         progress.start("attach", None)
         with self.translated(lambda: f"opening the index in '{source}'"):
-            self._open_reader(source, before_search=lambda: self._require_readable(source))
-            state = self._state()
-        loaded = LoadedIndex(len(self._external_ids), state)
-        return External(self._info("embedded, an existing index"), self._external_ids, loaded, source)
-
-    def _require_readable(self, source: Path) -> None:
-        require_intact(self.bridge, self.reader, source)
-        self.require_field()
-        self._external_ids, self.row_of = held_documents(self.statistics, str(self.parameters["id_field"]))
+            self._open_reader(source)
+            require_intact(self.reader, source)
+            self.require_field()
+            ids, self.row_of = map_documents(self.reader, str(self.parameters["id_field"]))
+            self._open_searcher()
+            loaded = LoadedIndex(len(ids), self._state())
+        return External(self._info("embedded, an existing index"), ids, loaded, source)
 
     # Java objects.
 
     def _info(self, mode: str) -> EngineInfo:
-        found = versions(self.bridge)
-        return EngineInfo("Lucene", f"{found['lucene']} (Anserini {found['anserini']})", mode)
+        version_of = versions(self.bridge)
+        return EngineInfo("Lucene", f"{version_of['lucene']} (Anserini {version_of['anserini']})", mode)
 
     def _state(self) -> Mapping[str, ParameterValue]:
-        load = self.bridge.load
-        counts: dict[str, ParameterValue] = {"segments": int(self.reader.leaves().size())}
+        load, reader = self.bridge.load, self.reader
+        counts: dict[str, ParameterValue] = {"segments": len(reader.leaves())}
         if self.external:
-            counts |= {"max_doc": int(self.reader.maxDoc()), "deleted_documents": int(self.reader.numDeletedDocs())}
+            counts |= {"max_doc": reader.max_doc, "deleted_documents": reader.deleted_documents}
         return {
             **counts,
             **self.state(),
@@ -232,21 +267,21 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
             "java_processors": int(load("java.lang.Runtime").getRuntime().availableProcessors()),
         }
 
-    def _directory(self, folder: Path) -> Any:  # noqa: ANN401 - a Java object
+    def _directory(self, folder: Path) -> JavaObject:
         path = self.bridge.load("java.io.File")(str(folder.absolute())).toPath()
         return self.bridge.load("org.apache.lucene.store.FSDirectory").open(path)
 
-    def _open_reader(self, folder: Path, before_search: Callable[[], None] = lambda: None) -> None:
+    def _open_reader(self, folder: Path) -> None:
         directory = self._directory(folder)
         self.resources.callback(directory.close)
-        reader = self.bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
-        self.resources.callback(reader.close)
-        self.reader = self.bridge.cast("org.apache.lucene.index.IndexReader", reader)
-        self.statistics = IndexStatistics(self.bridge, self.reader, self.field)
-        before_search()
-        kind = self.bridge.load("org.apache.lucene.search.IndexSearcher")
+        java = self.bridge.load("org.apache.lucene.index.DirectoryReader").open(directory)
+        self.resources.callback(java.close)
+        self.reader = IndexReader(self.bridge, java, self.field)
+
+    def _open_searcher(self) -> None:
+        kind = self.bridge.load(f"{_SEARCH}.IndexSearcher")
         kind.setMaxClauseCount(_MOST_CLAUSES)
-        self.searcher = kind(self.reader)
+        self.searcher = kind(self.reader.java)
         self.searcher.setQueryCache(None)
         self.configure_searcher()
 
@@ -259,3 +294,8 @@ class RowsEngine(LuceneIndexEngine[Column]):
         """Name the jar that computes the hits, with its SHA-256. Starts no JVM; raises EngineUnavailableError."""
         jar = find_jar(str(parameters["jar"]) or None)
         return {"jar": jar.name, "sha256": jar_digest(jar)}
+
+
+def _metadata_field(name: str) -> str:
+    """Set the fields of a corpus apart from Anserini's and from those of vectors."""
+    return f"metadata.{name}"

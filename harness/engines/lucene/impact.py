@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,13 +16,12 @@ from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_sparse
 from harness.engines.external_index import places_of
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
-from harness.engines.lucene.filter import with_filter
-from harness.engines.lucene.held import require_some_term
+from harness.engines.lucene.engine import Batch, RowsEngine
+from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
 from harness.exact.quantised import to_impacts, with_idf
-from harness.java.bridge import packed_texts, spans
+from harness.java.bridge import JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LuceneImpactEngine", "read_vocabulary"]
@@ -51,7 +50,6 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-impact"
     own_field = "impacts"
@@ -75,8 +73,8 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         except UsageError as error:
             raise RejectedInputError(f"{what} vectors: {error.what}", fix=error.fix) from error
 
-    def java_analyzer(self) -> Any:  # noqa: ANN401 - a Java object
-        """``17|250 42|8``: terms are column numbers, and what stands behind the bar is how often they "occur"."""
+    def java_analyzer(self) -> JavaObject:
+        """Read ``17|250 42|8``: terms are column numbers, and what stands behind the bar is how often they "occur"."""
         bridge = self.bridge
         builder = bridge.load("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
         plain = [bridge.cast("java.util.Map", bridge.load("java.util.HashMap")()) for _ in range(2)]
@@ -91,26 +89,21 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
                 java = bridge.index.termDocuments(packed_texts(texts[span]), self.field)
                 yield Batch(java, start + np.arange(span.start, span.stop))
 
-    def prepare(self, queries: SparseVectors, k: int) -> list[Any]:  # noqa: ARG002 - the depth is that of the search
+    def prepare(self, queries: SparseVectors, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
         """Make queries of terms with their impacts as boosts, read by Lucene's own parser; None without terms."""
         bridge = self.bridge
         parser = bridge.load(_PARSER)(self.field, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
         filled = queries.nonempty_rows.tolist()
-        built = bridge.index.parsed(parser, packed_texts([self._asked(queries, row) for row in filled]))
-        prepared: list[Any] = [None] * len(queries)
+        built = bridge.index.parsed(parser, packed_texts([self._query_text(queries, row) for row in filled]))
+        prepared: list[JavaObject] = [None] * len(queries)
         for row, query in zip(filled, bridge.queries(built), strict=True):
-            prepared[row] = with_filter(bridge, query, self.java_filter)
+            prepared[row] = self.filtered(query)
         return prepared
 
     def require_field(self) -> None:
-        """The field must hold terms and how often they occur."""
-        indexed = self.statistics.indexed_fields()
-        if self.field not in indexed:
-            raise RejectedInputError(
-                f"no document of the index has the field of terms '{self.field}'",
-                fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
-            )
-        if not self.statistics.has_counts():
+        """Require a field of terms and of how often they occur."""
+        require_searchable(self.reader, "field of terms")
+        if not self.reader.has_counts():
             raise RejectedInputError(
                 f"the field '{self.field}' has terms without how often they occur: there are no impacts",
                 fix="name another (field=), or index with Anserini's -impact",
@@ -119,52 +112,51 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare the postings of the queries' terms, on which all scores depend; RejectedInputError without any."""
         documents, queries = self.check(content.documents, "document", None), self.check(content.queries, "query", None)
-        statistics, place_of = self.statistics, places_of(content, len(self.ids))
-        asked, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
+        place_of = places_of(content, len(self.ids))
+        columns, by_column = np.unique(queries.indices).tolist(), documents.to_scipy().tocsc()
         shared = np.intersect1d(queries.indices, documents.indices).tolist()
-        require_some_term(statistics, [self._term(column) for column in shared], _OTHER_TERMS)
+        require_known_term(self.reader, [self._term(column) for column in shared], _OTHER_TERMS)
         if self._with_idf and (reason := self._other_counts(documents)) is not None:
             return reason
-        progress.start("compare", len(asked))
-        for column in asked:
+        progress.start("compare", len(columns))
+        for column in columns:
             term = self._term(column)
-            found = statistics.postings(term)
-            rows = self.row_of[found.documents]
+            postings = self.reader.postings(term)
+            rows = self.row_of[postings.documents]
             known = (rows >= 0) & (place_of[rows] >= 0)
-            places, counts = place_of[rows[known]], found.counts[known]
+            places, counts = place_of[rows[known]], postings.counts[known]
             order = np.argsort(places)
-            ours = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
-            same = np.array_equal(places[order], by_column.indices[ours])
+            expected = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
+            same = np.array_equal(places[order], by_column.indices[expected])
             if self._with_idf and not known.all():
                 return f"the term '{term}' has other documents than the collection's, which its idf counts"
-            if not same or not np.array_equal(counts[order], by_column.data[ours]):
+            if not same or not np.array_equal(counts[order], by_column.data[expected]):
                 return f"the term '{term}' has other documents or impacts than the encoder gives it"
             progress.advance(1)
         return None
 
     def _weighted(self, queries: SparseVectors) -> SparseVectors:
-        """Query weights times the IDF of the index, which is asked for each term once."""
+        """Multiply query weights by the IDF of the index, which is asked for each term once."""
         columns = np.unique(queries.indices)
         for column in columns.tolist():
             if column not in self._containing:
-                self._containing[column] = self.statistics.documents_with(self._term(column))
+                self._containing[column] = self.reader.documents_with(self._term(column))
         df = np.array([self._containing[column] for column in columns.tolist()], dtype=np.int64)
         idf = np.zeros(queries.dimensions, dtype=np.float32)
         idf[columns] = bm25_idf(df, self._filled)
         return with_idf(queries, idf)
 
     def _other_counts(self, documents: SparseVectors) -> str | None:
-        """Why the number of documents that the IDF goes by is not the encoder's; None where it is."""
-        deleted = int(self.reader.numDeletedDocs())
-        if deleted:
+        """Say why the number of documents that the IDF goes by is not the encoder's; None where it is."""
+        if deleted := self.reader.deleted_documents:
             return f"{deleted:,} documents are deleted but not merged away, and the idf still counts them"
-        ours = len(documents.nonempty_rows)
-        if self._filled != ours:
-            return f"its idf counts {self._filled:,} documents with terms, the collection's part of it has {ours:,}"
+        filled = len(documents.nonempty_rows)
+        if self._filled != filled:
+            return f"its idf counts {self._filled:,} documents with terms, the collection's part of it has {filled:,}"
         return None
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """How many documents have an impact, which is what the IDF counts: of the index, whoever searches it."""
+        """Count the documents that have an impact, which is what the IDF counts: of the index, whoever searches it."""
         return {"documents_with_terms": self._filled}
 
     def _term(self, column: int) -> str:
@@ -177,22 +169,23 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             )
         return self._terms[column]
 
-    def _asked(self, vectors: SparseVectors, row: int) -> str:
-        """A query in the language of Lucene's parser."""
+    def _query_text(self, vectors: SparseVectors, row: int) -> str:
+        """Write a query in the language of Lucene's parser."""
         columns, impacts = vectors.row(row)
         terms = [_escaped(self._term(column)) for column in columns.tolist()]
         return " ".join(f"{term}^{int(impact)}" for term, impact in zip(terms, impacts.tolist(), strict=True))
 
     def configure_searcher(self) -> None:
         """Score by sums of products of impacts."""
-        self._containing, self._filled = {}, self.statistics.documents_with_terms()
+        self._containing, self._filled = {}, self.reader.documents_with_terms()
         self.searcher.setSimilarity(self.bridge.load("io.anserini.search.similarity.ImpactSimilarity")())
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """One term a line, as models of the BERT family have it: the number of the line, from 0, is the column.
+    """Read one term a line, as models of the BERT family have it: the number of the line, from 0, is the column.
 
-    Raises RejectedInputError for a file that cannot be read.
+    Raises:
+        RejectedInputError: The file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -203,7 +196,7 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def _escaped(term: str) -> str:
-    """What has a meaning to Lucene's parser is given none; ``AND``, ``OR`` and ``NOT`` are words then."""
+    """Take from a term its meaning to Lucene's parser; ``AND``, ``OR`` and ``NOT`` are words then."""
     plain = _SPECIAL.sub(r"\\\1", term)
     return f"\\{plain}" if term in _OPERATORS else plain
 

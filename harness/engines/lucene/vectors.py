@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from harness.engines.checks import require_dense
 from harness.engines.dense_compare import DenseComparison, Kept
 from harness.engines.external_index import places_of, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
-from harness.engines.lucene.stored_vectors import leaves_of, stored_vectors, vector_fields
+from harness.engines.lucene.engine import Batch, RowsEngine
 from harness.errors import RejectedInputError
+from harness.java.bridge import JavaObject
 from harness.registry.parameters import ParameterValue
 
 __all__ = ["LuceneFlatEngine", "LuceneHnswEngine"]
@@ -33,7 +34,7 @@ _KEPT: Mapping[tuple[str, str], Kept] = {
     ("dot", "DOT_PRODUCT"): "bits",
     ("l2", "EUCLIDEAN"): "bits",
 }
-"""How the vectors of an existing index are kept, by the similarity asked for and the function of its field."""
+"""How the vectors of an external index are kept, by the similarity asked for and the function of its field."""
 
 
 class _VectorsEngine(RowsEngine[Float32Array]):
@@ -49,7 +50,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
         self._similarity = str(parameters["similarity"])
-        self._function = _FUNCTIONS.get(self._similarity, "")  # of an existing index, read in require_field
+        self._function = _FUNCTIONS.get(self._similarity, "")  # of an external index, read in require_field
         self._quantised: str | None = None
         self._dimensions: int | None = None
 
@@ -64,13 +65,13 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             )
         return vectors
 
-    def configure_writer(self, configuration: Any) -> None:  # noqa: ANN401 - a Java object
+    def configure_writer(self, configuration: JavaObject) -> None:
         """Write vectors in the format of the engine."""
         configuration.setCodec(self.bridge.index.codecOf(self.vectors_format()))
 
-    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
-        """Lucene's format of vectors."""
-        raise NotImplementedError
+    @abstractmethod
+    def vectors_format(self) -> JavaObject:
+        """Return Lucene's format of vectors."""
 
     def java_documents(self, documents: Documents[Float32Array]) -> Iterator[Batch]:
         """Make documents of one field, inside the JVM."""
@@ -81,24 +82,24 @@ class _VectorsEngine(RowsEngine[Float32Array]):
             java = bridge.index.vectorDocuments(_packed(batch), batch.shape[1], self.field, function)
             yield Batch(java, start + np.arange(len(batch)))
 
-    def prepare(self, queries: Float32Array, k: int) -> list[Any]:
+    def prepare(self, queries: Float32Array, k: int) -> list[JavaObject]:
         """Make Lucene's own queries for the nearest vectors."""
         rows, dimensions = _packed(self._directed(queries)), queries.shape[1]
-        found = self.bridge.index.vectorQueries(rows, dimensions, self.field, self.candidates(k), self.java_filter)
-        return self.bridge.queries(found)
+        built = self.bridge.index.vectorQueries(rows, dimensions, self.field, self.candidates(k), self.java_filter)
+        return self.bridge.queries(built)
 
     def candidates(self, depth: int) -> int:
-        """How many candidates a search for ``depth`` documents keeps in each segment."""
+        """Return how many candidates a search for ``depth`` documents keeps in each segment."""
         return depth
 
     def configure_searcher(self) -> None:
         """Note the dimensions, which queries must have too."""
-        found = vector_fields(self.bridge, self.reader).get(self.field)
-        self._dimensions = found.dimensions if found is not None else None
+        field = self.reader.vector_fields().get(self.field)
+        self._dimensions = field.dimensions if field is not None else None
 
-    def scores(self, found: Float32Array) -> Float32Array:
-        """Cosines, dot products or negative squared distances; DOT_PRODUCT has no products below -1."""
-        wide = found.astype(np.float64)
+    def scores(self, lucene: Float32Array) -> Float32Array:
+        """Return cosines, dot products or negative squared distances; DOT_PRODUCT has no products below -1."""
+        wide = lucene.astype(np.float64)
         lowest = np.finfo(np.float32).tiny  # a score that went below float32's range is no infinity
         inverse = 1 - 1 / np.maximum(wide, lowest)
         if self._function in ("DOT_PRODUCT", "COSINE"):
@@ -111,35 +112,35 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return narrow
 
     def require_field(self) -> None:
-        """The field must hold float32 vectors, with graphs or without, that are compared as ``similarity`` says."""
-        fields = vector_fields(self.bridge, self.reader)
+        """Require float32 vectors, with graphs or without, that are compared as ``similarity`` says."""
+        fields = self.reader.vector_fields()
         if self.field not in fields:
             raise RejectedInputError(
                 f"no document of the index has the field of vectors '{self.field}'",
                 fix=f"name one that it has (field=): {', '.join(sorted(fields)) or 'there is none'}",
             )
-        found = fields[self.field]
-        if found.encoding != "FLOAT32":
+        field = fields[self.field]
+        if field.encoding != "FLOAT32":
             raise RejectedInputError(
-                f"the field '{self.field}' holds vectors of {found.encoding}", fix="name one of float32 numbers: field="
+                f"the field '{self.field}' holds vectors of {field.encoding}", fix="name one of float32 numbers: field="
             )
-        fitting = [one for one, function in _KEPT if function == found.function]  # of DOT_PRODUCT, cosine first
+        fitting = [similarity for similarity, function in _KEPT if function == field.function]  # cosine before dot
         if self._similarity == "":
             self._similarity = fitting[0]
         if self._similarity not in fitting:
             raise RejectedInputError(
-                f"the field '{self.field}' is compared by {found.function}, which is not similarity={self._similarity}",
+                f"the field '{self.field}' is compared by {field.function}, which is not similarity={self._similarity}",
                 fix=f"say similarity={' or similarity='.join(fitting)}, or leave it out",
             )
-        graphs = any("hnsw" in one.lower() for one in found.formats)
+        formats = sorted(field.formats)
+        graphs = any("hnsw" in name.lower() for name in formats)
         if graphs != self.graphs:
-            has, named = "graphs" if graphs else "no graphs", ", ".join(sorted(found.formats))
             raise RejectedInputError(
-                f"the field '{self.field}' has {has} ({named})",
+                f"the field '{self.field}' has {'graphs' if graphs else 'no graphs'} ({', '.join(formats)})",
                 fix=f"take lucene-{'hnsw' if graphs else 'flat'}",
             )
-        self._function = found.function
-        self._quantised = next((one for one in sorted(found.formats) if "quantized" in one.lower()), None)
+        self._function = field.function
+        self._quantised = next((name for name in formats if "quantized" in name.lower()), None)
 
     def state(self) -> Mapping[str, ParameterValue]:
         """Give the similarity of an external index, which is read from it."""
@@ -152,8 +153,8 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
         place_of = places_of(content, len(self.ids))
         progress.start("compare", len(self.ids))
-        for numbers, vectors in stored_vectors(self.bridge, self.reader, self.field):
-            rows = self.row_of[numbers]
+        for documents, vectors in self.reader.vectors():
+            rows = self.row_of[documents]
             places = np.where(rows >= 0, place_of[rows], -1).astype(np.int32)
             known = places >= 0
             if known.any():
@@ -162,12 +163,12 @@ class _VectorsEngine(RowsEngine[Float32Array]):
         return comparison.reason()
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Documents among the first of the index; Lucene reads vectors in order, and no texts are looked for."""
-        for numbers, vectors in stored_vectors(self.bridge, self.reader, self.field):
-            live = np.flatnonzero(self.row_of[numbers] >= 0)
+        """Return documents among the first of the index, which Lucene reads in order; no texts are looked for."""
+        for documents, vectors in self.reader.vectors():
+            live = np.flatnonzero(self.row_of[documents] >= 0)
             if len(live):
                 chosen = live[spread_rows(len(live), count)]
-                return StoredDocuments(self.row_of[numbers[chosen]], (None,) * len(chosen), vectors[chosen])
+                return StoredDocuments(self.row_of[documents[chosen]], (None,) * len(chosen), vectors[chosen])
         nothing = np.empty(0, dtype=np.int32)
         return StoredDocuments(nothing, (), np.empty((0, self._dimensions or 0), dtype=np.float32))
 
@@ -193,7 +194,6 @@ class LuceneHnswEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=False,
         shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-hnsw"
     graphs = True
@@ -203,13 +203,13 @@ class LuceneHnswEngine(_VectorsEngine):
         super().__init__(parameters)
         self._sizes: list[int] = []
 
-    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
-        """With the graph's parameters."""
+    def vectors_format(self) -> JavaObject:
+        """Return the format with the graph's parameters."""
         links, width = int(self.parameters["max_connections"]), int(self.parameters["beam_width"])
         return self.bridge.load(f"{_CODECS}.lucene99.Lucene99HnswVectorsFormat")(links, width)
 
     def candidates(self, depth: int) -> int:
-        """``ef_search``, or more where more documents are asked for."""
+        """Return ``ef_search``, or more where more documents are asked for."""
         return max(depth, int(self.parameters["ef_search"]))
 
     def state(self) -> Mapping[str, ParameterValue]:
@@ -219,22 +219,11 @@ class LuceneHnswEngine(_VectorsEngine):
     def configure_searcher(self) -> None:
         """Note the dimensions, and the sizes of the graphs."""
         super().configure_searcher()
-        self._sizes = self._graphs()
+        self._sizes = self.reader.graph_sizes()
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """The vectors of those segments that have more than a search keeps: the others are scanned."""
+        """Count the vectors of those segments that have more than a search keeps: the others are scanned."""
         return {"vectors_in_graph": sum(size for size in self._sizes if size > self.candidates(k))}
-
-    def _graphs(self) -> list[int]:
-        found, bridge = [], self.bridge
-        for leaf in leaves_of(bridge, self.reader):
-            if leaf.reader().getFloatVectorValues(self.field) is None:
-                continue
-            vectors = bridge.cast("org.apache.lucene.index.CodecReader", leaf.reader()).getVectorReader()
-            fields = bridge.cast(f"{_CODECS}.perfield.PerFieldKnnVectorsFormat$FieldsReader", vectors)
-            field = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(self.field))
-            found.append(int(field.getGraph(self.field).size()))
-        return found
 
 
 class LuceneFlatEngine(_VectorsEngine):
@@ -247,13 +236,12 @@ class LuceneFlatEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
-        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-flat"
     graphs = False
 
-    def vectors_format(self) -> Any:  # noqa: ANN401 - a Java object
-        """Without a graph."""
+    def vectors_format(self) -> JavaObject:
+        """Return the format without a graph."""
         return self.bridge.load("io.anserini.index.codecs.AnseriniLucene99FlatVectorFormat")()
 
 

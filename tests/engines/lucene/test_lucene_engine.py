@@ -20,7 +20,6 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids, Run
 from harness.engines.interface import IndexReport, SearchResult
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.lucene.hits import read_hits
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, start
@@ -156,7 +155,7 @@ def test_hits_arrive_exactly_as_jackson_writes_them(cacm: Dataset, tmp_path: Pat
     with built(tmp_path, Inputs(cacm.corpus.ids, texts=cacm.corpus.texts)) as (engine, _):
         for query in engine.prepare(cacm.queries.texts, 1000):
             top_docs = engine.retrieve(query, 1000)
-            hits = read_hits(engine.packed_hits(top_docs))
+            hits = engine.hits(top_docs)
             written = to_python(engine.bridge, top_docs)["scoreDocs"]
             assert hits.documents.tolist() == [hit["doc"] for hit in written]
             assert np.array_equal(hits.scores, np.array([hit["score"] for hit in written], dtype=np.float32))

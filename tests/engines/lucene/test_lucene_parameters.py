@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.lucene.settings import Axiomatic, LuceneSettings, Rm3
+from harness.engines.lucene.bm25 import LuceneEngine
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import parse_backends
 from harness.plan.plan import make_plan
@@ -14,40 +14,32 @@ from harness.registry.cards import read_backend_card
 _CARD = read_backend_card(Path(__file__).parents[3] / "backends" / "lucene.toml")
 
 
-def settings(**changed) -> LuceneSettings:
-    return LuceneSettings.of({**_CARD.defaults, **changed})
-
-
-def test_the_defaults_are_anserini_s():
-    found = settings()
-    assert (found.language, found.k1, found.b, found.model, found.mu) == ("english", 0.9, 0.4, "bm25", 1000.0)
-    assert (found.rm3, found.axiomatic, found.feedback, found.jar) == (None, None, False, None)
-    assert settings(rm3=True).rm3 == Rm3(terms=10, documents=10, original_weight=0.5)
-    assert settings(axiom=True).axiomatic == Axiomatic(documents=20, times=30, beta=0.4, terms=20, seed=42)
+def engine(**changed) -> LuceneEngine:
+    return LuceneEngine({**_CARD.defaults, **changed})
 
 
 def test_only_what_changes_the_index_is_compared_on_reopening():
-    plain = settings().of_index
-    assert settings(k1=2.0, b=0.1, model="ql", mu=5.0, heap="1g", jar="a.jar").of_index == plain
-    assert settings(analyzer="lucene-english").of_index == plain
+    plain = engine().index_parameters
+    assert engine(k1=2.0, b=0.1, model="ql", mu=5.0, heap="1g", jar="a.jar").index_parameters == plain
+    assert engine(analyzer="lucene-english").index_parameters == plain
     for changed in ({"analyzer": "lucene-german"}, {"segments": "single"}, {"ram_buffer_mb": 1.0}, {"rm3": True}):
-        assert settings(**changed).of_index != plain
+        assert engine(**changed).index_parameters != plain
 
 
 def test_rm3_and_axiom_exclude_each_other():
     with pytest.raises(UsageError, match="exclude each other"):
-        settings(rm3=True, axiom=True)
+        engine(rm3=True, axiom=True)
 
 
 def test_an_analyzer_that_is_not_lucene_s_is_refused():
     for name in ("snowball-english", ""):
         with pytest.raises(UsageError, match=f"'{name}' is not one of Lucene's"):
-            settings(analyzer=name)
+            engine(analyzer=name)
 
 
 def test_an_unknown_language_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):
-        settings(analyzer="lucene-germn")
+        engine(analyzer="lucene-germn")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Lucene indexes that somebody else made: whether they are whole, and which documents they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Ids, Int32Array
+from harness.engines.external_index import theirs, unique_ids
+from harness.engines.lucene.reader import IndexReader
+from harness.errors import RejectedInputError
+from harness.java.bridge import REBUILD, java_errors
+
+__all__ = ["READABLE", "DocumentMap", "map_documents", "require_intact", "require_known_term", "require_searchable"]
+
+_NAMED = 3
+READABLE = (
+    "path= must name a folder that the Lucene of this jar can read: for an index of another version, name the Anserini "
+    "jar that made it (jar=)"
+)
+"""What to do about an index of the user's that cannot be read."""
+
+
+class DocumentMap(NamedTuple):
+    """Documents of an external index: their ids by row, and the row of each Lucene number (int32, -1 if deleted)."""
+
+    ids: Ids
+    row_of: Int32Array
+
+
+def require_intact(reader: IndexReader, folder: Path) -> None:
+    """Read every file of the index and compare it with Lucene's own checksum, which opening and searching do not.
+
+    Raises:
+        EngineUnavailableError: A file is damaged: its answers would be wrong without a word.
+    """
+    doing = f"comparing the files of the index in '{folder}' with their checksums"
+    with theirs(REBUILD, "the index is damaged: take a backup of it, or make it again"), java_errors(doing):
+        for leaf in reader.leaves():
+            leaf.reader().checkIntegrity()
+
+
+def require_searchable(reader: IndexReader, what: str) -> None:
+    """Refuse an index without the field; ``what`` it is a field of, for the message. Raises RejectedInputError."""
+    indexed = reader.indexed_fields()
+    if reader.field not in indexed:
+        raise RejectedInputError(
+            f"no document of the index has the {what} '{reader.field}'",
+            fix=f"name one that is indexed (field=): {', '.join(indexed) or 'there is none'}",
+        )
+
+
+def require_known_term(reader: IndexReader, terms: Sequence[str], fix: str) -> None:
+    """Refuse a field that holds none of ``terms``, which queries have in common with documents that the index knows.
+
+    Every query would be answered with nothing, and a mean of 0 would say that the index is bad.
+    """
+    if not terms or any(reader.documents_with(term) for term in terms):
+        return
+    stored = reader.terms()
+    examples = f"has terms such as {', '.join(map(repr, stored[:_NAMED]))}" if stored else "has no terms"
+    raise RejectedInputError(
+        f"no query would find anything: the field '{reader.field}' {examples}, and none that the queries and the "
+        f"collection's documents have, '{terms[0]}' first",
+        fix=fix,
+    )
+
+
+def map_documents(reader: IndexReader, id_field: str) -> DocumentMap:
+    """Read the ids of what is not deleted, in Lucene's order, from a stored field, or else from one of doc values.
+
+    Raises:
+        RejectedInputError: The field is not there, or not in every document, or an id occurs twice.
+    """
+    live = reader.live_documents()
+    names = reader.stored_values(id_field)
+    if all(name is None for name in names):
+        names = reader.doc_values(id_field)
+    if names and all(name is None for name in names):
+        stored = ", ".join(reader.stored_fields()) or "none"
+        raise RejectedInputError(
+            f"no document of the index has the stored field '{id_field}', and none has doc values of it",
+            fix=f"name the one that holds the ids (id_field=); the first document stores {stored}",
+        )
+    ids = unique_ids([names[number] for number in live.tolist()], f"stored field '{id_field}'")
+    row_of = np.full(len(names), -1, dtype=np.int32)
+    row_of[live] = np.arange(len(live), dtype=np.int32)
+    return DocumentMap(ids, row_of)

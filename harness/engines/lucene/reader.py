@@ -1,0 +1,202 @@
+"""An open index of Lucene, read in whole columns: its fields, ids, terms, lengths, postings and vectors.
+
+``harness/java/Index.java`` walks the index, so that nothing crosses the bridge one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Float32Array, Int32Array, Int64Array
+from harness.java.bridge import JavaBridge, JavaObject, java_errors, unpacked_texts
+
+__all__ = ["IndexReader", "PostingList", "VectorBlock", "VectorField"]
+
+_INDEX = "org.apache.lucene.index"
+_CODECS = "org.apache.lucene.codecs"
+_VECTORS_AT_ONCE = 1024
+_FORMAT = "PerFieldKnnVectorsFormat.format"
+
+
+class PostingList(NamedTuple):
+    """Documents of one term, ascending, and how often each has it; both int32."""
+
+    documents: Int32Array
+    counts: Int32Array
+
+
+class VectorField(NamedTuple):
+    """A field of vectors: Lucene's name of its similarity, of its numbers and of the formats of its segments."""
+
+    dimensions: int
+    function: str
+    encoding: str
+    formats: frozenset[str]
+
+
+class VectorBlock(NamedTuple):
+    """Document numbers, int32 (n,), and their vectors, float32 (n, d)."""
+
+    documents: Int32Array
+    vectors: Float32Array
+
+
+class IndexReader:
+    """Lucene's reader of an index, and the one ``field`` of it that is searched. Deleted documents count everywhere."""
+
+    def __init__(self, bridge: JavaBridge, reader: JavaObject, field: str) -> None:
+        self.field, self._bridge = field, bridge
+        self.java = bridge.cast(f"{_INDEX}.IndexReader", reader)
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are, without deleted ones."""
+        return int(self.java.numDocs())
+
+    @property
+    def max_doc(self) -> int:
+        """How many document numbers there are."""
+        return int(self.java.maxDoc())
+
+    @property
+    def deleted_documents(self) -> int:
+        """How many documents are deleted and not yet merged away."""
+        return int(self.java.numDeletedDocs())
+
+    def leaves(self) -> list[JavaObject]:
+        """Return the context of each segment, in order."""
+        leaves = self.java.leaves()
+        return [self._bridge.cast(f"{_INDEX}.LeafReaderContext", leaves.get(place)) for place in range(leaves.size())]
+
+    # Fields.
+
+    def indexed_fields(self) -> list[str]:
+        """Return the names of all fields that can be searched, sorted."""
+        with java_errors("listing the indexed fields"):
+            fields = self._bridge.load(f"{_INDEX}.FieldInfos").getIndexedFields(self.java)
+            return sorted(map(str, fields.toArray()))
+
+    def has_term_vectors(self) -> bool:
+        """Return whether the field's term vectors are stored, which feedback reads."""
+        with java_errors("looking for term vectors"):
+            field = self._field_info()
+            return field is not None and bool(field.hasVectors())
+
+    def has_counts(self) -> bool:
+        """Return whether the index says how often a term occurs in a document."""
+        with java_errors("looking for frequencies"):
+            field = self._field_info()
+            return field is not None and "FREQS" in str(field.getIndexOptions().toString())
+
+    def _field_info(self) -> JavaObject:
+        return self._bridge.load(f"{_INDEX}.FieldInfos").getMergedFieldInfos(self.java).fieldInfo(self.field)
+
+    # Documents.
+
+    def stored_fields(self) -> list[str]:
+        """Return the names of what the first document stores."""
+        with java_errors("reading a stored document"):
+            fields = self.java.storedFields().document(0).getFields()
+            return [str(self._bridge.cast(f"{_INDEX}.IndexableField", field).name()) for field in fields.toArray()]
+
+    def stored_values(self, field: str) -> list[str | None]:
+        """Return a stored field of every document, by document number; None where it is not stored."""
+        with java_errors(f"reading the stored field '{field}'"):
+            return unpacked_texts(self._bridge.index.storedValues(self.java, field))
+
+    def doc_values(self, field: str) -> list[str | None]:
+        """Return the same from a field of doc values, binary or sorted, which Anserini sorts equal scores by."""
+        with java_errors(f"reading the doc values of '{field}'"):
+            return unpacked_texts(self._bridge.index.docValues(self.java, field))
+
+    def live_documents(self) -> Int32Array:
+        """Return the numbers of the documents that are not deleted, ascending (int32)."""
+        with java_errors("listing the documents that are not deleted"):
+            return np.frombuffer(self._bridge.index.liveDocuments(self.java).tostring(), "<i4")
+
+    # Terms of the field.
+
+    def terms(self) -> list[str]:
+        """Return every term in ascending byte order."""
+        with java_errors("listing the terms"):
+            return [term or "" for term in unpacked_texts(self._bridge.index.terms(self.java, self.field))]
+
+    def length_bytes(self) -> Int64Array | None:
+        """Return the byte in which BM25 finds each document's length (int64, by document number).
+
+        It means nothing for a document that lacks the field. None stands for a field without lengths.
+        """
+        with java_errors("reading the lengths"):
+            lengths = self._bridge.index.lengths(self.java, self.field)
+        return None if lengths is None else np.frombuffer(lengths.tostring(), np.uint8).astype(np.int64)
+
+    def documents_with(self, term: str) -> int:
+        """Return how many documents have the term."""
+        with java_errors(f"looking for the term '{term}'"):
+            return int(self.java.docFreq(self._bridge.load(f"{_INDEX}.Term")(self.field, term)))
+
+    def documents_with_terms(self) -> int:
+        """Return how many documents have any term."""
+        with java_errors("counting the documents with terms"):
+            return int(self.java.getDocCount(self.field))
+
+    def total_terms(self) -> int:
+        """Return how many terms there are, each as often as it occurs."""
+        with java_errors("counting the terms"):
+            return int(self.java.getSumTotalTermFreq(self.field))
+
+    def postings(self, term: str) -> PostingList:
+        """Return the documents of one term."""
+        with java_errors(f"reading the postings of '{term}'"):
+            block = self._bridge.index.postings(self.java, self.field, term).tostring()
+        return PostingList(*np.frombuffer(block, "<i4").reshape(2, -1))
+
+    # Vectors.
+
+    def vector_fields(self) -> dict[str, VectorField]:
+        """Return all fields of vectors by name."""
+        by_name: dict[str, VectorField] = {}
+        with java_errors("listing the fields of vectors"):
+            for leaf in self.leaves():
+                infos = leaf.reader().getFieldInfos().iterator()
+                while infos.hasNext():
+                    info = self._bridge.cast(f"{_INDEX}.FieldInfo", infos.next())
+                    if not info.hasVectorValues():
+                        continue
+                    name, formats = str(info.name), frozenset([str(info.getAttribute(_FORMAT))])
+                    by_name[name] = VectorField(
+                        int(info.getVectorDimension()),
+                        str(info.getVectorSimilarityFunction().toString()),
+                        str(info.getVectorEncoding().toString()),
+                        formats | (by_name[name].formats if name in by_name else frozenset()),
+                    )
+        return by_name
+
+    def vectors(self) -> Iterator[VectorBlock]:
+        """Yield the vectors of the field, block by block, in the order of document numbers."""
+        with java_errors(f"reading the vectors of the field '{self.field}'"):
+            for leaf in self.leaves():
+                values = leaf.reader().getFloatVectorValues(self.field)
+                if values is None:
+                    continue
+                dimensions = int(values.dimension())
+                while block := self._bridge.index.nextVectors(values, _VECTORS_AT_ONCE).tostring():
+                    count = len(block) // (4 * (1 + dimensions))
+                    documents = np.frombuffer(block, "<i4", count) + np.int32(leaf.docBase)
+                    vectors = np.frombuffer(block, "<f4", offset=4 * count)
+                    yield VectorBlock(documents, vectors.reshape(count, dimensions))
+
+    def graph_sizes(self) -> list[int]:
+        """Return how many vectors of the field the graph of each segment holds."""
+        sizes, bridge = [], self._bridge
+        for leaf in self.leaves():
+            if leaf.reader().getFloatVectorValues(self.field) is None:
+                continue
+            vectors = bridge.cast(f"{_INDEX}.CodecReader", leaf.reader()).getVectorReader()
+            fields = bridge.cast(f"{_CODECS}.perfield.PerFieldKnnVectorsFormat$FieldsReader", vectors)
+            graphs = bridge.cast(f"{_CODECS}.HnswGraphProvider", fields.getFieldReader(self.field))
+            sizes.append(int(graphs.getGraph(self.field).size()))
+        return sizes
