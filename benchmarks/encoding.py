@@ -29,7 +29,8 @@ sys.path.insert(0, str(ROOT))
 
 from harness.registry.parameters import encoder_parameters  # noqa: E402
 from harness.store.columns import load_table, save_table  # noqa: E402
-from harness.worker.jobs import EncodeJob, EncodePart, write_job  # noqa: E402
+from harness.store.records import save  # noqa: E402
+from harness.worker.jobs import EncodeJob, EncodePart  # noqa: E402
 
 BATCHES_IN_A_CHUNK = 8
 
@@ -103,8 +104,8 @@ def make_job(folder: Path, texts: pa.Table, arguments: argparse.Namespace) -> Pa
     given = {name: one.default for name, one in encoder_parameters("dense").items()}
     parameters = {**given, "model": arguments.model, "batch_size": arguments.batch_size, "device": arguments.device}
     parameters["max_seq_length"] = arguments.max_seq_length
-    part = EncodePart("documents", str(folder / "texts.arrow"), str(folder / "target"))
-    write_job(folder, EncodeJob("dense", parameters, (part,)))
+    part = EncodePart("documents", folder / "texts.arrow", folder / "target")
+    save(folder, EncodeJob("dense", parameters, (part,)))
     return folder
 
 

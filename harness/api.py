@@ -21,6 +21,7 @@ from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
 from harness.parity.outcome_parity import References
+from harness.plan.capability_checks import refuse_impossible
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
 from harness.regression.labels import read_labels, refuse_foreign, with_labels
@@ -49,14 +50,12 @@ from harness.store.environment import harness_state, machine, package_versions
 from harness.store.result_folder import check_target
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
-from harness.worker.checks import refuse_impossible
+from harness.worker.builds import builds_of
+from harness.worker.embeddings import remote_calls
 from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
 from harness.worker.outcome import Outcome
-from harness.worker.rebuilds import builds_of
-from harness.worker.remote_calls import remote_calls
-from harness.worker.resume.identity import Identities
-from harness.worker.resume.stored import LookUp, StoredTrials
+from harness.worker.stored_trials import Identities, LookUp, StoredTrials
 
 __all__ = [
     "Documents",

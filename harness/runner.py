@@ -27,24 +27,27 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.store.cache import Cache
 from harness.store.columns import save_table
+from harness.store.records import load, save
 from harness.wording import counted
-from harness.worker.builds import Build, Builds
+from harness.worker.attach import changed_too
+from harness.worker.builds import (
+    Rebuilder,
+    SharedBuild,
+    SharedBuilds,
+    builds_of,
+    of_build,
+    rebuilt_runs,
+)
 from harness.worker.candidate_hits import save_candidates
-from harness.worker.checks import refuse_lost_documents, refuse_unmatched
-from harness.worker.combine import fuse, second_stage, total_ns
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import Executor, create_clients, create_executor, side_by_side
 from harness.worker.failure import failure_of
-from harness.worker.fingerprint import changed_too
-from harness.worker.jobs import TrialJob, TrialRecord, read_trial, write_job
-from harness.worker.load.runs import HeldOpen, LoadRuns
-from harness.worker.outcome import Outcome
-from harness.worker.rebuilds import Rebuilder, builds_of, of_build, rebuilt_runs
-from harness.worker.rerank import SecondStage
-from harness.worker.resume.conditions import measuring_conditions
-from harness.worker.resume.identity import Identities
-from harness.worker.resume.stored import LookUp, Stored, StoredTrials, in_short
+from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.load_runs import HeldOpen, LoadRuns
+from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
+from harness.worker.second_stages import SecondStage, fuse, second_stage
+from harness.worker.stored_trials import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.worker.vectors import Vectors
 
 __all__ = ["run_plan", "warm_up_queries"]
@@ -72,7 +75,7 @@ def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Di
     encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
     stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
     trials = _Trials(
-        plan, dataset, inputs, encodings, cache, executor, clients, stored, Builds(plan.trials), work, display
+        plan, dataset, inputs, encodings, cache, executor, clients, stored, SharedBuilds(plan.trials), work, display
     )
     single = [trial for trial in plan.trials if not trial.spec.components]
     try:
@@ -122,7 +125,7 @@ class _Trials:
     executor: Executor
     clients: Executor
     stored: StoredTrials
-    builds: Builds
+    builds: SharedBuilds
     work: Path
     display: Display
     kept: list[str] = field(default_factory=list)
@@ -155,7 +158,7 @@ class _Trials:
         if lacking:
             raise MissingHitsError(f"it is made of {', '.join(lacking)}, which failed", fix="see why above")
         runs = [part.run for part in parts if part.run is not None]
-        times = [total_ns(part.record, part.combined) for part in parts]
+        times = [part.query_ns for part in parts]
         labels = [part.trial.label for part in parts]
         if trial.spec.kind == "rerank":
             return self._reranked(trial, labels[0], runs[0], times[0])
@@ -178,7 +181,7 @@ class _Trials:
         combined = second_stage(trial.spec, first, reranked, first_ns)
         return Outcome(trial, run=found, vectors=vectors, combined=combined)
 
-    def _again(self, trial: Trial, stored: Stored, differs: tuple[str, ...]) -> Outcome:
+    def _again(self, trial: Trial, stored: StoredOutcome, differs: tuple[str, ...]) -> Outcome:
         """A stored outcome in place of running the trial."""
         notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
         if differs:
@@ -187,7 +190,7 @@ class _Trials:
         if record is not None:
             vectors = self.encodings.vectors(trial, weights=_weighed_by_oracle(trial))
             record = replace(record, rebuilds=record.rebuilds[: builds_of(trial, self.plan) - 1])
-            run = self._run_of(record)
+            run = checked_run(record, self.dataset)
         self.kept.append(trial.label)
         return Outcome(
             trial,
@@ -221,8 +224,8 @@ class _Trials:
             outcome = Outcome(trial, failure=failure_of(error))
         measured = _now_utc()
         outcome = replace(outcome, measured=measured)
-        conditions = measuring_conditions(self.plan, trial)
-        stored = Stored(measured, conditions, outcome.record, outcome.memory, outcome.failure)
+        conditions = conditions_of(self.plan, trial)
+        stored = StoredOutcome(measured, conditions, outcome.record, outcome.memory, outcome.failure)
         try:
             if self.stored.keep(trial, look_up, stored):
                 self.kept.append(trial.label)
@@ -269,17 +272,17 @@ class _Trials:
         card: BackendCard,
         vectors: Vectors | None,
         job: TrialJob,
-        build: Build | None,
+        build: SharedBuild | None,
     ) -> Outcome:
         """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
         progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
         capabilities = load_engine(card).capabilities
-        Path(job.index_folder).mkdir(parents=True, exist_ok=job.built is not None)
+        job.index_folder.mkdir(parents=True, exist_ok=job.built is not None)
         if trial.external:
             terms = vectors.terms if vectors is not None else None
-            folder = str(terms.folder) if terms is not None else None
-            job = replace(job, external=True, terms=folder, hashes=str(job_folder / _HASHES))
-        write_job(job_folder, job)
+            folder = terms.folder if terms is not None else None
+            job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
+        save(job_folder, job)
         runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
         with HeldOpen(runs, progress) as held:
             try:
@@ -287,7 +290,7 @@ class _Trials:
             except HarnessError as error:  # one that was killed could not compare the index with what it was before
                 raise changed_too(job_folder / _HASHES, error, progress) from error
             held_records = held.records()
-        record = read_trial(job_folder)
+        record = load(job_folder, TrialRecord)
         if record.external is None:
             refuse_lost_documents(record, self.dataset, finished.log)
         if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
@@ -296,15 +299,7 @@ class _Trials:
         if build is not None:
             record = build.searched(job, job_folder, trial.label, record)
         trial = trial.read(record.index.state)
-        return Outcome(trial, run=self._run_of(record), record=record, memory=finished, vectors=vectors)
-
-    def _run_of(self, record: TrialRecord) -> Run:
-        doc_ids = self.dataset.corpus.ids if record.external is None else record.external.ids
-        hits = record.hits
-        run = Run(self.dataset.queries.ids, doc_ids, hits.indptr, hits.rows, hits.scores)
-        ranking.check(run)
-        refuse_unmatched(run, self.dataset)
-        return run
+        return Outcome(trial, run=checked_run(record, self.dataset), record=record, memory=finished, vectors=vectors)
 
     def _job(
         self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
@@ -312,21 +307,21 @@ class _Trials:
         folders = vectors.folders if vectors is not None else ()
         return TrialJob(
             engine=card.engine,
-            parameters=dict(trial.parameters),
-            corpus=str(self.inputs.corpus),
-            queries=str(self.inputs.queries),
-            document_vectors=tuple(str(one.documents) for one in folders),
-            query_vectors=tuple(str(one.queries) for one in folders),
+            parameters=trial.parameters,
+            corpus=self.inputs.corpus,
+            queries=self.inputs.queries,
+            document_vectors=tuple(one.documents for one in folders),
+            query_vectors=tuple(one.queries for one in folders),
             dimensions=vectors.dimensions if vectors is not None else 0,
-            index_folder=str(index_folder),
+            index_folder=index_folder,
             k=self.plan.request.k,
             repeats=self.plan.execution.repeat,
             warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
             warm_up_seconds=self.plan.execution.warm_up,
-            release=str(index_folder.parent / "release") if self.plan.load.wanted else None,
-            filter=dict(self.plan.filter),
-            metadata=str(self.inputs.metadata) if self.inputs.metadata is not None else None,
-            candidates=str(self.inputs.candidates) if self.inputs.candidates is not None else None,
+            release=index_folder.parent / "release" if self.plan.load.wanted else None,
+            filter=self.plan.filter,
+            metadata=self.inputs.metadata,
+            candidates=self.inputs.candidates,
         )
 
 

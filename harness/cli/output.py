@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.reporting.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
-    from harness.worker.resume.stored import LookUp
+    from harness.worker.stored_trials import LookUp
 
 __all__ = [
     "FormatOption",

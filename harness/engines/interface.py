@@ -234,13 +234,15 @@ class ExternalIndexProtocol(Protocol):
 class StoredDocuments:
     """A few documents of an existing index as it keeps them, of those that have a vector.
 
-    ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``vectors`` float32 (n, d) or CSR rows. ``texts`` are None for
-    a document of which the index keeps no text. ``place`` is where the texts were found, for messages.
+    ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors.
+    ``texts`` are None for a document of which the index keeps no text. ``place`` is where the texts were found, for
+    messages.
     """
 
     rows: Int32Array
     texts: tuple[str | None, ...]
-    vectors: Float32Array | SparseVectors
+    dense: Float32Array | None = None
+    sparse: SparseVectors | None = None
     place: str = ""
 
 

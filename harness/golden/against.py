@@ -28,7 +28,7 @@ from harness.engines.callable.answers import Answer
 from harness.engines.callable.expressions import Against, is_name, parse_against
 from harness.engines.callable.http_endpoint import HttpRetriever
 from harness.engines.callable.python_callable import PythonRetriever
-from harness.engines.callable.retriever import Asked, Retriever, ask, read_asked
+from harness.engines.callable.retriever import Asked, Retriever, ask
 from harness.errors import HarnessError, UsageError
 from harness.golden.stored_vectors import ModelComparison
 from harness.plain_url import HIDDEN
@@ -44,11 +44,12 @@ from harness.results.subject import Subject, subject_of
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.columns import save_table
+from harness.store.records import load, save
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
-from harness.worker.jobs import AskJob, write_job
+from harness.worker.jobs import AskJob
 
 __all__ = ["AgainstPlan", "Function", "Searched", "ask_retriever", "plan_against", "run_of", "search_indexes"]
 
@@ -265,10 +266,10 @@ def _in_worker(
     with scratch_folder(cache.folder(WORK), COMPARISON) as work:
         save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
         folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
-        job = AskJob(one.target, str(work / "questions.arrow"), k, options.repeat, options.warms_up)
-        write_job(folder, job)
+        job = AskJob(one.target, work / "questions.arrow", k, options.repeat, options.warms_up)
+        save(folder, job)
         create_executor(options).run(folder, display.section(one.label))
-        return read_asked(folder)
+        return load(folder, Asked)
 
 
 def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:

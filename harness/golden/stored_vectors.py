@@ -102,11 +102,13 @@ class ModelComparison:
         if not kept:
             return "no texts of its documents are known; name where they are (text_key=, --corpus)"
         rows = np.array(kept, dtype=np.int32)
-        vectors = sample.vectors
+        vectors = sample.sparse.take(rows) if sample.sparse is not None else sample.dense
+        if vectors is None:
+            raise AssertionError("an index gave documents back without their vectors")
         return _Texts(
             tuple(ids.take(rows)),
             tuple(texts[number] or "" for number in kept),
-            vectors.take(rows) if isinstance(vectors, SparseVectors) else vectors[rows],
+            vectors if isinstance(vectors, SparseVectors) else vectors[rows],
             tuple(dict.fromkeys(places[number] for number in kept)),
         )
 

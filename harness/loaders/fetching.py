@@ -65,7 +65,8 @@ def _stored(located: Located, cache: Cache) -> Stored:
         by_split = {split: located.loader.local_files(spec) for split, spec in located.specs.items()}
         downloaded = {split: local for split, local in by_split.items() if local is not None} or None
     prepared = [entry for entry in list_entries(cache) if entry.kind in _PREPARED]
-    return Stored(located.name, downloaded, tuple(entry for entry in prepared if users_of(entry) & located.locations))
+    used = tuple(entry for entry in prepared if users_of(entry.path) & located.locations)
+    return Stored(located.name, downloaded, used)
 
 
 def fetch_dataset(
@@ -100,7 +101,7 @@ def remove_dataset(name: str, *, cards: Path | None = None, cache: Cache | None 
             needed_by += removal.needed_by
     if not comparison_running(cache):
         for entry in here.prepared:
-            others = leave_entry(entry, located.locations)
+            others = leave_entry(entry.path, located.locations)
             needed_by += sorted(others)
             if not others and remove_entry(entry):
                 freed += entry.bytes

@@ -252,7 +252,7 @@ class HubRepository:
     def listing(self) -> Listing:
         """Return the configurations, remembered in the harness's cache: a commit never changes."""
         cache, key = Cache(), self._key(holds="listing")
-        stored = cache.read(_KIND, key, _stored_listing)
+        stored = cache.get(_KIND, key, _stored_listing)
         if stored is not None:
             return stored
         if not self._network:
@@ -263,7 +263,7 @@ class HubRepository:
         listing = _listing_of(names, self.folder)
         configs = {name: [config.splits, config.columns] for name, config in listing.configs.items()}
         write = _json_writer({**listing._asdict(), "configs": configs})
-        cache.put(_KIND, key, write, about=self.label, state="complete")
+        cache.put(_KIND, key, write, about=self.label)
         return listing
 
     def files_here(self) -> frozenset[Path]:
@@ -310,7 +310,7 @@ class HubRepository:
         try:
             _ = other.commit
         except UnknownRepositoryError:
-            cache.put(_KIND, key, _json_writer({}), about=f"{self.label}: no qrels elsewhere", state="complete")
+            cache.put(_KIND, key, _json_writer({}), about=f"{self.label}: no qrels elsewhere")
             return None
         return other
 

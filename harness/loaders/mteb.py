@@ -220,7 +220,7 @@ class MtebLoader:
 def _recall(name: str) -> _Known | None:
     """Return what `_remember` kept under this name with the version of MTEB that is installed; None without."""
     key = _remembered_key(name)
-    return Cache().read(_KIND, key, _read_remembered) if key is not None else None
+    return Cache().get(_KIND, key, _read_remembered) if key is not None else None
 
 
 def _remember(name: str, known: _Known, *, label: str) -> None:
@@ -236,7 +236,7 @@ def _remember(name: str, known: _Known, *, label: str) -> None:
     def write(folder: Path) -> None:
         (folder / _FILE).write_bytes(content)
 
-    Cache().put(_KIND, key, write, about=label, state="complete")
+    Cache().put(_KIND, key, write, about=label)
 
 
 def _remembered_key(name: str) -> Mapping[str, JSON] | None:

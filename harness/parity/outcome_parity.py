@@ -28,9 +28,9 @@ from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue
 from harness.wording import counted
-from harness.worker.combine import fuse_runs
 from harness.worker.jobs import ExternalIndexRecord
 from harness.worker.outcome import Outcome
+from harness.worker.second_stages import fuse_runs
 from harness.worker.vectors import Vectors
 
 __all__ = ["OutcomeParity", "References"]

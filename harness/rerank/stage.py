@@ -21,7 +21,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.registry.parameters import ParameterValue
 from harness.rerank.reranker import Reranker
-from harness.store.cache import JSON, Cache
+from harness.store.cache import JSON, Cache, LockedEntry
 from harness.store.columns import load_table, save_table
 
 __all__ = ["Answer", "Candidates", "Reranked", "ScoreCache", "digest", "score_candidates"]
@@ -71,40 +71,35 @@ class ScoreCache:
 
     def read(self, query: str) -> _Scores:
         """Return every stored score under a query, by the :func:`digest` of the pair's content."""
-        stored = self._cache.read(_KIND, self._key(query), _read)
-        return {} if stored is None else stored
+        return self._cache.get(_KIND, self._key(query), _read) or {}
 
     def add(self, query: str, contents: Sequence[bytes], scores: Sequence[np.float32]) -> None:
         """Store scores under a query beside those that are there; raises CacheError."""
-        new = dict(zip(contents, scores, strict=True))
-        self._revise(query, lambda stored: stored | new, durable=False)
+        with self._cache.lock(_KIND, self._key(query)) as entry:
+            self._write(entry, (entry.get(_read) or {}) | dict(zip(contents, scores, strict=True)))
 
     def once(self, query: str, content: bytes, score: Callable[[], np.float32]) -> Answer:
         """Return the stored score of a pair, or else that of ``score()``, which is on the disk before this returns.
 
         Nobody else computes a score under the query meanwhile. Raises CacheError, and what ``score`` raises.
         """
-        answers: list[Answer] = []
+        with self._cache.lock(_KIND, self._key(query)) as entry:
+            stored = entry.get(_read) or {}
+            if content in stored:
+                return Answer(stored[content], now=False)
+            answer = Answer(score(), now=True)
+            self._write(entry, {**stored, content: answer.score}, durable=True)
+            return answer
 
-        def add(stored: _Scores) -> _Scores:
-            known = content in stored
-            answers.append(Answer(stored[content] if known else score(), now=not known))
-            return {**stored, content: answers[0].score}
-
-        self._revise(query, add, durable=True)
-        return answers[0]
-
-    def _revise(self, query: str, change: Callable[[_Scores], _Scores], *, durable: bool) -> None:
-        """Replace the scores under a query with those that ``change`` makes of them."""
-
-        def write(folder: Path, stored: _Scores | None) -> None:
-            scores = change(stored or {})
-            values = np.array(list(scores.values()), dtype=np.float32)
-            table = pa.table({"content": byte_strings(scores, 32), "score": numbers(values)})
-            save_table(folder / _FILE, table)
-
-        about = f"{self._reranker}, documents of a query"
-        self._cache.revise(_KIND, self._key(query), _read, write, about=about, state="complete", durable=durable)
+    def _write(self, entry: LockedEntry, scores: _Scores, *, durable: bool = False) -> None:
+        """Replace the scores under a query."""
+        values = np.array(list(scores.values()), dtype=np.float32)
+        table = pa.table({"content": byte_strings(scores, 32), "score": numbers(values)})
+        entry.put(
+            lambda folder: save_table(folder / _FILE, table),
+            about=f"{self._reranker}, documents of a query",
+            durable=durable,
+        )
 
     def _key(self, query: str) -> dict[str, JSON]:
         return {

@@ -15,8 +15,7 @@ from harness.results import schema
 from harness.statistics.timing import latency
 from harness.statistics.under_load import OpenLoop, open_loop, throughput
 from harness.wording import counted
-from harness.worker.jobs import TrialRecord
-from harness.worker.load.files import LoadRecord
+from harness.worker.jobs import LoadRecord, TrialRecord
 
 __all__ = ["closed_loops", "cold_stats", "load_notes", "open_loops", "queries_with_terms"]
 

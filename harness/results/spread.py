@@ -13,10 +13,9 @@ from harness.metrics.spread import Spread, pairwise_overlap, spread
 from harness.plan.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
-from harness.worker.jobs import TrialRecord
+from harness.worker.builds import build_cost, builds_of
+from harness.worker.jobs import BuildCost, TrialRecord
 from harness.worker.outcome import Outcome
-from harness.worker.rebuild_files import BuildCost
-from harness.worker.rebuilds import build_cost, builds_of
 
 __all__ = ["rebuild_notes", "spread_stats"]
 

@@ -2,8 +2,8 @@
 
 An entry is built in a temporary folder under a lock, described by a manifest with the checksum of every file, and
 renamed when it is complete. An entry is checked against its manifest before it is handed out: a damaged one is named
-on the log and rebuilt. Several processes may use one cache at once. What the entries are, and how they are removed, is
-in :mod:`harness.store.cache_entries`.
+on the log and rebuilt. Several processes may use one cache at once. How entries are listed and removed is in
+:mod:`harness.store.cache_entries`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import CacheError
-from harness.store.sync import sync_folder, sync_path
 
 __all__ = [
     "JSON",
@@ -30,6 +29,7 @@ __all__ = [
     "UNFINISHED",
     "Cache",
     "Continued",
+    "LockedEntry",
     "entry_lock",
     "entry_name",
     "file_digest",
@@ -43,11 +43,11 @@ Content = TypeVar("Content")
 MANIFEST = "manifest.json"
 """The file of an entry that holds its key and the checksums of the others."""
 UNFINISHED = ".unfinished"
-"""How the folder of an entry ends that was begun and will be gone on with."""
+"""Suffix of the folder of an entry that was begun and can be continued."""
 _SCHEME = 1
 _NAME_LENGTH = 32
 _REPLACED = "replaced"
-"""What an entry is called inside its temporary folder while the one that takes its place is being moved there."""
+"""Name of an earlier entry inside a temporary folder, while the one that takes its place is moved there."""
 _SILENT_WAIT_S = 2.0
 _FIX = "set HARNESS_CACHE to a folder that can be written and has room"
 _WRITING_ONLY = (errno.EROFS, errno.EFBIG)
@@ -55,7 +55,7 @@ _log = logging.getLogger("harness")
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:
-    """The checksum of a file by an algorithm of hashlib, in hexadecimal digits."""
+    """Return the checksum of a file by an algorithm of hashlib, in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
@@ -74,20 +74,19 @@ class Continued(NamedTuple):
 class Cache:
     """A content-addressed store of folders.
 
-    ``root`` defaults to ``$HARNESS_CACHE``, else to the platform's cache folder. Nothing is created before the first
-    build.
+    ``kind`` is a plain word that names a sub-folder, ``key`` says everything that changes an entry's content. ``about``
+    are a few words for people who list the cache. Every method raises CacheError when the cache cannot be written, for
+    whatever reason, or its disk is full; what the caller's functions raise passes through.
     """
 
     def __init__(self, root: Path | None = None) -> None:
+        """``root`` defaults to ``$HARNESS_CACHE``, else to the platform's cache folder; it is made when first used."""
         self.root = _default_root() if root is None else root
         self._verified: dict[Path, tuple[tuple[str, int, int], ...]] = {}
         self._handed_out: dict[Path, None] = {}
 
     def folder(self, name: str) -> Path:
-        """The sub-folder ``name`` for work of the caller's own, created if need be.
-
-        Raises CacheError when it cannot be created or written.
-        """
+        """Return the sub-folder ``name`` for work of the caller's own, made if need be."""
         path = self.root / name
         with _writing(self.root):
             path.mkdir(parents=True, exist_ok=True)
@@ -97,36 +96,59 @@ class Cache:
     def get_or_build(
         self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str = ""
     ) -> Path:
-        """The folder of the entry ``key``, made by ``build(folder)`` unless it is there and undamaged.
+        """Return the folder of an entry, made by ``build(folder)`` unless it is there and undamaged.
 
-        ``kind`` is a plain word that names the sub-folder; ``key`` says everything that changes the content. ``build``
-        gets an empty folder and fills it; what it raises passes through and leaves no entry behind. ``about`` are a few
-        words for whoever lists the cache; an entry keeps those that it was built with. Raises CacheError
-        when the cache cannot be written, for whatever reason, or its disk is full.
+        ``build`` gets an empty folder and fills it; when it fails, no entry is left behind. An entry keeps the words
+        ``about`` it that it was built with.
         """
         entry, text = self._place(kind, key)
         if self._fault(entry, text) is not None:
-            self._rebuild(entry, text, build, about)
+            with self.lock(kind, key):
+                fault = self._fault(entry, text)
+                if fault is not None:  # else another process built it meanwhile
+                    _clear(entry, fault)
+                    _build(entry, text, build, {"about": about} if about else {})
         self._handed_out[entry] = None
         return entry
 
-    def _rebuild(self, entry: Path, text: str, build: Callable[[Path], None], about: str) -> None:
+    @contextmanager
+    def lock(self, kind: str, key: Mapping[str, JSON]) -> Iterator[LockedEntry]:
+        """Hold the lock of an entry, so that no other process builds, replaces, reads or removes it."""
+        entry, text = self._place(kind, key)
         with _writing(self.root), entry_lock(entry):
-            fault = self._fault(entry, text)
-            if fault is None:  # somebody else built it meanwhile
-                return
-            if entry.exists():
-                _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
-            _clear(entry)
-            _build(entry, text, build, {"about": about} if about else {})
+            yield LockedEntry(entry, text, self._fault)
+
+    def get(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
+        """Return ``read(folder)`` of an entry, which nobody replaces meanwhile; None when there is none.
+
+        A damaged entry is named on the log and counts as none.
+        """
+        entry, _ = self._place(kind, key)
+        if not entry.exists() and not entry.with_suffix(".lock").exists():
+            return None
+        with self.lock(kind, key) as locked:
+            return locked.get(read)
+
+    def put(
+        self,
+        kind: str,
+        key: Mapping[str, JSON],
+        write: Callable[[Path], None],
+        *,
+        about: str,
+        state: str = "complete",
+    ) -> None:
+        """Make an entry anew by ``write(folder)``, whole or not at all; it replaces the one that is there."""
+        with self.lock(kind, key) as locked:
+            locked.put(write, about=about, state=state)
 
     @contextmanager
     def continued(self, kind: str, key: Mapping[str, JSON], *, shelf: Sequence[str], about: str) -> Iterator[Continued]:
-        """An entry that takes long to build: what an interrupted build left in its folder is there to go on with.
+        """Give an entry that takes long to build, with what an interrupted build left in its folder.
 
         Unless it is ``finished``, the caller completes the folder inside the ``with`` block, alone; a failure leaves it
         as it is. ``shelf`` are names of folders below the kind's, for people who look into the cache: an entry is found
-        by its key whatever shelf it lies on. ``about`` as for :meth:`put`; raises as :meth:`get_or_build`.
+        by its key whatever shelf it lies on.
         """
         placed, text = self._place(kind, key)
         entry = self._lying(placed) or placed.parent.joinpath(*shelf, placed.name)
@@ -137,15 +159,14 @@ class Cache:
         with _writing(self.root), entry_lock(entry):
             fault = self._fault(entry, text)
             if fault is not None:
-                if entry.exists():
-                    _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
-                _clear(entry)
+                _clear(entry, fault)
                 folder = entry.with_suffix(UNFINISHED)
                 folder.mkdir(exist_ok=True)
                 yield Continued(entry, folder, finished=False)
-                _publish(folder, entry, text, {"about": about})
+                _describe(folder, text, {"about": about})
+                folder.rename(entry)
         self._handed_out[entry] = None
-        if fault is None:  # somebody else built it meanwhile
+        if fault is None:  # another process built it meanwhile
             yield Continued(entry, entry, finished=True)
 
     def holds(self, kind: str, key: Mapping[str, JSON]) -> bool:
@@ -154,19 +175,14 @@ class Cache:
         return entry is not None and (entry / MANIFEST).is_file()
 
     def begun(self, kind: str, key: Mapping[str, JSON]) -> Path | None:
-        """The folder of what an interrupted :meth:`continued` left; None where nothing is begun."""
+        """Return the folder that an interrupted :meth:`continued` left; None where nothing is begun."""
         entry = self._lying(self._place(kind, key)[0])
         folder = entry.with_suffix(UNFINISHED) if entry is not None else None
         return folder if folder is not None and folder.is_dir() else None
 
-    def _lying(self, placed: Path) -> Path | None:
-        """Where an entry lies that :meth:`continued` began or finished; None when there is none."""
-        found = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
-        return found[0].with_suffix("") if found else None
-
     @contextmanager
     def intact(self) -> Iterator[None]:
-        """Around whatever reads the entries of :meth:`get_or_build`, which no lock holds in place.
+        """Guard a block that reads entries of :meth:`get_or_build`, which no lock holds in place.
 
         A failure becomes a CacheError when one of them is gone, wherever that was noticed: somebody removed it.
         """
@@ -181,65 +197,17 @@ class Cache:
                 ) from error
             raise
 
-    def put(self, kind: str, key: Mapping[str, JSON], build: Callable[[Path], None], *, about: str, state: str) -> None:
-        """Make the entry ``key`` anew, whole or not at all; it replaces the one that is there.
-
-        ``about`` and ``state`` are words for whoever lists the cache. Else as :meth:`get_or_build`.
-        """
-        entry, text = self._place(kind, key)
-        with _writing(self.root), entry_lock(entry):
-            _sweep(entry)
-            _build(entry, text, build, {"about": about, "state": state})
-
-    def revise(
-        self,
-        kind: str,
-        key: Mapping[str, JSON],
-        read: Callable[[Path], Content],
-        write: Callable[[Path, Content | None], None],
-        *,
-        about: str,
-        state: str,
-        durable: bool = False,
-    ) -> None:
-        """As :meth:`put`, by ``write(folder, what read(the entry that is there) gives, or None)``, under one lock.
-
-        So nothing that another process puts there meanwhile is lost. A ``durable`` revision is on the disk afterwards,
-        whatever happens to the machine.
-        """
-        entry, text = self._place(kind, key)
-        with _writing(self.root), entry_lock(entry):
-            known = self._read(entry, text, read)
-            _sweep(entry)
-            words = {"about": about, "state": state}
-            _build(entry, text, lambda folder: write(folder, known), words, durable=durable)
-
-    def read(self, kind: str, key: Mapping[str, JSON], read: Callable[[Path], Content]) -> Content | None:
-        """What ``read(folder)`` makes of an entry that :meth:`put` may replace; None when there is none.
-
-        Nobody replaces the entry meanwhile. A damaged one is named on the log and counts as none. Raises CacheError
-        when the lock cannot be written.
-        """
-        entry, text = self._place(kind, key)
-        if not entry.exists() and not entry.with_suffix(".lock").exists():
-            return None
-        with _writing(self.root), entry_lock(entry):
-            return self._read(entry, text, read)
-
-    def _read(self, entry: Path, key: str, read: Callable[[Path], Content]) -> Content | None:
-        recover(entry)
-        fault = self._fault(entry, key)
-        if fault is None:
-            return read(entry)
-        if entry.exists():
-            _log.warning("cache entry '%s' is damaged and is not used: %s", entry, fault)
-        return None
-
     def _place(self, kind: str, key: Mapping[str, JSON]) -> tuple[Path, str]:
+        """Return where an entry lies, or would lie, and its key as text."""
         return self.root / kind / entry_name(kind, key), _canonical({"scheme": _SCHEME, "kind": kind, "key": key})
 
+    def _lying(self, placed: Path) -> Path | None:
+        """Return where an entry lies that :meth:`continued` began or finished; None when there is none."""
+        paths = sorted(path for path in placed.parent.rglob(f"{placed.name}*") if path.suffix in ("", UNFINISHED))
+        return paths[0].with_suffix("") if paths else None
+
     def _fault(self, entry: Path, key: str) -> str | None:
-        """What is wrong with an entry, or None. Its checksums are computed once per process and file state."""
+        """Return what is wrong with an entry, or None; checksums are computed once per process and file state."""
         try:
             manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
             if manifest["key"] != json.loads(key):
@@ -257,8 +225,34 @@ class Cache:
         return fault
 
 
+class LockedEntry(NamedTuple):
+    """An entry while its lock is held: read, replaced, or one after the other without anything getting between."""
+
+    path: Path
+    key: str
+    fault: Callable[[Path, str], str | None]
+
+    def get(self, read: Callable[[Path], Content]) -> Content | None:
+        """Return ``read(folder)``; None when there is no entry, or a damaged one, which is named on the log."""
+        recover(self.path)
+        fault = self.fault(self.path, self.key)
+        if fault is None:
+            return read(self.path)
+        if self.path.exists():
+            _log.warning("cache entry '%s' is damaged and is not used: %s", self.path, fault)
+        return None
+
+    def put(self, write: Callable[[Path], None], *, about: str, state: str = "complete", durable: bool = False) -> None:
+        """Make the entry anew by ``write(folder)``, whole or not at all.
+
+        A ``durable`` entry is on the disk afterwards, whatever happens to the machine.
+        """
+        _sweep(self.path)
+        _build(self.path, self.key, write, {"about": about, "state": state}, durable=durable)
+
+
 def entry_name(kind: str, key: Mapping[str, JSON]) -> str:
-    """The name of the entry ``key`` among those of its kind: 32 hexadecimal digits."""
+    """Return the name of an entry among those of its kind: 32 hexadecimal digits."""
     return hashlib.sha256(_canonical({"scheme": _SCHEME, "kind": kind, "key": key}).encode()).hexdigest()[:_NAME_LENGTH]
 
 
@@ -287,7 +281,7 @@ def entry_lock(entry: Path, *, timeout_s: float | None = None) -> Iterator[None]
 
 
 def files_fault(entry: Path) -> str | None:
-    """What an entry's checksums say is wrong with it, or None."""
+    """Return what an entry's checksums say is wrong with it, or None."""
     try:
         files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))["files"]
         for name, expected in files.items():
@@ -305,9 +299,10 @@ def _canonical(content: Mapping[str, JSON]) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
-def _clear(entry: Path) -> None:
-    """Remove the damaged entry and what killed builds left: nobody else builds while the lock is held."""
+def _clear(entry: Path, fault: str) -> None:
+    """Remove a damaged entry, naming it on the log, and what killed builds left; the caller has its lock."""
     if entry.exists():
+        _log.warning("cache entry '%s' is damaged and is rebuilt: %s", entry, fault)
         entry.rename(_temporary(entry) / "damaged")
     _sweep(entry)
 
@@ -318,7 +313,7 @@ def _sweep(entry: Path) -> None:
 
 
 def recover(entry: Path) -> None:
-    """Put an entry back that a killed process had moved away, and nothing yet in its place; the caller has its lock."""
+    """Put an entry back that a killed process had moved away without replacing it; the caller has its lock."""
     aside = [] if entry.exists() else sorted(entry.parent.glob(f"{entry.name}.*.tmp/{_REPLACED}"))
     if aside:
         aside[0].rename(entry)
@@ -332,22 +327,18 @@ def _build(
         build(folder)
         _describe(folder, key, words)
         if durable:
-            sync_folder(folder)
+            for path in (*filter(Path.is_file, folder.iterdir()), folder):
+                _sync(path)
         if entry.exists():
             entry.rename(replaced / _REPLACED)
         folder.rename(entry)
         if durable:
-            sync_path(entry.parent)
+            _sync(entry.parent)
     finally:
         recover(entry)  # interrupted between the two
         for left in (folder, replaced):
             if left.exists():
                 shutil.rmtree(left)
-
-
-def _publish(folder: Path, entry: Path, key: str, words: Mapping[str, str]) -> None:
-    _describe(folder, key, words)
-    folder.rename(entry)
 
 
 def _describe(folder: Path, key: str, words: Mapping[str, str]) -> None:
@@ -361,6 +352,15 @@ def _describe(folder: Path, key: str, words: Mapping[str, str]) -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def _temporary(entry: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{entry.name}.", suffix=".tmp", dir=entry.parent))
 
@@ -371,12 +371,12 @@ def _state(entry: Path, files: Mapping[str, Any]) -> tuple[tuple[str, int, int],
 
 
 def _default_root() -> Path:
-    given = os.environ.get("HARNESS_CACHE")
-    if given:
+    named = os.environ.get("HARNESS_CACHE")
+    if named:
         try:
-            return Path(given).expanduser()
+            return Path(named).expanduser()
         except RuntimeError as error:
-            raise CacheError(f"the cache '{given}' cannot be found: {error}", fix=_FIX) from error
+            raise CacheError(f"the cache '{named}' cannot be found: {error}", fix=_FIX) from error
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("retrieval-harness"))

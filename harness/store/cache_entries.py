@@ -1,4 +1,4 @@
-"""What the cache holds: entries listed, checked and removed, without harm to whoever uses it at the same time."""
+"""Entries of the cache, listed, checked and removed without harm to whoever uses it at the same time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
     made: float
 
     def fault(self) -> str | None:
-        """What its checksums say is wrong with it, or None; reads all its files.
+        """Return what its checksums say is wrong with it, or None; reads all its files.
 
         None too when the entry is gone or unfinished, or some process has been building it for seconds: then there is
         nothing yet.
@@ -75,12 +75,12 @@ class Entry(NamedTuple):
 
 
 def list_entries(cache: Cache) -> list[Entry]:
-    """Every entry, by kind and age, oldest first; empty when there is no cache yet."""
-    found = []
+    """Return every entry, by kind and age, oldest first; empty when there is no cache yet."""
+    entries = []
     for path in _entry_folders(cache):
         with suppress(FileNotFoundError):  # another process removed or replaced it just now
-            found.append(_entry(path, cache.root))
-    return sorted(found, key=lambda entry: (entry.kind, entry.made, entry.name))
+            entries.append(_entry(path, cache.root))
+    return sorted(entries, key=lambda entry: (entry.kind, entry.made, entry.name))
 
 
 def remove_entry(entry: Entry) -> bool:
@@ -105,26 +105,21 @@ def remove_entry(entry: Entry) -> bool:
 def note_user(entry: Path, name: str) -> None:
     """Note in an entry's folder that a dataset uses it, so that it outlives the dataset that it was made for."""
     with suppress(OSError):  # of a cache that may only be read nothing is removed either
-        names = _noted_users(entry)
+        names = users_of(entry)
         if name and name not in names:
             _write_users(entry, names | {name})
 
 
-def users_of(entry: Entry) -> frozenset[str]:
-    """Return the names of the datasets that use an entry, that which it was made for included."""
-    return _noted_users(entry.path)
-
-
-def leave_entry(entry: Entry, names: Set[str]) -> frozenset[str]:
-    """Take datasets from the users of an entry; return the others, for whom it stays."""
+def leave_entry(entry: Path, names: Set[str]) -> frozenset[str]:
+    """Take datasets from the users of the entry in a folder; return the others, for whom it stays."""
     others = users_of(entry) - names
     if others:
-        _write_users(entry.path, others)
+        _write_users(entry, others)
     return others
 
 
-def _noted_users(entry: Path) -> frozenset[str]:
-    """Return the users that are noted, else the one that the manifest of an entry names."""
+def users_of(entry: Path) -> frozenset[str]:
+    """Return the datasets that use the entry in a folder: those noted, else the one that it was made for."""
     if (entry / _USERS).is_file():
         return frozenset((entry / _USERS).read_text(encoding="utf-8").splitlines())
     return frozenset(filter(None, [_entry(entry, entry.parent.parent).about]))

@@ -64,20 +64,10 @@ def save_sparse(folder: Path, name: str, vectors: SparseVectors) -> None:
 
 def load_sparse(folder: Path, name: str) -> SparseVectors:
     """Memory-map vectors that :func:`save_sparse` wrote; raises CacheError when a file is missing or damaged."""
-    try:
-        dimensions = int(np.load(folder / f"{name}.dimensions.npy", allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise CacheError(f"cannot read '{folder / name}': {error}", fix="delete its folder; it is rebuilt") from error
-    arrays = [load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values")]
-    return SparseVectors(arrays[0], arrays[1], arrays[2], dimensions)
-
-
-def save_vectors(folder: Path, name: str, vectors: SparseVectors | Float32Array) -> None:
-    """Write vectors for :func:`load_vectors`, dense or sparse."""
-    if isinstance(vectors, SparseVectors):
-        save_sparse(folder, name, vectors)
-    else:
-        save_column(folder / f"{name}.npy", vectors)
+    indptr, indices, values, dimensions = (
+        load_column(folder / f"{name}.{part}.npy") for part in ("indptr", "indices", "values", "dimensions")
+    )
+    return SparseVectors(indptr, indices, values, int(dimensions))
 
 
 def load_vectors(folder: Path, name: str) -> SparseVectors | Float32Array:
@@ -98,16 +88,10 @@ def save_column(path: Path, array: npt.NDArray[Any]) -> None:
 def load_column(path: Path) -> npt.NDArray[Any]:
     """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
     try:
-        return _map(path)
+        try:
+            column: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError:  # of an array without elements, which cannot be mapped, or of a damaged one
+            column = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
-
-
-def _map(path: Path) -> npt.NDArray[Any]:
-    try:
-        mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (
-        ValueError
-    ):  # an empty file cannot be mapped: an array without elements, or a damaged one, which raises again
-        mapped = np.load(path, allow_pickle=False)
-    return mapped
+    return column

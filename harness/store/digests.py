@@ -22,16 +22,16 @@ _SETTLED_NS = 2_000_000_000
 
 
 def steady_digest(path: Path, algorithm: str = "sha256") -> str:
-    """The checksum of a file, read anew when its place, size, inode or a time of change is another.
+    """Return the checksum of a file, read anew when its place, size, inode or a time of change is another.
 
     The time of change of the inode is among them, which no program can set. A cache that cannot be written is done
     without. ``algorithm`` is one of hashlib's, for checksums and not for secrets.
     """
-    found = path.resolve().stat()
-    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _SETTLED_NS:
+    state = path.resolve().stat()
+    if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) < _SETTLED_NS:
         return file_digest(path, algorithm)
-    changed = (found.st_mtime_ns, found.st_ctime_ns)
-    file = (found.st_size, found.st_dev, found.st_ino)
+    changed = (state.st_mtime_ns, state.st_ctime_ns)
+    file = (state.st_size, state.st_dev, state.st_ino)
     return _remembered(path.resolve(), algorithm, Cache().root, file, changed)
 
 

@@ -1,4 +1,4 @@
-"""What files take on disk, and copies of them."""
+"""Space that files take on disk, and copies of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own bloc
 
 
 def allocated_bytes(folder: Path, *, leave_out: str | None = None) -> int:
-    """Bytes of the blocks that the files in ``folder`` take, sub-folders included, those named ``leave_out`` left out.
+    """Return the bytes of the blocks of all files below ``folder``, those named ``leave_out`` left out.
 
     Engines preallocate: apparent sizes can be several times as large. A folder that is not there takes nothing.
     """
@@ -55,7 +55,7 @@ def copy_folder(source: Path, target: Path, progress: Progress) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> int:
-    """The bytes of data that were copied."""
+    """Copy a file; return the bytes of data that were copied."""
     with source.open("rb") as read, target.open("wb") as written:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(written.fileno(), size)
@@ -67,7 +67,7 @@ def _copy_file(source: Path, target: Path) -> int:
 
 
 def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where a file holds data, hole after hole."""
+    """Yield where a file holds data, hole after hole."""
     stop = 0
     while stop < size:
         try:

@@ -1,4 +1,4 @@
-"""What a result was made with: versions, machine, and the state of the harness's own source."""
+"""Versions, machine, and the state of the harness's own source, as a result records them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Machine:
 
 
 def harness_state() -> HarnessState:
-    """State of the package's folder, not of the current directory: the code that ran is what counts."""
+    """Return the state of the package's folder, not of the current directory: the code that ran is what counts."""
     package = Path(__file__).resolve().parent
     commit = _git(package, "rev-parse", "HEAD")
     if commit is None or _git(package, "ls-files", "--error-unmatch", "errors.py") is None:
@@ -76,7 +76,7 @@ def harness_state() -> HarnessState:
 
 
 def machine() -> Machine:
-    """The machine this process runs on; ``cores`` are those the process may use."""
+    """Return the machine this process runs on; ``cores`` are those the process may use."""
     import psutil
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
@@ -91,9 +91,9 @@ def machine() -> Machine:
 
 
 def package_versions() -> dict[str, str]:
-    """Installed versions of the packages that can change a number."""
-    found = {name: next(iter(metadata.distributions(name=name)), None) for name in _PACKAGES}
-    return {name: package.version for name, package in found.items() if package is not None}
+    """Return installed versions of the packages that can change a number."""
+    packages = {name: next(iter(metadata.distributions(name=name)), None) for name in _PACKAGES}
+    return {name: package.version for name, package in packages.items() if package is not None}
 
 
 def _processor() -> str:

@@ -48,7 +48,7 @@ class Building:
 
 @contextmanager
 def result_folder(place: Path, *, overwrite: bool, numbered: bool, marker: str = REPORT_NAME) -> Iterator[Building]:
-    """A folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
+    """Give a folder to be filled, which is put into its place when the block ends; a failure leaves nothing.
 
     ``marker`` is the file by which an earlier one that may be replaced is known. Raises UsageError as
     :func:`check_target`, with ``numbered`` never; ResultError when it cannot be written.
@@ -76,19 +76,19 @@ def check_target(folder: Path, *, overwrite: bool, marker: str = REPORT_NAME) ->
             f"the result cannot be written to '{folder}': '{nearest}' is no folder that can be written",
             fix="choose another --out",
         )
-    held = _names(folder)
-    if not held and not folder.is_file():
+    names = _names(folder)
+    if not names and not folder.is_file():
         return
-    if marker != REPORT_NAME and REPORT_NAME in held:
+    if marker != REPORT_NAME and REPORT_NAME in names:
         raise UsageError(f"'{folder}' holds the result of a run, which would be lost", fix="choose another --out")
-    if marker not in held:
+    if marker not in names:
         raise UsageError(f"'{folder}' exists and is not a result of harness", fix="choose another --out")
     if not overwrite:
         raise UsageError(f"'{folder}' already holds a result", fix="choose another --out, or pass --overwrite")
 
 
 def _takes_folders(parent: Path) -> bool:
-    """Found out by making one: of /proc its permissions say yes, and root may do everything."""
+    """Try to make a folder: of /proc its permissions say yes, and root may do everything."""
     try:
         Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent)).rmdir()
     except OSError as error:
@@ -97,7 +97,7 @@ def _takes_folders(parent: Path) -> bool:
 
 
 def _names(folder: Path) -> set[str]:
-    """What a folder holds, nothing for what is none; of one folder, even if others take its place meanwhile."""
+    """Return the names in a folder, none for what is no folder; of one folder, even if others take its place."""
     while True:
         try:
             before = folder.stat().st_ino
@@ -125,10 +125,10 @@ def _readable_failure(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """A scratch folder on the same file system as the result's place; what killed processes left there goes first."""
+    """Give a scratch folder on the file system of the result's place; what killed processes left there goes first."""
 
     def put_back(abandoned: Path) -> None:
-        """An earlier result that was taken away, and never replaced, because its process was killed just then."""
+        """Restore an earlier result that was taken away and never replaced: its process was killed just then."""
         for earlier in (abandoned / _OLD).glob("*/*"):
             if not (folder.parent / earlier.name).exists():
                 earlier.rename(folder.parent / earlier.name)
@@ -175,7 +175,7 @@ def _place_numbered(building: Path, folder: Path) -> Path:
 
 
 def _rename(building: Path, folder: Path) -> bool:
-    """False when ``folder`` holds something; an empty folder may be there."""
+    """Rename to ``folder``, which may be an empty folder; False when it holds something."""
     try:
         building.rename(folder)
     except OSError as error:

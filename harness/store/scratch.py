@@ -13,7 +13,7 @@ __all__ = ["in_use", "scratch_folder", "sweep_scratch"]
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """A new folder ``parent/<prefix>…`` for this process alone, gone at the end.
+    """Make a folder ``parent/<prefix>…`` for this process alone, gone at the end.
 
     What killed processes left under the same prefix is removed first, see :func:`sweep_scratch`. Raises OSError where
     nothing can be made in ``parent``.

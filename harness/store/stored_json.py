@@ -26,7 +26,7 @@ class StoredJson(NamedTuple):
     values: dict[str, Any]
 
     def refuse_newer(self, newest: int) -> StoredJson:
-        """The same; raises ResultError where its schema is above ``newest``."""
+        """Return the same; raises ResultError where its schema is above ``newest``."""
         if self.schema > newest:
             raise ResultError(
                 f"'{self.path}' has schema {self.schema}, this harness reads up to {newest}",
@@ -55,7 +55,7 @@ def read_stored_json(path: Path, what: str, *, missing: ResultError) -> StoredJs
 
 
 def validated(stored: StoredJson, model: type[Model]) -> Model:
-    """The file's content as ``model``; raises ResultError where it is damaged."""
+    """Return the file's content as ``model``; raises ResultError where it is damaged."""
     try:
         return model.model_validate(stored.values)
     except ValidationError as error:

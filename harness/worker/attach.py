@@ -1,10 +1,12 @@
-"""Searching an index that was there before: which of its documents the collection knows, and whether it is the same."""
+"""Search an external index: which of its documents the collection knows, and proof that nothing in it changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +22,27 @@ from harness.engines.interface import (
     ExternalIndexProtocol,
     IndexHandle,
     IndexReport,
-    StoredDocuments,
     WithStoredVectors,
 )
-from harness.errors import EngineFailureError, IndexChangedError, RejectedInputError
+from harness.errors import (
+    EngineFailureError,
+    EngineUnavailableError,
+    HarnessError,
+    IndexChangedError,
+    RejectedInputError,
+)
 from harness.text import load_counts
-from harness.worker.fingerprint import Fingerprint, unchanged
+from harness.worker.failure import harness_error
 from harness.worker.jobs import ExternalIndexRecord, TrialJob
 
-__all__ = ["Ready", "attach", "read_only"]
+__all__ = ["Fingerprint", "Ready", "attach", "changed_too", "fingerprint", "read_only", "unchanged"]
 
 _EXAMPLES = 3
 _SAMPLED = 16
 """Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""
+_CHUNK_BYTES = 1 << 22
+_NAMED = 10
+_FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a defect of the adapter"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -52,18 +62,18 @@ class Ready:
 
     def require_unchanged(self) -> None:
         """Raise IndexChangedError when the engine says that its index changed since it was attached."""
-        said = self.changed() if self.changed is not None else None
-        if said is not None:
+        reason = self.changed() if self.changed is not None else None
+        if reason is not None:
             raise IndexChangedError(
-                f"the index changed while it was searched: {said}", fix="search a copy, or stop whatever writes to it"
+                f"the index changed while it was searched: {reason}", fix="search a copy, or stop whatever writes to it"
             )
 
 
 @contextmanager
 def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iterator[Fingerprint | None]:
-    """Around everything from before ``attach`` until after ``close``: raises IndexChangedError for changed files.
+    """Guard everything from before ``attach`` until after ``close``; raise IndexChangedError for changed files.
 
-    Yields what the user's files hold, None for an index that has no files here.
+    Yields the fingerprint of the user's files, None for an index that has no files here.
     """
     source = _external(engine).source
     if source is None:
@@ -71,7 +81,7 @@ def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iter
         return
     if job.hashes is None:
         raise AssertionError("a job with an existing index names no file for its hashes")
-    with unchanged(source, progress, Path(job.hashes)) as before:
+    with unchanged(source, progress, job.hashes) as before:
         yield before
 
 
@@ -90,54 +100,50 @@ def attach(
     """
     index = _external(engine)
     started = clock()
-    attached = index.attach(Path(job.index_folder), progress)
+    handle = index.attach(job.index_folder, progress)
     opened = clock()
-    rows = _collection_rows(attached, documents.ids)
-    if len(documents) == 0:
+    rows = _collection_rows(handle, documents.ids)
+    sample = None
+    if len(documents):
+        reason = _mismatch(index, rows, job, documents, queries, progress)
+    else:
+        reason = "there is no collection to hold it against"
         sample = engine.stored_documents(_SAMPLED) if isinstance(engine, WithStoredVectors) else None
-        return _alone(attached, rows, sample, files, opened - started)
+    record = ExternalIndexRecord(
+        ids=handle.ids,
+        rows=rows,
+        no_oracle=reason,
+        files=len(files.files) if files is not None else None,
+        file_bytes=files.bytes if files is not None else None,
+        sha256=files.sha256 if files is not None else None,
+        sample=sample,
+    )
+    absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
+    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})
+    return Ready(handle.info, opened - started, report, len(rows), record, handle.changed)
+
+
+def _mismatch(
+    index: ExternalIndexProtocol,
+    rows: Int32Array,
+    job: TrialJob,
+    documents: Inputs,
+    queries: Inputs,
+    progress: Progress,
+) -> str | None:
+    """Return why the index cannot be held against a reference of the collection; None where it holds the same."""
     known = np.flatnonzero(rows >= 0).astype(np.int32)
-    terms = load_counts(Path(job.terms)) if job.terms is not None else None
+    terms = load_counts(job.terms) if job.terms is not None else None
     content = ExpectedContent(
         rows=known,
         documents=_take(documents, rows[known]),
         queries=queries,
         terms=terms.of_documents(rows[known]) if terms is not None else None,
     )
-    reason = index.mismatch(content, progress)
-    unknown = len(rows) - len(known)
-    if unknown:
-        reason = f"{unknown:,} of the index's {len(rows):,} documents are not in the collection"
-    held = np.zeros(len(documents), dtype=bool)
-    held[rows[known]] = True
-    record = _record(attached, rows, reason, files)
-    absent = np.flatnonzero(~held).astype(np.int32)
-    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **attached.state})
-    return Ready(attached.info, opened - started, report, len(rows), record, attached.changed)
-
-
-def _alone(
-    attached: IndexHandle, rows: Int32Array, sample: StoredDocuments | None, files: Fingerprint | None, open_ns: int
-) -> Ready:
-    """An index with nothing to compare it with: its own documents are all there are."""
-    record = _record(attached, rows, "there is no collection to hold it against", files)
-    record = replace(record, sample=sample)
-    nothing = np.empty(0, dtype=np.int32)
-    report = IndexReport(0, len(rows), nothing, 0, 0, {"existing": True, **attached.state})
-    return Ready(attached.info, open_ns, report, len(rows), record, attached.changed)
-
-
-def _record(
-    attached: IndexHandle, rows: Int32Array, no_oracle: str | None, files: Fingerprint | None
-) -> ExternalIndexRecord:
-    return ExternalIndexRecord(
-        ids=attached.ids,
-        rows=rows,
-        no_oracle=no_oracle,
-        files=len(files.files) if files is not None else None,
-        file_bytes=files.bytes if files is not None else None,
-        sha256=files.sha256 if files is not None else None,
-    )
+    reason = index.mismatch(content, progress)  # also where some are unknown: it refuses queries that mean nothing
+    if len(known) == len(rows):
+        return reason
+    return f"{len(rows) - len(known):,} of the index's {len(rows):,} documents are not in the collection"
 
 
 def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
@@ -149,27 +155,27 @@ def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
     return engine
 
 
-def _collection_rows(attached: IndexHandle, ids: Ids) -> Int32Array:
-    """The collection's row of each document of the index, -1 where it has none; all -1 without a collection."""
-    if len(attached.ids) == 0:
+def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
+    """Return the collection's row of each document of the index, -1 where it has none."""
+    if len(handle.ids) == 0:
         raise RejectedInputError("the existing index holds no documents", fix="name another")
-    distinct = len(attached.ids.values.unique())
-    if distinct != len(attached.ids):
+    distinct = len(handle.ids.values.unique())
+    if distinct != len(handle.ids):
         raise EngineFailureError(
-            f"the adapter names {len(attached.ids)} documents by {distinct} ids", fix="this is a defect of the adapter"
+            f"the adapter names {len(handle.ids)} documents by {distinct} ids", fix="this is a defect of the adapter"
         )
-    rows = ids.rows_of(attached.ids)
+    rows = ids.rows_of(handle.ids)
     if len(ids) and not np.any(rows >= 0):
-        theirs, ours = (_examples(attached.ids), _examples(ids))
+        external, own = (_examples(handle.ids), _examples(ids))
         raise RejectedInputError(
-            f"no document of the existing index is in the collection: the index has {theirs}, the collection {ours}",
+            f"no document of the existing index is in the collection: the index has {external}, the collection {own}",
             fix="name the collection that was indexed, or where the index keeps the document ids (its card says how)",
         )
     return rows
 
 
 def _examples(ids: Ids) -> str:
-    return ", ".join(f"'{one}'" for one in ids.values[:_EXAMPLES].to_pylist())
+    return ", ".join(f"'{doc_id}'" for doc_id in ids.values[:_EXAMPLES].to_pylist())
 
 
 def _take(inputs: Inputs, rows: Int32Array) -> Inputs:
@@ -178,3 +184,98 @@ def _take(inputs: Inputs, rows: Int32Array) -> Inputs:
     sparse: SparseVectors | None = inputs.sparse.take(rows) if inputs.sparse is not None else None
     dense = inputs.dense[rows] if inputs.dense is not None else None
     return Inputs(Ids(inputs.ids.values.take(chosen)), texts, sparse, dense)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digest of each file by its path in the folder, ``bytes`` read, and one ``sha256`` over names and digests."""
+
+    files: Mapping[str, str]
+    bytes: int
+
+    @property
+    def sha256(self) -> str:
+        """Names the content of the folder, wherever it lies."""
+        listed = "".join(f"{digest}  {name}\n" for name, digest in self.files.items())
+        return hashlib.sha256(listed.encode(errors="surrogateescape")).hexdigest()
+
+
+def fingerprint(folder: Path, progress: Progress, phase: str) -> Fingerprint:
+    """Read every file below ``folder``, with progress in bytes; raises EngineUnavailableError for an unreadable one."""
+    try:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        progress.start(phase, sum(path.stat().st_size for path in files))
+        digests, read = {}, 0
+        for path in files:
+            digest = hashlib.sha256()
+            with path.open("rb") as content:
+                while chunk := content.read(_CHUNK_BYTES):
+                    digest.update(chunk)
+                    read += len(chunk)
+                    progress.advance(len(chunk))
+            digests[path.relative_to(folder).as_posix()] = digest.hexdigest()
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"the existing index in '{folder}' cannot be read: {error}", fix="make its files readable"
+        ) from error
+    return Fingerprint(digests, read)
+
+
+@contextmanager
+def unchanged(folder: Path, progress: Progress, pending: Path) -> Iterator[Fingerprint]:
+    """Hash the files of ``folder`` before and after the block, also when the block fails.
+
+    Raises IndexChangedError naming the files that changed; a failure of the block is then in its message and log. The
+    first hashes lie in the file ``pending`` until they are compared: a killed process leaves them there for
+    :func:`changed_too`.
+    """
+    before = fingerprint(folder, progress, "hash before")
+    _save(pending, folder, before)
+    try:
+        yield before
+    except Exception as error:
+        failure = changed_too(pending, harness_error(error), progress)
+        if isinstance(failure, IndexChangedError):
+            raise failure from error
+        raise
+    changed = _changed(folder, before, progress)
+    pending.unlink()
+    if changed is not None:
+        raise IndexChangedError(changed, fix=_FIX)
+
+
+def changed_too(pending: Path, failure: HarnessError, progress: Progress) -> HarnessError:
+    """Return the ``failure``, or an IndexChangedError where the index was hashed and is not the same any more.
+
+    ``pending`` is the file of :func:`unchanged`; without it nothing was hashed, or it was compared already.
+    """
+    if not pending.exists():
+        return failure
+    # not orjson: names of files that are no UTF-8 are in it
+    kept = json.loads(pending.read_text(encoding="utf-8"))
+    pending.unlink()
+    changed = _changed(Path(kept["folder"]), Fingerprint(kept["files"], kept["bytes"]), progress)
+    if changed is None:
+        return failure
+    return IndexChangedError(f"{changed}; the search failed too: {failure.what}", fix=_FIX, log=failure.log)
+
+
+def _save(pending: Path, folder: Path, before: Fingerprint) -> None:
+    content = {"folder": str(folder), "files": dict(before.files), "bytes": before.bytes}
+    unfinished = pending.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(content), encoding="utf-8")
+    unfinished.rename(pending)
+
+
+def _changed(folder: Path, before: Fingerprint, progress: Progress) -> str | None:
+    """Say in a sentence which files changed; None when none did."""
+    try:
+        after = fingerprint(folder, progress, "hash after")
+    except EngineUnavailableError as error:
+        return f"the index in '{folder}' could be read before it was searched and cannot be now: {error.what}"
+    names = sorted(before.files.keys() | after.files.keys())
+    changed = [name for name in names if before.files.get(name) != after.files.get(name)]
+    if not changed:
+        return None
+    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+    return f"the index in '{folder}' changed while it was searched: {', '.join(changed[:_NAMED])}{more}"

@@ -35,7 +35,7 @@ class CandidateHits:
         """Return the job's candidates, of these queries and documents; None where all documents compete."""
         if job.candidates is None:
             return None
-        listed = load_table(Path(job.candidates)).column("rows").combine_chunks()
+        listed = load_table(job.candidates).column("rows").combine_chunks()
         flat = as_numpy(listed.values)
         return cls(Run(queries, documents, as_numpy(listed.offsets), flat, np.zeros(len(flat), dtype=np.float32)))
 

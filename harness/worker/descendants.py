@@ -40,7 +40,7 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def family_memory(leader: int, limit: int) -> int:
-    """Bytes that the process, all that it started and all that is left in its session hold in memory.
+    """Return the bytes that a process, all that it started and all that is left in its session hold in memory.
 
     Up to ``limit`` it is the sum of their resident memory, which is cheap and counts a page that several share several
     times; above it such a page counts once, where the system can tell (Linux).
@@ -53,14 +53,14 @@ def family_memory(leader: int, limit: int) -> int:
 
 
 def _family(leader: int) -> list[psutil.Process]:
-    found = set()
+    members = set()
     for number in psutil.pids():
         with suppress(OSError, psutil.Error):  # gone meanwhile
             if os.getsid(number) == leader:
-                found.add(psutil.Process(number))
+                members.add(psutil.Process(number))
     with suppress(psutil.Error):  # those that left the session
-        found |= {one for one in psutil.Process(leader).children(recursive=True) if one.is_running()}
-    return list(found)
+        members |= {child for child in psutil.Process(leader).children(recursive=True) if child.is_running()}
+    return list(members)
 
 
 def _bytes(process: psutil.Process, kind: str) -> int:

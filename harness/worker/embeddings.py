@@ -1,7 +1,11 @@
-"""Vectors of one dataset by models: encoded once per distinct key, documents and queries apart, kept in the cache."""
+"""Vectors of one dataset by models: encoded once per distinct key, documents and queries apart, kept in the cache.
+
+What is in the cache may be checked against the model that should have made it: a sample is encoded again and compared.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import threading
@@ -10,48 +14,64 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.data.arrow import numbers, take_rows
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
-from harness.data.types import SparseVectors
-from harness.encoders.http_endpoint import calls_for
+from harness.data.types import Float64Array, Int64Array, SparseVectors
+from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
-from harness.encoders.settings import EncoderName, Role, Settings
+from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.encoders.sources import encoding_key
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, read_made, rows_begun, truncate
-from harness.errors import DataError, EncoderError, EngineFailureError, EngineUnavailableError, HarnessError
+from harness.errors import (
+    CacheError,
+    DataError,
+    EncoderError,
+    EngineFailureError,
+    EngineUnavailableError,
+    HarnessError,
+)
 from harness.exact.encoding import widen
 from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
 from harness.store.cache import JSON, Cache, Continued, entry_name
-from harness.store.columns import load_vectors
-from harness.worker.encoded_files import Encoded, read_encoded
+from harness.store.columns import load_table, load_vectors, save_table
+from harness.store.records import load, save
+from harness.wording import counted
 from harness.worker.executor import Executor
 from harness.worker.failure import failure_of
-from harness.worker.jobs import EncodeJob, EncodePart, write_job
+from harness.worker.jobs import Encoded, EncodeJob, EncodePart
 from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
-from harness.worker.verify import TOLERANCES, compare_sample, draw_sample
 
-__all__ = ["KIND", "CacheCheck", "Embeddings", "embedding_keys"]
+__all__ = ["TOLERANCES", "CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
 
-KIND = "embeddings"
+TOLERANCES = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 5e-2}
+"""Largest difference, relative to a vector's length, that batches of other sizes, other machines and other versions of
+libraries may leave, by the precision that the model computes in. Another model is far beyond it."""
+_KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9
 _PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
 _SPENT = ("calls", "repeated_calls", "tokens")
+_SHOWN = 10
 
 
 class CacheCheck(NamedTuple):
-    """Which share of cached vectors is encoded again, and the seed that draws it; 0 checks nothing."""
+    """Share of cached vectors that is encoded again, and the seed that draws it; 0 checks nothing."""
 
     share: float = 0.0
     seed: int = 42
 
 
 class _Entries(NamedTuple):
-    """Where the vectors of documents and of queries lie, which were made or completed just now, what that took, and
-    what verifying the rest said.
+    """Where vectors lie, of which roles they were made or completed just now, what that took, and how verifying the
+    others ended.
     """
 
     folders: Folders
@@ -79,55 +99,52 @@ class Embeddings:
         """
         self._cache, self._dataset, self._texts, self._work = cache, dataset, texts, work
         self._display, self._executor, self._check = display, executor, check
-        self._found: dict[tuple[str, ...], _Entries] = {}
-        self._read: dict[tuple[str, ...], Vectors] = {}
+        self._vectors: dict[tuple[str, ...], Vectors] = {}
         self._failed: dict[Hashable, HarnessError] = {}
         self._one_at_a_time = threading.Lock()
 
     def vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
-        """The vectors that a trial's parameters ask for; whoever comes second waits and shares them.
+        """Return the vectors that a trial's parameters name; whoever comes second waits and shares them.
 
         Raises EncoderError when the model or its process fails, and whatever else it raises.
         """
         settings = Settings.of(encoder, trial.parameters)
         keys = embedding_keys(settings, self._dataset, fetch=True)
-        asked = tuple(entry_name(KIND, keys[role]) for role in _ROLES)
+        names = tuple(entry_name(_KIND, keys[role]) for role in _ROLES)
+        # on another device, with smaller batches or with more patience a model that failed may do well
+        attempt = (names, settings.device, settings.batch_size, settings.limits)
         with self._one_at_a_time:  # a model fills the machine: two at once are no faster
-            # on another device, with smaller batches or with more patience it may go well
-            failed = (asked, settings.device, settings.batch_size, settings.limits)
-            if failed in self._failed:
-                raise self._failed[failed]
-            if asked not in self._found:
+            if attempt in self._failed:
+                raise self._failed[attempt]
+            if names not in self._vectors:  # one copy for all backends, and its statistics counted once
                 try:
-                    self._found[asked] = self._entries(settings, trial, keys)
+                    self._vectors[names] = _vectors(settings, self._entries(settings, trial, keys))
                 except HarnessError as error:
-                    self._failed[failed] = error
+                    self._failed[attempt] = error
                     raise
-            if asked not in self._read:  # one copy for all backends, and its statistics counted once
-                self._read[asked] = _vectors(settings, self._found[asked])
-            return self._read[asked]
+            return self._vectors[names]
 
     def _entries(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
         model = settings.source.shown
         own = settings.of_model
         if own is settings:
-            found = self._encoded(settings, trial, keys)
+            entries = self._encoded(settings, trial, keys)
         else:  # a sweep of truncate_dim asks the model once
             whole = self._encoded(own, trial, embedding_keys(own, self._dataset, fetch=True))
-            found = self._derived(settings, whole, keys)
-        self._display.done(model, self._in_words(found))
+            entries = self._derived(settings, whole, keys)
+        self._display.done(model, self._in_words(entries))
         cached = {
-            role: folder for role, folder in zip(_ROLES, found.folders, strict=True) if role not in found.made_now
+            role: folder for role, folder in zip(_ROLES, entries.folders, strict=True) if role not in entries.made_now
         }
         if not cached or not self._check.share:
-            return found
-        note, again = self._verify(settings, trial, cached, found.encoded.calls)
+            return entries
+        note, again = self._verify(settings, trial, cached, entries.encoded.calls)
         self._display.done(model, note)
-        spent = {name: getattr(found.encoded, name) + getattr(again, name) for name in _SPENT}
-        return found._replace(note=note, encoded=found.encoded._replace(**spent))
+        spent = {name: getattr(entries.encoded, name) + getattr(again, name) for name in _SPENT}
+        return entries._replace(note=note, encoded=entries.encoded._replace(**spent))
 
     def _encoded(self, settings: Settings, trial: Trial, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
-        """The model's own vectors; what is missing is encoded."""
+        """Return the model's own vectors; what is missing is encoded."""
         with self._continued(settings, keys) as entries:
             # queries first: they are few, and tell soon that a model is no good
             missing = [role for role in reversed(_ROLES) if not entries[role].finished]
@@ -142,16 +159,14 @@ class Embeddings:
         """Raise EngineUnavailableError where texts are to be encoded by an endpoint that may not be called at all."""
         if settings.limits.max_calls != 0:
             return
-        left = {role: self._count(role) - rows_begun(folder) for role, folder in folders.items()}
+        counts = {"documents": len(self._dataset.corpus), "queries": len(self._dataset.queries)}
+        left = {role: counts[role] - rows_begun(folder) for role, folder in folders.items()}
         if calls := sum(calls_for(count, settings) for count in left.values()):
             what = " and ".join(f"{count:,} {role}" for role, count in left.items() if count)
             raise calls_refused(settings.endpoint, calls, f"vectors of {what}")
 
-    def _count(self, role: Role) -> int:
-        return len(self._dataset.corpus if role == "documents" else self._dataset.queries)
-
     def _derived(self, settings: Settings, whole: _Entries, keys: Mapping[Role, Mapping[str, JSON]]) -> _Entries:
-        """Vectors cut out of the model's own; ``made_now`` are those for which the model was asked just now."""
+        """Return vectors cut out of the model's own; ``made_now`` are those that the model made just now."""
         ids = {"documents": self._dataset.corpus.ids, "queries": self._dataset.queries.ids}
         with self._continued(settings, keys) as entries:
             for role, source in zip(_ROLES, whole.folders, strict=True):
@@ -163,13 +178,13 @@ class Embeddings:
     def _continued(
         self, settings: Settings, keys: Mapping[Role, Mapping[str, JSON]]
     ) -> Iterator[Mapping[Role, Continued]]:
-        """The cache's entries of both roles, to be completed inside the block."""
+        """Give the cache's entries of both roles, to be completed inside the block."""
         model, dataset = settings.source.shown, re.sub(r"[^\w.-]+", "-", self._dataset.name)
         with ExitStack() as stack:
             yield {
                 role: stack.enter_context(
                     self._cache.continued(
-                        KIND, keys[role], shelf=(model, dataset, role), about=f"{model} {dataset} {role}"
+                        _KIND, keys[role], shelf=(model, dataset, role), about=f"{model} {dataset} {role}"
                     )
                 )
                 for role in _ROLES
@@ -178,14 +193,14 @@ class Embeddings:
     def _verify(
         self, settings: Settings, trial: Trial, cached: Mapping[Role, Path], calls_made: int
     ) -> tuple[str, Encoded]:
-        """Encode a sample of the cached vectors again; what came of it, and what it took.
+        """Encode a sample of the cached vectors again and compare; return the comparison in words, and what it took.
 
         Raises CacheError where they differ. ``calls_made`` of an endpoint count against --max-calls:
         EngineUnavailableError when they have used it up.
         """
         folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
         share, seed = self._check
-        samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
+        samples = {role: _draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
         limit: dict[str, ParameterValue] = {}
         if settings.limits.max_calls is not None:
             limit["max_calls"] = settings.limits.max_calls - calls_made
@@ -201,13 +216,13 @@ class Embeddings:
             again[role].mkdir()
         texts = {role: sample.texts for role, sample in samples.items()}
         encoded = self._encode(settings, trial, again, texts, limit)
-        worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
+        worst = max(_compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
         counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
-        said = (
+        comparison = (
             f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
             f"{TOLERANCES[settings.dtype]:g} is allowed"
         )
-        return said, encoded
+        return comparison, encoded
 
     def _encode(
         self,
@@ -218,10 +233,10 @@ class Embeddings:
         limit: Mapping[str, ParameterValue],
     ) -> Encoded:
         folder = Path(tempfile.mkdtemp(prefix="encode-", dir=self._work))
-        parts = tuple(EncodePart(role, str(texts[role]), str(target)) for role, target in targets.items())
-        asked = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
-        given = {name: asked.get(name, value) for name, value in trial.parameters.items()}
-        write_job(folder, EncodeJob(settings.encoder, given, parts))
+        parts = tuple(EncodePart(role, texts[role], target) for role, target in targets.items())
+        changed = {"truncate_dim": settings.truncate_dim, "normalize": settings.normalize, **limit}
+        parameters = {name: changed.get(name, value) for name, value in trial.parameters.items()}
+        save(folder, EncodeJob(settings.encoder, parameters, parts))
         try:
             self._executor.run(folder, self._display.section(settings.source.shown))
         except HarnessError as error:
@@ -233,25 +248,25 @@ class Embeddings:
                 fix=own or error.fix or "what was encoded is kept: the next run goes on from there",
                 log=error.log,
             ) from error
-        return read_encoded(folder)
+        return load(folder, Encoded)
 
-    def _in_words(self, found: _Entries) -> str:
+    def _in_words(self, entries: _Entries) -> str:
         parts = []
-        for role, folder in zip(_ROLES, found.folders, strict=True):
+        for role, folder in zip(_ROLES, entries.folders, strict=True):
             made = read_made(folder)
             if not made.rows:
                 continue  # an index that is searched without a collection
-            if role in found.made_now:
-                seconds, before = made.took_ns / _NS_PER_S, made.rows - found.encoded.rows[role]
+            if role in entries.made_now:
+                seconds, before = made.took_ns / _NS_PER_S, made.rows - entries.encoded.rows[role]
                 whole = f" ({before:,} of them by an earlier run)" if before else ""
                 parts.append(f"{made.rows:,} {role} encoded{whole}, {made.rows / max(seconds, 1e-9):,.0f}/s")
             else:
                 parts.append(f"vectors of {made.rows:,} {role} re-used")
-        return ", ".join(parts) + ("" if found.made_now else ": nothing was encoded")
+        return ", ".join(parts) + ("" if entries.made_now else ": nothing was encoded")
 
 
 def embedding_keys(settings: Settings, dataset: Dataset, *, fetch: bool) -> dict[Role, dict[str, JSON]]:
-    """The keys of a dataset's documents and queries. Raises as :func:`harness.encoders.sources.encoding_key`."""
+    """Return the keys of a dataset's documents and queries; raises as ``encoding_key``."""
     digests: dict[Role, str] = {"documents": dataset.corpus.digest, "queries": dataset.queries.digest}
     return {role: encoding_key(settings, role, digest, fetch=fetch) for role, digest in digests.items()}
 
@@ -284,7 +299,7 @@ def _vectors(settings: Settings, entries: _Entries) -> Vectors:
 def _facts(
     settings: Settings, made: Mapping[Role, Made], encoded: Encoded, sparse: SparsePair | None
 ) -> dict[str, ParameterValue | None]:
-    """What the report says of the encoder: the model, the prompts that were applied, and how it was run."""
+    """Return what the report says of the encoder: model, applied prompts, and how it was run."""
     documents, queries = made["documents"], made["queries"]
     statistics = None
     if sparse is not None and sparse.documents is not None:
@@ -309,31 +324,128 @@ def _facts(
 
 
 def _calls(made: Mapping[Role, Made], encoded: Encoded) -> dict[str, ParameterValue]:
-    """The calls of this run, and those of earlier ones whose answers are in the cache."""
+    """Return the calls of this run, and those of earlier ones whose answers are in the cache."""
     return {
         **{name: getattr(encoded, name) for name in _SPENT},
-        "calls_before": sum(one.chunks for one in made.values()) - encoded.chunks,
+        "calls_before": sum(role_made.chunks for role_made in made.values()) - encoded.chunks,
     }
 
 
 def _notes(settings: Settings, made: Mapping[Role, Made]) -> tuple[str, ...]:
-    """Which prompts were applied without being asked for, or that declared ones were not."""
+    """Say which prompts were applied without being asked for, or that declared ones were not."""
     origins = _origins(settings)
     if origins:
-        said = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
+        note = " and ".join(f"{made[role].prompt!r} before {role} ({origin})" for role, origin in origins.items())
         left_out = " and ".join(f"{_PARAMETER[role]}=none" for role in origins)
         leave = "leave them out" if len(origins) > 1 else "leaves it out"
-        return (f"model '{settings.source.shown}' gets {said}: {left_out} {leave}",)
+        return (f"model '{settings.source.shown}' gets {note}: {left_out} {leave}",)
     declared = {name: text for name, text in declared_prompts(settings).items() if text}
-    asked = any(settings.prompts[role] is not None for role in _ROLES)
-    if not declared or asked or any(one.prompt for one in made.values()):
+    chosen = any(settings.prompts[role] is not None for role in _ROLES)
+    if not declared or chosen or any(role_made.prompt for role_made in made.values()):
         return ()
     listed = ", ".join(f"{name} {text!r}" for name, text in declared.items())
-    said = f"the model declares prompts ({listed}) and none was applied"
-    return (f"{said}: query_prompt_name= and document_prompt_name= choose them",)
+    note = f"the model declares prompts ({listed}) and none was applied"
+    return (f"{note}: query_prompt_name= and document_prompt_name= choose them",)
 
 
 def _origins(settings: Settings) -> dict[Role, str]:
-    """Who says that a prompt stands before texts, of each role that has one without being given it."""
+    """Return who says that a prompt stands before texts, of each role that has one without being given it."""
     prompts = {role: applied_prompt(settings, role) for role in reversed(_ROLES)}
     return {role: prompt.origin for role, prompt in prompts.items() if prompt.origin}
+
+
+class _Sample(NamedTuple):
+    """Rows of a role's texts (int64, ascending), and an Arrow file with just these."""
+
+    rows: Int64Array
+    texts: Path
+
+
+def _draw_sample(texts: Path, role: Role, share: float, seed: int, folder: Path) -> _Sample:
+    """Draw ``share`` of the texts, at least one; the file goes into ``folder``."""
+    table = load_table(texts)
+    count = min(len(table), max(1, math.ceil(share * len(table))))
+    rows: Int64Array = np.sort(np.random.default_rng(seed).choice(len(table), size=count, replace=False))
+    path = folder / f"{role}.sample.arrow"
+    save_table(path, pa.table({name: take_rows(table.column(name), rows) for name in table.column_names}))
+    return _Sample(rows, path)
+
+
+def _compare_sample(cached: Path, again: Path, role: Role, sample: _Sample, settings: Settings) -> float:
+    """Return the largest relative difference between the vectors of ``cached`` and those just made in ``again``.
+
+    Raises CacheError, naming texts, where it is beyond the tolerance.
+    """
+    differences = _differences(cached, again, role, sample.rows)
+    tolerance = TOLERANCES[settings.dtype]
+    beyond = np.flatnonzero(~(differences <= tolerance))
+    if len(beyond):
+        ids = load_table(sample.texts).column("id").take(numbers(beyond[:_SHOWN])).to_pylist()
+        raise CacheError(
+            f"{len(beyond)} of {len(differences)} cached vectors of {role} by model '{settings.source.name}' are not "
+            f"what it gives now: {', '.join(ids)}; the largest relative difference is "
+            f"{float(np.nanmax(differences)):.2g}, and {tolerance:g} is allowed",
+            fix=f"remove them, and they are made anew: harness cache remove {cached.name}",
+        )
+    return float(differences.max(initial=0.0))
+
+
+def _differences(cached: Path, again: Path, role: Role, rows: Int64Array) -> Float64Array:
+    """Return ``|cached - again| / |cached|`` of each row, float64; infinite where the dimensions differ."""
+    before, now = load_vectors(cached, role), load_vectors(again, role)
+    if isinstance(before, SparseVectors) and isinstance(now, SparseVectors):
+        from scipy.sparse import csr_array
+
+        width = max(before.dimensions, now.dimensions)
+        old, new = (
+            csr_array((rows_of.values.astype(np.float64), rows_of.indices, rows_of.indptr), shape=(len(rows_of), width))
+            for rows_of in (before.take(rows), now)
+        )
+        off, length = (np.sqrt(np.asarray(rows_of.power(2).sum(axis=1))).ravel() for rows_of in (old - new, old))
+    elif isinstance(before, np.ndarray) and isinstance(now, np.ndarray) and before.shape[1] == now.shape[1]:
+        off = np.linalg.norm(before[rows].astype(np.float64) - now, axis=1)
+        length = np.linalg.norm(before[rows].astype(np.float64), axis=1)
+    else:
+        return np.full(len(rows), np.inf)
+    relative: Float64Array = np.where(off == 0, 0.0, off / np.maximum(length, np.finfo(np.float64).tiny))
+    return relative
+
+
+def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:
+    """Say what a trial with a model behind an endpoint would ask of it now; None for any other trial.
+
+    What is in the cache is not asked for again. Raises as :func:`embedding_keys`.
+    """
+    spec = trial.spec
+    if spec.kind != "rerank" and (spec.card is None or model_encoder(spec.card.encoder) != "dense"):
+        return None
+    if spec.kind == "rerank" and spec.name != "dense":
+        return _calls_of_second_stage(trial, dataset)
+    settings = Settings.of("dense", trial.parameters).of_model
+    if settings.source.kind != "http":
+        return None
+    texts: dict[Role, pa.ChunkedArray] = {"documents": dataset.corpus.texts, "queries": dataset.queries.texts}
+    calls, tokens = 0, 0
+    for role, key in embedding_keys(settings, dataset, fetch=False).items():
+        if not cache.holds(_KIND, key):
+            begun = cache.begun(_KIND, key)
+            left = texts[role].slice(rows_begun(begun) if begun is not None else 0)
+            characters = int(pc.sum(pc.utf8_length(left)).as_py() or 0) + len(
+                applied_prompt(settings, role).text
+            ) * len(left)
+            calls, tokens = calls + calls_for(len(left), settings), tokens + characters // CHARACTERS_A_TOKEN
+    about = f"about {tokens:,} tokens ({CHARACTERS_A_TOKEN} characters each)"
+    words = f"{counted(calls, 'call')} of '{settings.endpoint}', {about}"
+    return words if calls else f"0 calls of '{settings.endpoint}': all vectors are in the cache"
+
+
+def _calls_of_second_stage(trial: Trial, dataset: Dataset) -> str | None:
+    """Count one call a candidate; which candidates they are, and so what is cached, the first stage has yet to say."""
+    if "endpoint" not in trial.parameters:
+        return None
+    if dataset.candidates is None:
+        calls = len(dataset.queries) * min(int(trial.parameters["candidates"]), len(dataset.corpus))
+    else:
+        calls = sum(len(set(dataset.candidates.get(query, ()))) for query in dataset.queries.ids)
+    words = f"at most {counted(calls, 'call')} of '{trial.parameters['endpoint']}'"
+    return f"{words}: what is in the cache is not asked again"

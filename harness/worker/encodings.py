@@ -14,26 +14,25 @@ from pathlib import Path
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.data.progress import Clock, Display, Progress
+from harness.data.progress import Display
 from harness.encoders import bm25
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.errors import DataError, HarnessError
 from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
-from harness.store.columns import load_sparse, load_table, save_sparse
-from harness.text import analyzer_identity, count_terms, create_analyzer, load_counts, save_counts
+from harness.store.columns import load_sparse, save_sparse
+from harness.store.records import load, save
+from harness.text import analyzer_identity, load_counts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.worker.executor import Executor
-from harness.worker.jobs import AnalyseJob, read_analysed, write_job
+from harness.worker.jobs import Analysed, AnalyseJob
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
 
-__all__ = ["Encodings", "analyse", "encoder_key"]
+__all__ = ["Encodings", "encoder_key"]
 
-NO_CHECK = CacheCheck()
 _SCHEME = 1
-_BATCH = 2000
 _BM25 = "bm25"
 _JAVA = ("heap", "jar")
 
@@ -50,7 +49,7 @@ class Encodings:
         work: Path,
         display: Display,
         executor: Executor,
-        check: CacheCheck = NO_CHECK,
+        check: CacheCheck,
     ) -> None:
         """``executor`` runs each analysis and encoding, within the limits of a trial; ``check`` is of cached ones."""
         self._cache, self._dataset, self._work, self._display = cache, dataset, work, display
@@ -61,7 +60,8 @@ class Encodings:
         self._embeddings = Embeddings(cache, dataset, texts, work, display, executor, check)
 
     def vectors(self, trial: Trial, *, weights: bool) -> Vectors | None:
-        """What a trial's encoder makes: a model's vectors, or BM25 term counts and, where it needs ``weights``, these.
+        """Return what a trial's encoder makes: a model's vectors, or BM25 term counts with or without ``weights``.
+
         An encoder that is made of two makes both.
 
         None for a backend whose card says that nothing encodes its input.
@@ -112,14 +112,14 @@ class Encodings:
         )
 
     def model_vectors(self, trial: Trial, encoder: EncoderName) -> Vectors:
-        """The vectors of the model that a trial's parameters name, whatever its card says: for second stages.
+        """Return the vectors of the model that a trial's parameters name, whatever its card says: for second stages.
 
         Raises as :meth:`vectors`.
         """
         return self._embeddings.vectors(trial, encoder)
 
     def _entry(self, kind: str, key: Mapping[str, JSON], make: Callable[[Path], int]) -> Path:
-        """The cache's entry; ``make`` says how long making it took, which holds for all who share it."""
+        """Return the cache's entry; ``make`` returns how long making it took, which holds for all who share it."""
         made_ns: list[int] = []
         folder = self._cache.get_or_build(kind, key, lambda target: made_ns.append(make(target)))
         if made_ns:
@@ -127,22 +127,22 @@ class Encodings:
         return folder
 
     def _analyse(self, analyzer: str, java: Mapping[str, str], target: Path) -> int:
-        asked = (analyzer, *sorted(java.items()))
-        if asked in self._failed:  # a deadline is waited for once, not once for each backend
-            raise self._failed[asked]
+        attempt = (analyzer, *sorted(java.items()))
+        if attempt in self._failed:  # a deadline is waited for once, not once for each backend
+            raise self._failed[attempt]
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
-        write_job(folder, AnalyseJob(analyzer, str(self._corpus), str(self._queries), str(target), **java))
+        save(folder, AnalyseJob(analyzer, self._corpus, self._queries, target, **java))
         try:
             self._executor.run(folder, self._display.section(analyzer))
         except HarnessError as error:
-            self._failed[asked] = error
+            self._failed[attempt] = error
             raise
         self._display.done(analyzer, f"{counted(len(self._dataset.corpus), 'document')} analysed")
-        return read_analysed(folder)
+        return load(folder, Analysed).took_ns
 
 
 def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSON] | None:
-    """The key of what a trial's encoder makes; None for a backend whose card says that nothing encodes its input.
+    """Return the key of what a trial's encoder makes; None where the card says that nothing encodes the input.
 
     Found without analysing or encoding anything or starting a JVM; ``fetch`` downloads a hub model that is
     not there. Raises as :func:`harness.text.analyzer_identity`
@@ -175,7 +175,7 @@ def _terms_key(trial: Trial, dataset: Dataset) -> dict[str, JSON]:
 
 
 def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
-    """What the report says of the terms."""
+    """Return what the report says of the terms."""
     lengths = terms.counts.lengths
     with_terms = int(np.count_nonzero(lengths))
     return {
@@ -188,22 +188,7 @@ def _facts(terms: Terms) -> dict[str, ParameterValue | None]:
     }
 
 
-def analyse(job: AnalyseJob, progress: Progress, clock: Clock) -> int:
-    """Count the terms of documents and queries, and give the nanoseconds that took, without the analyzer's start.
-
-    Runs in a worker: the analyzer may need a JVM.
-    """
-    documents = load_table(Path(job.corpus)).column("text")
-    queries = load_table(Path(job.queries)).column("text")
-    batches = (documents.slice(start, _BATCH) for start in range(0, len(documents), _BATCH))
-    analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
-    started = clock()
-    counts = count_terms(analyzer, batches, queries.to_pylist(), progress, total=len(documents))
-    save_counts(Path(job.target), counts)
-    return clock() - started
-
-
 def _java(trial: Trial) -> dict[str, str]:
-    """The backend's own heap and jar, where it has them: its terms must be those of the jar that it searches with."""
-    given = {name: trial.parameters.get(name) for name in _JAVA}
-    return {name: value for name, value in given.items() if isinstance(value, str) and value}
+    """Return a backend's own heap and jar, if any: its terms must be those of the jar that it searches with."""
+    parameters = {name: trial.parameters.get(name) for name in _JAVA}
+    return {name: value for name, value in parameters.items() if isinstance(value, str) and value}

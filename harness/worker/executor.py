@@ -15,8 +15,8 @@ from typing import Generic, Protocol, TypeVar
 from harness.data.progress import Progress
 from harness.errors import EngineFailureError
 from harness.plan.options import ExecutionOptions, Isolation
+from harness.worker.dispatch import run_job
 from harness.worker.process import Finished, Worker
-from harness.worker.run_job import carry_out
 
 __all__ = ["Aside", "Executor", "InProcess", "Workers", "create_clients", "create_executor", "side_by_side"]
 
@@ -60,7 +60,7 @@ class InProcess:
         """Run one job here and now; it cannot be called from several threads."""
         try:
             with _stdout_to_stderr():
-                carry_out(folder, progress, before_open=_nothing)
+                run_job(folder, progress, before_open=_nothing)
         except SystemExit as error:
             raise EngineFailureError(
                 f"the adapter asked Python to exit with {error.code!r}", fix="this is a defect of the adapter"
@@ -69,19 +69,19 @@ class InProcess:
 
 
 def create_executor(options: ExecutionOptions) -> Executor:
-    """The executor that the options ask for."""
+    """Return the executor that the options name."""
     if options.isolation is Isolation.NONE:
         return InProcess()
     return create_clients(options)
 
 
 def create_clients(options: ExecutionOptions) -> Workers:
-    """Workers with the limits that the options set: clients are processes even where the backend is none."""
+    """Return workers with the limits of the options: clients are processes even where the backend is none."""
     return Workers(deadline_s=options.deadline_s, memory_limit_bytes=options.memory_limit_bytes)
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs: int) -> list[Result]:
-    """``work`` on every item, ``jobs`` of them at a time in threads, results in the order of the items.
+    """Return ``work`` of every item, ``jobs`` of them at a time in threads, in the order of the items.
 
     One job runs in the calling thread. When anything is raised here, an interruption too, KeyboardInterrupt is raised
     in the threads that still work, and all of them are over before it is passed on.
@@ -132,7 +132,7 @@ class Aside(Generic[Result]):
         self._future = self._pool.submit(run)
 
     def result(self) -> Result | None:
-        """What came of the work, when it is over; raises what it raised. None when nothing was begun."""
+        """Return what the work returned, when it is over; raises what it raised. None when nothing was begun."""
         return None if self._future is None else self._future.result()
 
     def __enter__(self) -> Aside[Result]:
@@ -155,12 +155,12 @@ def _end(pool: ThreadPoolExecutor, busy: Collection[int]) -> None:
 
 
 def _nothing() -> None:
-    """There is no base line of memory to note."""
+    """Note no base line of memory."""
 
 
 @contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Below Python, so that it holds for native code too."""
+    """Redirect below Python, so that it holds for native code too."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -1,13 +1,31 @@
-"""Why a backend has no result, as it is stored and reported."""
+"""Why a job or a backend has no result: as a worker reports it, as the parent raises it, and as it is stored."""
 
 from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
 
-from harness.errors import EngineFailureError, HarnessError
+from harness.errors import BackendError, EngineFailureError, HarnessError
 
-__all__ = ["Failure", "failure_of", "harness_error"]
+__all__ = ["Failure", "RemoteError", "ReportedError", "failure_of", "harness_error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedError:
+    """An error that a worker leaves in its job folder: type, message, remedy, and log lines besides those written."""
+
+    type: str
+    what: str
+    fix: str | None
+    log: tuple[str, ...]
+
+
+class RemoteError(BackendError):
+    """A failure that a worker reported itself, with the type it had there."""
+
+    def __init__(self, type_name: str, what: str, fix: str | None, log: list[str]) -> None:
+        self.type_name = type_name
+        super().__init__(what, fix=fix, log=log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +38,12 @@ class Failure:
 
 
 def failure_of(error: HarnessError) -> Failure:
-    """A failure as it is reported: the error's type, its message, and the last lines of the log where there is one."""
+    """Return a failure as it is reported: the error's type and message, and the last lines of its log, if any."""
     return Failure(getattr(error, "type_name", type(error).__name__), str(error), tuple(error.log))
 
 
 def harness_error(error: Exception) -> HarnessError:
-    """The error itself, or for one that nobody foresaw an EngineFailureError with its traceback as the log."""
+    """Return the error itself, or for an unforeseen one an EngineFailureError with its traceback as the log."""
     if isinstance(error, HarnessError):
         return error
     return EngineFailureError(

@@ -1,8 +1,8 @@
 """The worker process: ``python -m harness.worker.main JOB_FOLDER``.
 
 Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
-to standard error, which is the job's log. A failure is written to ``error.json``; a job that ended well says so in the
-last message, so that a process that only went away is no success.
+to standard error, which is the job's log. A failure is saved beside the job; a job that ended well says so in the last
+message, so that a process that only went away is no success.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import orjson
 import psutil
 
 from harness.errors import HarnessError
+from harness.store.records import save
 from harness.worker.descendants import guard_group
-from harness.worker.run_job import carry_out
+from harness.worker.dispatch import run_job
+from harness.worker.failure import ReportedError
 
 __all__ = ["main"]
 
@@ -45,7 +47,7 @@ class PipeProgress:
         self.send(event="memory_baseline", anonymous_bytes=int(memory.rss - getattr(memory, "shared", 0)))
 
     def send(self, **message: str | int | None) -> None:
-        """One message to the parent."""
+        """Send one message to the parent."""
         self.pipe.write(orjson.dumps(message) + b"\n")
         self.pipe.flush()
 
@@ -57,10 +59,9 @@ def main() -> int:
     guard_group()
     signal.signal(signal.SIGTERM, _leave)
     try:
-        carry_out(folder, progress, before_open=progress.memory_baseline)
+        run_job(folder, progress, before_open=progress.memory_baseline)
     except HarnessError as error:
-        report = {"type": type(error).__name__, "what": error.what, "fix": error.fix, "log": error.log}
-        (folder / "error.json").write_bytes(orjson.dumps(report))
+        save(folder, ReportedError(type(error).__name__, error.what, error.fix, tuple(error.log)))
         return error.exit_code
     progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
     return 0
@@ -77,7 +78,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - 
 
 
 def _peak_rss_bytes() -> int:
-    """Of this process alone: ``ru_maxrss`` would hold the parent's peak too, which a started program inherits."""
+    """Return this process's own peak: ``ru_maxrss`` would hold the parent's too, which a started program inherits."""
     status = Path("/proc/self/status")
     if status.exists():
         high_water = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))

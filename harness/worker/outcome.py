@@ -1,23 +1,48 @@
-"""What became of a trial: its run, or why there is none."""
+"""What became of a trial: its run, checked against the dataset, or why there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.data.types import Run
+import numpy as np
+
+from harness.data import ranking
+from harness.data.dataset import Dataset
+from harness.data.filtering import in_words
+from harness.data.types import Int64Array, Run
+from harness.errors import LostDocumentsError, RankingError
 from harness.plan.plan import Trial
-from harness.worker.combine import Combined
+from harness.rerank.stage import Reranked
 from harness.worker.failure import Failure
 from harness.worker.jobs import TrialRecord
 from harness.worker.process import Finished
 from harness.worker.vectors import Vectors
 
-__all__ = ["Outcome"]
+__all__ = ["Combined", "Outcome", "checked_run", "refuse_lost_documents", "refuse_unmatched"]
+
+_NAMED = 20
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Combined:
+    """How a run was made of others.
+
+    ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is what they took for each query, all together: they were
+    searched one after another; None where one of them was not timed. ``own_ns`` is what was done with their hits, all
+    queries together; None where a part of it was done before. ``reranked`` is set for a second stage.
+    """
+
+    method: str
+    of: tuple[str, ...]
+    first_ns: Int64Array | None
+    own_ns: int | None
+    reranked: Reranked | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one trial: either a ``run`` or a ``failure``.
+    """The end of one trial: either a ``run`` or a ``failure``.
 
     With a run comes a ``record`` when an engine made it, ``combined`` when it was made of other backends' hits.
 
@@ -36,3 +61,66 @@ class Outcome:
     reused: bool = False
     notes: tuple[str, ...] = ()
     rebuilds: tuple[Run, ...] = ()
+
+    @property
+    def query_ns(self) -> Int64Array | None:
+        """Time of each query, int64 (repeats, Q): search and transfer, or that of the parts and of combining them.
+
+        The time of a combination, which is that of all queries together, is shared equally among them. None for a run
+        that was read, what is made of such a run, and a second stage that found scores in the cache.
+        """
+        if self.record is not None:
+            taken: Int64Array = self.record.search_ns + self.record.transfer_ns
+            return taken
+        combined = self.combined
+        if combined is None or combined.first_ns is None or combined.own_ns is None:
+            return None
+        total: Int64Array = combined.first_ns + combined.own_ns // max(combined.first_ns.shape[1], 1)
+        return total
+
+
+def checked_run(record: TrialRecord, dataset: Dataset) -> Run:
+    """Return the run of a trial's hits; raises RankingError where it cannot be one, or breaks the dataset's filter."""
+    doc_ids = dataset.corpus.ids if record.external is None else record.external.ids
+    run = Run(dataset.queries.ids, doc_ids, record.hits.indptr, record.hits.rows, record.hits.scores)
+    ranking.check(run)
+    refuse_unmatched(run, dataset)
+    return run
+
+
+def refuse_unmatched(run: Run, dataset: Dataset) -> None:
+    """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it."""
+    if dataset.filtered is None or not len(run.rows):
+        return
+    rows = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows]
+    excluded = np.flatnonzero((rows >= 0) & ~dataset.filtered.matching[rows])
+    if len(excluded):
+        hit = int(excluded[0])
+        query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
+        raise RankingError(
+            f"{len(excluded):,} of {run.hits:,} hits do not match the filter {in_words(dataset.filtered.wanted)}: "
+            f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
+            fix="a stored run must be one of the same filter; an engine that returns them has a defect",
+        )
+
+
+def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[str]) -> None:
+    """Raise LostDocumentsError, with the worker's ``log``, unless just documents without text are missing."""
+    missing = record.index.missing_rows
+    unnamed = record.index.sent - record.index.indexed - len(missing)
+    if unnamed != 0:
+        raise LostDocumentsError(
+            f"the engine holds {record.index.indexed} of {record.index.sent} documents, {unnamed} unaccounted for",
+            fix="this is a defect of the adapter: it must name every document that the engine does not hold",
+            log=log,
+        )
+    empty = set(dataset.corpus.empty_rows.tolist())
+    lost = [int(row) for row in missing if int(row) not in empty]
+    if lost:
+        named = ", ".join(dataset.corpus.ids[row] for row in lost[:_NAMED])
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        raise LostDocumentsError(
+            f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
+            fix="figures would be those of another collection: look into the engine's log for why it refused them",
+            log=log,
+        )

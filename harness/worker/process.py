@@ -24,11 +24,13 @@ import psutil
 
 from harness.data.progress import Progress
 from harness.engines.interface import LEFT_BEHIND
-from harness.errors import BackendError, EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
+from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
+from harness.store.records import is_saved, load
 from harness.worker.descendants import JOB_VARIABLE, end_family, family_memory, has_ended
+from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import HELD
 
-__all__ = ["Finished", "RemoteError", "Worker"]
+__all__ = ["Finished", "Worker"]
 
 _POLL_S = 0.02
 _FAMILY_POLL_S = 0.2
@@ -39,14 +41,6 @@ _GRACE_S = 3.0
 _LINGER_S = 10.0
 _MEBIBYTE = 1024**2
 _messages = logging.getLogger("harness")
-
-
-class RemoteError(BackendError):
-    """A failure that the worker reported itself, with the type it had there."""
-
-    def __init__(self, type_name: str, what: str, fix: str | None, log: list[str]) -> None:
-        self.type_name = type_name
-        super().__init__(what, fix=fix, log=log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,7 @@ class Worker:
         return Finished(self._peak_rss, peak, tuple(self._log_tail()))
 
     def _log_tail(self) -> list[str]:
-        """The last lines that the worker wrote to standard error (or to standard output, which goes there too)."""
+        """Return the last lines that the worker wrote to standard error (where standard output goes too)."""
         with self._log.open(errors="replace") as log:
             return [line.rstrip("\n") for line in deque(log, maxlen=_LOG_LINES)]
 
@@ -202,10 +196,9 @@ class Worker:
             self._peak_anonymous = max(self._peak_anonymous, int(memory.rss - memory.shared))
 
     def _explain(self, code: int) -> HarnessError:
-        report = self._job / "error.json"
-        if report.exists():
-            error = orjson.loads(report.read_bytes())
-            return RemoteError(error["type"], error["what"], error["fix"], [*self._log_tail(), *error["log"]])
+        if is_saved(self._job, ReportedError):
+            error = load(self._job, ReportedError)
+            return RemoteError(error.type, error.what, error.fix, [*self._log_tail(), *error.log])
         if code < 0:
             reason = f"was killed by signal {_signal_name(-code)}"
         else:
@@ -217,7 +210,7 @@ class Worker:
 
 
 def start_worker(job: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
-    """The process of a job, which says on its standard output how it goes; ``log`` gets the rest of what it writes."""
+    """Start the process of a job, which reports progress on its standard output; all else it writes goes to ``log``."""
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-m", "harness.worker.main", str(job)],
         stdin=subprocess.PIPE,

@@ -28,9 +28,10 @@ from harness.errors import EngineFailureError
 from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_table, load_vectors
+from harness.store.records import load
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
-from harness.worker.jobs import TrialJob, TrialRecord, read_trial
+from harness.worker.jobs import TrialJob, TrialRecord
 
 __all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
 
@@ -57,10 +58,10 @@ def run_trial(
     the index is still there; that one is the harness's own. The first query on the fresh index is timed on its own;
     then ``warm_up_queries`` run unmeasured, then every query ``repeats`` times, always in the same order.
     """
-    documents = load_inputs(Path(job.corpus), job.document_vectors, "documents", dimensions=job.dimensions)
-    queries = load_inputs(Path(job.queries), job.query_vectors, "queries", dimensions=job.dimensions)
+    documents = load_inputs(job.corpus, job.document_vectors, "documents", dimensions=job.dimensions)
+    queries = load_inputs(job.queries, job.query_vectors, "queries", dimensions=job.dimensions)
     if job.metadata is not None:
-        documents = replace(documents, metadata=load_table(Path(job.metadata)))
+        documents = replace(documents, metadata=load_table(job.metadata))
     kept = CandidateHits.load(job, queries.ids, documents.ids)
     engine = create_engine(job)
     before_open()
@@ -70,7 +71,7 @@ def run_trial(
             record = _measure(engine, ready, job, queries, kept, progress, clock)
             ready.require_unchanged()
             return record
-    report = read_trial(Path(job.built)).index if job.built is not None else None
+    report = load(job.built, TrialRecord).index if job.built is not None else None
     if report is None:
         with closing(engine):
             ready = _open(engine, job, documents, clock, lambda: engine.index(documents, progress, clock))
@@ -90,7 +91,7 @@ def _open(
     engine: EngineProtocol, job: TrialJob, documents: Inputs, clock: Clock, index: Callable[[], IndexReport]
 ) -> Ready:
     started = clock()
-    info = engine.open(Path(job.index_folder), documents.ids)
+    info = engine.open(job.index_folder, documents.ids)
     opened = clock()
     report = index()
     restrict(engine, job)
@@ -121,9 +122,9 @@ def _measure(
         open_ns=ready.open_ns,
         index=replace(ready.report, state={**ready.report.state, **_searched_state(engine, job.k)}),
         storage=engine.storage(),
-        hits=passes[0]._replace(repeated_calls=sum(one.repeated_calls for one in passes)),
-        search_ns=np.stack([one.search_ns for one in passes]),
-        transfer_ns=np.stack([one.transfer_ns for one in passes]),
+        hits=passes[0]._replace(repeated_calls=sum(one_pass.repeated_calls for one_pass in passes)),
+        search_ns=np.stack([one_pass.search_ns for one_pass in passes]),
+        transfer_ns=np.stack([one_pass.transfer_ns for one_pass in passes]),
         first_query_ns=int(first.search_ns[0]),
         k=job.k,
         warm_up_queries=warmed,
@@ -139,26 +140,26 @@ def _searched_state(engine: EngineProtocol, k: int) -> Mapping[str, ParameterVal
 
 
 def load_inputs(
-    table: Path, vectors: Sequence[str], name: Literal["documents", "queries"], *, dimensions: int = 0
+    table: Path, vectors: Sequence[Path], name: Literal["documents", "queries"], *, dimensions: int = 0
 ) -> Inputs:
-    """Documents or queries as engines take them, memory-mapped.
+    """Load documents or queries as engines take them, memory-mapped.
 
-    ``vectors`` are the folders of theirs, if any; sparse ones get at least ``dimensions`` columns.
+    ``vectors`` are the folders of their vectors, if any; sparse ones get at least ``dimensions`` columns.
     """
     columns = load_table(table)
     ids, texts = Ids(columns.column("id").combine_chunks()), columns.column("text")
     inputs = Inputs(ids, texts)
     for folder in vectors:
-        found = load_vectors(Path(folder), name)
-        if isinstance(found, SparseVectors):
-            inputs = replace(inputs, sparse=widen(found, dimensions))
+        stored = load_vectors(folder, name)
+        if isinstance(stored, SparseVectors):
+            inputs = replace(inputs, sparse=widen(stored, dimensions))
         else:
-            inputs = replace(inputs, dense=found)
+            inputs = replace(inputs, dense=stored)
     return inputs
 
 
 def create_engine(job: TrialJob) -> EngineProtocol:
-    """The engine that the job names, not yet open; raises EngineFailureError when it is none."""
+    """Create the engine that the job names, not yet open; raises EngineFailureError when it is none."""
     module, _, name = job.engine.partition(":")
     engine = getattr(importlib.import_module(module), name)(job.parameters)
     if not isinstance(engine, EngineProtocol):
@@ -203,7 +204,7 @@ def search_all(
     clock: Clock,
     kept: CandidateHits | None = None,
 ) -> SearchResult:
-    """Every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
+    """Search every query once, a few to a call; raises EngineFailureError for an answer that cannot be one.
 
     Of each call's hits only those among the candidates are kept, where there are any.
     """
@@ -249,7 +250,7 @@ def _join(parts: list[SearchResult]) -> SearchResult:
 
 
 def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
-    """Rows ``start`` to ``stop``, without copying."""
+    """Return rows ``start`` to ``stop``, without copying."""
     stop = min(stop, len(inputs))
     texts = inputs.texts.slice(start, stop - start) if inputs.texts is not None else None
     sparse = _rows(inputs.sparse, start, stop) if inputs.sparse is not None else None

@@ -1,4 +1,4 @@
-"""What an encoder made of one dataset, wherever its backends need it."""
+"""Vectors of one dataset by one encoder, for whichever backends need them."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ class Vectors:
         """Columns that documents and queries have together: of the sparse ones, where there are both."""
         if self.sparse is None and self.dense is not None:
             return int(self.dense.queries.shape[1])
-        return max((one.dimensions for one in self.sparse or () if one is not None), default=0)
+        return max((part.dimensions for part in self.sparse or () if part is not None), default=0)
 
     @property
     def places(self) -> tuple[Path | None, ...]:
         """The folders that they lie in: the same ones for the same vectors."""
         of_terms = self.terms.folder if self.terms is not None else None
-        return (of_terms, *(place for one in self.folders for place in one))
+        return (of_terms, *(place for pair in self.folders for place in pair))
 
 
 def both(terms: Vectors, model: Vectors) -> Vectors:
-    """Sparse vectors of ``terms`` and dense ones of ``model``, for an engine that reads both."""
+    """Return sparse vectors of ``terms`` and dense ones of ``model``, for an engine that reads both."""
     return Vectors(
         encoder=f"{terms.encoder}+{model.encoder}",
         sparse=terms.sparse,

@@ -306,7 +306,7 @@ def test_prepared_texts_that_another_dataset_uses_stay_until_that_one_goes(tmp_p
     assert {path.parent for path in (tmp_path / "cache").rglob("texts.arrow")} == tables
     assert json.loads(run("info", "zoo/de", "--format", "json").stdout)["on_this_machine"]["prepared"] == []
     (entry, *_) = (entry for entry in list_entries(Cache()) if entry.path in tables)
-    assert users_of(entry) == {"toy:other/test"}
+    assert users_of(entry.path) == {"toy:other/test"}
 
 
 @pytest.mark.usefixtures("toy")

@@ -22,9 +22,10 @@ from harness.engines.callable.expressions import parse_against
 from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings
 from harness.engines.callable.json_path import JsonPath
 from harness.engines.callable.python_callable import PythonRetriever, load_callable
-from harness.engines.callable.retriever import ask, read_asked, write_asked
+from harness.engines.callable.retriever import Asked, ask
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
 from harness.remote.calls import RemoteCalls
+from harness.store.records import load, save
 from harness.testing import RecordingProgress
 
 ONE = uuid.UUID(int=1)
@@ -391,8 +392,8 @@ def test_every_question_is_asked_and_timed(tmp_path: Any) -> None:
     assert retriever.calls == ["a", "a", "b", "c", "a", "b", "c"]
     assert found.search_ns.tolist() == [[10**9, -1, 10**9]] * 2
     assert [answer.failure for answer in found.answers] == [None, "no\nline 1", None]
-    write_asked(tmp_path, found)
-    again = read_asked(tmp_path)
+    save(tmp_path, found)
+    again = load(tmp_path, Asked)
     assert (again.answers, again.repeated) == (found.answers, 2)
     assert np.array_equal(again.search_ns, found.search_ns)
 

@@ -23,8 +23,7 @@ from harness.results.schema import BackendResult
 from harness.store import environment
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.cache_entries import Entry, list_entries
-from harness.worker.resume.conditions import differences
-from harness.worker.resume.stored import LookUp
+from harness.worker.stored_trials import LookUp, differences
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -155,12 +154,12 @@ def test_a_failed_load_level_is_a_failure_to_repeat(cache: Cache, collection: Pa
     found = look_up(collection, cards, "csr", resume="failed", concurrency="1", load_seconds=0.2)
     assert found.stored is not None
     (entry,) = stored(cache)
-    described = json.loads((entry.path / "loads.json").read_text())
-    described[0]["failures"] = ["the worker was killed"]
-    (entry.path / "loads.json").write_text(json.dumps(described))
+    described = json.loads((entry.path / "StoredOutcome.json").read_text())
+    described["record"]["loads"][0]["failures"] = ["the worker was killed"]
+    (entry.path / "StoredOutcome.json").write_text(json.dumps(described))
     manifest = json.loads((entry.path / "manifest.json").read_text())
-    changed = entry.path / "loads.json"
-    manifest["files"]["loads.json"] = {"bytes": changed.stat().st_size, "sha256": file_digest(changed)}
+    changed = entry.path / "StoredOutcome.json"
+    manifest["files"]["StoredOutcome.json"] = {"bytes": changed.stat().st_size, "sha256": file_digest(changed)}
     (entry.path / "manifest.json").write_text(json.dumps(manifest))
     for level in ("failed", "always"):
         found = look_up(collection, cards, "csr", resume=level, concurrency="1", load_seconds=0.2)
@@ -239,9 +238,9 @@ def test_a_damaged_outcome_is_not_used(
 ) -> None:
     compare(collection, cards)
     (entry,) = stored(cache)
-    (entry.path / "scores.npy").write_bytes(b"")
+    (entry.path / "StoredOutcome.0.npy").write_bytes(b"")
     assert not compare(collection, cards, resume="missing").reused
-    assert "is damaged and is not used: the checksum of 'scores.npy' is wrong" in caplog.text
+    assert "is damaged and is not used: the checksum of 'StoredOutcome.0.npy' is wrong" in caplog.text
     assert stored(cache)[0].fault() is None
 
 

@@ -7,7 +7,7 @@ from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareOptions, CompareRequest
 from harness.reporting.plan import render_plan
-from harness.worker.resume.stored import LookUp
+from harness.worker.stored_trials import LookUp
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 

@@ -10,7 +10,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.plan.plan import Plan, make_plan
 from harness.plan.request import CompareRequest
 from harness.reporting.plan import render_plan
-from harness.worker.resume.stored import LookUp
+from harness.worker.stored_trials import LookUp
 
 
 def plan(*, lucene_available: bool = True, **fields: object) -> Plan:

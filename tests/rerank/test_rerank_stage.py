@@ -189,3 +189,13 @@ def test_no_candidates(tmp_path):
 )
 def test_keyword_counts(query, document, count):
     assert keyword_count(query, document) == count
+
+
+def test_only_the_texts_of_candidates_are_copied(tmp_path: Path) -> None:
+    mebibyte = 1 << 20
+    huge = pa.chunked_array([pa.array(["x" * mebibyte])] * 2560)  # 2.5 GiB of text by its own account
+    rows = np.array([2500, 3], dtype=np.int32)
+    pairs = Candidates(pa.chunked_array([["cat"]]), huge, np.zeros(2, dtype=np.int32), rows)
+    before = pa.total_allocated_bytes()
+    assert run(Lengths(), pairs, tmp_path) == ([float(mebibyte), float(mebibyte)], 2)
+    assert pa.total_allocated_bytes() - before < 16 * mebibyte

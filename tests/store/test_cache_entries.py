@@ -77,14 +77,14 @@ def test_a_stored_entry_is_read_until_it_is_replaced_or_damaged(cache: Cache) ->
     def read(folder: Path) -> str:
         return (folder / "data").read_text()
 
-    assert cache.read("trials", TRIAL, read) == "content"
-    assert cache.read("trials", {**TRIAL, "k": 11}, read) is None
+    assert cache.get("trials", TRIAL, read) == "content"
+    assert cache.get("trials", {**TRIAL, "k": 11}, read) is None
     cache.put("trials", TRIAL, lambda folder: (folder / "data").write_text("new") and None, about="", state="failed")
-    assert cache.read("trials", TRIAL, read) == "new"
+    assert cache.get("trials", TRIAL, read) == "new"
     (entry,) = [entry for entry in list_entries(cache) if entry.kind == "trials"]
     assert (entry.state, entry.fault()) == ("failed", None)
     (entry.path / "data").write_text("nww")
-    assert cache.read("trials", TRIAL, read) is None
+    assert cache.get("trials", TRIAL, read) is None
     assert entry.fault() == "the checksum of 'data' is wrong"
 
 
@@ -94,7 +94,7 @@ def test_an_entry_that_cannot_be_replaced_stays(cache: Cache) -> None:
 
     with pytest.raises(ValueError, match="no more"):
         cache.put("trials", TRIAL, fail, about="", state="finished")
-    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) == "content"
+    assert cache.get("trials", TRIAL, lambda folder: (folder / "data").read_text()) == "content"
     assert not list(cache.root.glob("*/*.tmp"))
 
 
@@ -115,9 +115,9 @@ def rename(self, target):
 
 Path.rename = rename
 words = {"about": "", "state": "finished"}
-new = lambda folder, known: (folder / "data").write_text(f"{known}, new")
-read = lambda folder: (folder / "data").read_text()
-Cache(Path(sys.argv[1])).revise("trials", {"k": 10, "nested": {"k1": 0.9}}, read, new, **words)
+with Cache(Path(sys.argv[1])).lock("trials", {"k": 10, "nested": {"k1": 0.9}}) as entry:
+    known = entry.get(lambda folder: (folder / "data").read_text())
+    entry.put(lambda folder: (folder / "data").write_text(f"{known}, new"), **words)
 """
 
 
@@ -125,7 +125,7 @@ Cache(Path(sys.argv[1])).revise("trials", {"k": 10, "nested": {"k1": 0.9}}, read
 def test_a_replacement_that_is_killed_leaves_the_one_or_the_other(cache: Cache, renames: int, left: str) -> None:
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(cache.root), str(renames)], check=False)
     assert killed.returncode == (9 if renames < 2 else 0)
-    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) == left
+    assert cache.get("trials", TRIAL, lambda folder: (folder / "data").read_text()) == left
 
 
 @pytest.mark.parametrize("renames", [0, 1])
@@ -138,7 +138,7 @@ def test_what_a_killed_replacement_left_is_swept_and_removed_with_its_entry(cach
     subprocess.run(words, check=False)
     trial.path.mkdir(exist_ok=True)
     assert remove_entry(trial)
-    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) is None
+    assert cache.get("trials", TRIAL, lambda folder: (folder / "data").read_text()) is None
     assert kinds(cache) == ["texts"] == [texts.kind]
 
 
@@ -156,7 +156,7 @@ def test_a_replacement_that_is_interrupted_between_the_renames_leaves_the_old_on
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(KeyboardInterrupt):
         cache.put("trials", TRIAL, lambda folder: (folder / "data").write_text("new") and None, about="", state="")
-    assert cache.read("trials", TRIAL, lambda folder: (folder / "data").read_text()) == "content"
+    assert cache.get("trials", TRIAL, lambda folder: (folder / "data").read_text()) == "content"
 
 
 def test_what_a_process_builds_is_never_removed(cache: Cache) -> None:

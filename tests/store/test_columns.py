@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_rerank_stage import Lengths, run
 
 from harness.data.arrow import take_rows
-from harness.rerank.stage import Candidates
 from harness.store.columns import load_table, save_table
-from harness.worker.verify import draw_sample
+from harness.worker import embeddings
 
 COLUMN = pa.chunked_array([["a", "b"], [], ["c"], ["d", None, "f"], []])
 VALUES = ["a", "b", "c", "d", None, "f"]
@@ -45,20 +43,12 @@ def test_rows_of_an_empty_column_that_nobody_asks_for() -> None:
     assert len(take_rows(pa.chunked_array([], pa.string()), np.array([], dtype=np.int64))) == 0
 
 
-def test_a_second_stage_copies_the_texts_of_its_candidates_alone(huge: pa.ChunkedArray, tmp_path: Path) -> None:
-    rows = np.array([2500, 3], dtype=np.int32)
-    pairs = Candidates(pa.chunked_array([["cat"]]), huge, np.zeros(2, dtype=np.int32), rows)
-    before = pa.total_allocated_bytes()
-    assert run(Lengths(), pairs, tmp_path) == ([float(MIB), float(MIB)], 2)
-    assert pa.total_allocated_bytes() - before < 16 * MIB
-
-
 def test_a_sample_of_cached_vectors_reads_the_texts_of_the_sample_alone(
     huge: pa.ChunkedArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = pa.table({"id": pa.chunked_array([[f"d{row}"] for row in range(len(huge))]), "text": huge})
-    monkeypatch.setattr("harness.worker.verify.load_table", lambda _: table)
-    sample = draw_sample(tmp_path, "documents", 0.001, 7, tmp_path)
+    monkeypatch.setattr("harness.worker.embeddings.load_table", lambda _: table)
+    sample = embeddings._draw_sample(tmp_path, "documents", 0.001, 7, tmp_path)
     drawn = load_table(sample.texts)
     assert drawn.column("id").to_pylist() == [f"d{row}" for row in sample.rows.tolist()]
     assert [len(text) for text in drawn.column("text").to_pylist()] == [MIB] * 3

@@ -19,8 +19,7 @@ from harness.errors import EngineFailureError, EngineUnavailableError, HarnessEr
 from harness.statistics.under_load import arrivals_ns
 from harness.statistics.under_load import open_loop as statistics
 from harness.worker.jobs import TrialJob
-from harness.worker.load.client import _warm_up
-from harness.worker.load.loop import Call, CallLog, Schedule, Tickets, closed_loop, once, open_loop
+from harness.worker.load_client import Call, CallLog, Schedule, Tickets, _warm_up, closed_loop, once, open_loop
 
 MS = 1_000_000
 S = 1000 * MS

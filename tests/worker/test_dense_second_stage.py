@@ -14,7 +14,7 @@ from harness.data.memory import run_from_dict
 from harness.data.types import Ids
 from harness.errors import DataError
 from harness.exact.dense import DenseIndex
-from harness.worker.rerank import SecondStage
+from harness.worker.second_stages import SecondStage
 from harness.worker.vectors import DensePair
 
 DOCUMENTS, QUERIES, DIMENSIONS = 50, 4, 7
@@ -63,7 +63,7 @@ def test_scores_are_bit_for_bit_those_of_an_index_of_all_documents(
         built.append(len(documents))
         return build(documents)
 
-    monkeypatch.setattr("harness.worker.rerank.DenseIndex", SimpleNamespace(build=counted))
+    monkeypatch.setattr("harness.worker.second_stages.DenseIndex", SimpleNamespace(build=counted))
     run, reranked = stage().run_with_vectors(trial(similarity), FIRST, pair)
     assert reranked.scores.tobytes() == expected.tobytes()
     assert built == [len(set(rows.tolist()))], "the vectors of the candidates alone, each once"

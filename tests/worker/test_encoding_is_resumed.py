@@ -18,7 +18,8 @@ import pytest
 
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
-from harness.worker.jobs import EncodeJob, EncodePart, write_job
+from harness.store.records import save
+from harness.worker.jobs import EncodeJob, EncodePart
 
 pytestmark = pytest.mark.integration
 
@@ -38,8 +39,8 @@ def job(folder: Path, encoder: Literal["dense", "splade"]) -> list[str]:
     kind = "Dense" if encoder == "dense" else "Sparse"
     given = {name: one.default for name, one in encoder_parameters(encoder).items()}
     parameters = {**given, "model": f"python:slow_model:{kind}", "batch_size": BATCH}
-    part = EncodePart("documents", str(folder / "texts.arrow"), str(folder / "target"))
-    write_job(folder, EncodeJob(encoder, parameters, (part,)))
+    part = EncodePart("documents", folder / "texts.arrow", folder / "target")
+    save(folder, EncodeJob(encoder, parameters, (part,)))
     return [sys.executable, "-m", "harness.worker.main", str(folder)]
 
 

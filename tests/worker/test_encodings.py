@@ -21,12 +21,14 @@ from harness.plan.request import CompareRequest
 from harness.reporting.progress import SilentDisplay
 from harness.store.cache import Cache
 from harness.store.columns import save_table
+from harness.store.records import load, save
 from harness.testing.drive import STEP_NS, StepClock
 from harness.text import analyzer_identity
-from harness.worker import encodings
+from harness.worker.dispatch import run_job
+from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import side_by_side
-from harness.worker.jobs import AnalyseJob, read_job, write_analysed
+from harness.worker.jobs import AnalyseJob
 from harness.worker.process import Finished
 
 
@@ -37,11 +39,11 @@ class WhiteSpace:
         self.jobs: list[AnalyseJob] = []
 
     def run(self, folder: Path, progress: Progress) -> Finished:
-        job = read_job(folder)
-        assert isinstance(job, AnalyseJob)
+        job = load(folder, AnalyseJob)
         self.jobs.append(job)
         time.sleep(0.2)  # so that whoever does not wait for it is seen
-        write_analysed(folder, encodings.analyse(replace(job, analyzer="whitespace"), progress, StepClock()))
+        save(folder, replace(job, analyzer="whitespace"))
+        run_job(folder, progress, before_open=lambda: None, clock=StepClock())
         return Finished(None, None, ())
 
 
@@ -54,7 +56,9 @@ def made(dataset: Dataset, tmp_path: Path, executor: WhiteSpace) -> Encodings:
     for name, part in (("corpus", dataset.corpus), ("queries", dataset.queries)):
         save_table(tmp_path / f"{name}.arrow", pa.table({"id": part.ids.values, "text": part.texts}))
     corpus, queries = tmp_path / "corpus.arrow", tmp_path / "queries.arrow"
-    return Encodings(Cache(tmp_path / "cache"), dataset, corpus, queries, tmp_path, SilentDisplay(), executor)
+    return Encodings(
+        Cache(tmp_path / "cache"), dataset, corpus, queries, tmp_path, SilentDisplay(), executor, CacheCheck()
+    )
 
 
 def trial(backend: str) -> Trial:

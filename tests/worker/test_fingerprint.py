@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import EngineFailureError, EngineUnavailableError, IndexChangedError
 from harness.testing import RecordingProgress
-from harness.worker.fingerprint import changed_too, fingerprint, unchanged
+from harness.worker.attach import changed_too, fingerprint, unchanged
 
 
 @pytest.fixture

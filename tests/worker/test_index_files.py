@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.worker.load.page_cache import drop, resident_share
+from harness.worker.load_client import drop_from_page_cache, resident_share
 
 LASTING = Path("/var/tmp")  # noqa: S108 - the folder within is one's own
 
@@ -30,7 +30,7 @@ def test_an_index_leaves_the_page_cache(on_disk: Path) -> None:
     if resident_share(on_disk) is None:
         pytest.skip("this system does not tell which pages are in memory")
     assert resident_share(on_disk) == 1.0
-    drop(on_disk)
+    drop_from_page_cache(on_disk)
     if resident_share(on_disk) == 1.0:
         pytest.skip("files of /var/tmp are kept in memory on this machine")
     assert resident_share(on_disk) == 0.0

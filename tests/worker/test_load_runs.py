@@ -12,7 +12,7 @@ from harness.errors import EngineUnavailableError
 from harness.plan.options import LoadOptions
 from harness.testing import RecordingProgress
 from harness.worker.jobs import TrialJob
-from harness.worker.load.runs import LoadRuns
+from harness.worker.load_runs import LoadRuns
 from harness.worker.process import Finished
 
 
@@ -28,7 +28,7 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         (target / "half").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.worker.load.runs.copy_folder", full)
+    monkeypatch.setattr("harness.worker.load_runs.copy_folder", full)
     (tmp_path / "index").mkdir()
     job = TrialJob(
         engine="",
@@ -37,7 +37,7 @@ def test_a_full_disk_fails_the_levels_that_need_copies_alone(tmp_path: Path, mon
         queries="",
         document_vectors=(),
         query_vectors=(),
-        index_folder=str(tmp_path / "index"),
+        index_folder=tmp_path / "index",
         k=10,
         repeats=1,
         warm_up_queries=0,

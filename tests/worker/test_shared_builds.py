@@ -11,7 +11,7 @@ import harness
 from harness.api import plan_for
 from harness.plan.request import CompareRequest
 from harness.registry.lookup import load_engine
-from harness.worker.builds import Builds
+from harness.worker.builds import SharedBuilds
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -60,7 +60,7 @@ def test_servers_and_other_indexes_are_shared_by_none() -> None:
         ]
     )
     plan = plan_for(request)
-    builds = Builds(plan.trials)
+    builds = SharedBuilds(plan.trials)
     for trial in plan.trials:
         assert trial.spec.card is not None
         with builds.of(trial, load_engine(trial.spec.card).capabilities) as build:

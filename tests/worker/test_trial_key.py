@@ -26,12 +26,9 @@ from harness.registry.lookup import find_cards
 from harness.reporting.progress import SilentDisplay
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
-from harness.worker.jobs import ExternalIndexRecord, TrialRecord
-from harness.worker.load.files import ClientRecord, LoadRecord
+from harness.worker.jobs import BuildCost, ClientRecord, ExternalIndexRecord, LoadRecord, RebuildHits, TrialRecord
 from harness.worker.process import Finished
-from harness.worker.rebuild_files import BuildCost, RebuildHits
-from harness.worker.resume.identity import Identities
-from harness.worker.resume.key import SCHEME, is_kept, trial_key
+from harness.worker.stored_trials import SCHEME, Identities, is_kept, trial_key
 
 
 @pytest.fixture
@@ -173,4 +170,4 @@ def test_a_record_of_other_fields_is_of_another_scheme() -> None:
     names = [f"{one.__name__}.{field.name}" for one in made_of for field in fields(one)]
     names += [f"{one.__name__}.{name}" for one in (Storage, BuildCost) for name in one._fields]
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    assert (SCHEME, digest) == (7, "9edb12b2ea20")
+    assert (SCHEME, digest) == (8, "9edb12b2ea20")

@@ -17,9 +17,11 @@ from processes import with_variable
 from harness.data.types import SparseVectors
 from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
 from harness.store.columns import save_sparse, save_table
+from harness.store.records import load, save
 from harness.worker.descendants import JOB_VARIABLE
-from harness.worker.jobs import HELD, TrialJob, read_job, read_trial, write_job
-from harness.worker.process import RemoteError, Worker
+from harness.worker.failure import RemoteError
+from harness.worker.jobs import HELD, TrialJob, TrialRecord
+from harness.worker.process import Worker
 
 
 class Recorder:
@@ -47,17 +49,17 @@ def job_folder(tmp_path: Path, engine: str, *, repeats: int = 2) -> Path:
     job = TrialJob(
         engine=engine if ":" in engine else f"engines_for_tests:{engine}",
         parameters={},
-        corpus=str(tmp_path / "corpus.arrow"),
-        queries=str(tmp_path / "queries.arrow"),
-        document_vectors=(str(tmp_path),),
-        query_vectors=(str(tmp_path),),
-        index_folder=str(tmp_path / "index"),
+        corpus=tmp_path / "corpus.arrow",
+        queries=tmp_path / "queries.arrow",
+        document_vectors=(tmp_path,),
+        query_vectors=(tmp_path,),
+        index_folder=tmp_path / "index",
         k=10,
         repeats=repeats,
         warm_up_queries=5,
         warm_up_seconds=60.0,
     )
-    write_job(tmp_path, job)
+    save(tmp_path, job)
     return tmp_path
 
 
@@ -65,7 +67,7 @@ def test_a_trial_in_a_worker(tmp_path: Path) -> None:
     progress = Recorder()
     folder = job_folder(tmp_path, "BruteForce")
     finished = Worker(folder).run(progress)
-    record = read_trial(folder)
+    record = load(folder, TrialRecord)
     assert record.hits.rows.tolist() == [1, 0]
     assert record.hits.scores.tolist() == [3.0, 2.0]
     assert record.hits.indptr.tolist() == [0, 2, 2]
@@ -134,7 +136,7 @@ def test_what_a_child_takes_counts_against_the_limit(tmp_path: Path) -> None:
 def test_pages_that_processes_share_count_once(tmp_path: Path) -> None:
     folder = job_folder(tmp_path, "SharesMemory")
     Worker(folder, memory_limit_bytes=800 * 1024**2, deadline_s=60.0).run(Recorder())
-    assert read_trial(folder).index.indexed == 3
+    assert load(folder, TrialRecord).index.indexed == 3
 
 
 @pytest.mark.parametrize("engine", ["LeavesProcesses", "LeavesProcessesAndCrashes"])
@@ -165,7 +167,7 @@ def test_peak_memory_is_the_workers_own(tmp_path: Path) -> None:
 def test_a_thread_that_an_engine_leaves_behind_does_not_hold_the_result_back(tmp_path: Path) -> None:
     folder = job_folder(tmp_path, "Lingers")
     Worker(folder, deadline_s=60.0).run(Recorder())
-    assert read_trial(folder).index.indexed == 3
+    assert load(folder, TrialRecord).index.indexed == 3
 
 
 class Releases(Recorder):
@@ -183,9 +185,7 @@ class Releases(Recorder):
 
 def held_folder(tmp_path: Path, engine: str) -> Path:
     folder = job_folder(tmp_path, f"engines_under_load:{engine}")
-    job = read_job(folder)
-    assert isinstance(job, TrialJob)
-    write_job(folder, replace(job, release=str(tmp_path / "release")))
+    save(folder, replace(load(folder, TrialJob), release=tmp_path / "release"))
     return folder
 
 

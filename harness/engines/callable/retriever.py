@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
-import orjson
 
 from harness.data.progress import Clock, Progress
 from harness.data.types import Int64Array
 from harness.engines.callable.answers import Answer
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 
-__all__ = ["Asked", "Retriever", "ask", "read_asked", "write_asked"]
+__all__ = ["Asked", "Retriever", "ask"]
 
 _GIVE_UP = 5
 """Failures in a row after which the rest is not asked: each may take all the patience that there is."""
@@ -120,29 +118,3 @@ class _Calls:
         self._made = True
         self.failures = 0 if answer.failure is None else self.failures + 1
         return answer
-
-
-def write_asked(folder: Path, asked: Asked) -> None:
-    """Write answers and times into a job's folder."""
-    content = {
-        "answers": [asdict(answer) for answer in asked.answers],
-        "search_ns": asked.search_ns.tolist(),
-        "repeated": asked.repeated,
-    }
-    (folder / "asked.json").write_bytes(orjson.dumps(content))
-
-
-def read_asked(folder: Path) -> Asked:
-    """Read what :func:`write_asked` wrote."""
-    content = orjson.loads((folder / "asked.json").read_bytes())
-    answers = tuple(
-        Answer(
-            tuple(one["ids"]),
-            tuple(one["scores"]) if one["scores"] is not None else None,
-            tuple(one["texts"]),
-            one["failure"],
-        )
-        for one in content["answers"]
-    )
-    times = np.array(content["search_ns"], dtype=np.int64).reshape(-1, len(answers))
-    return Asked(answers, times, content["repeated"])

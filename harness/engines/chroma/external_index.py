@@ -52,7 +52,7 @@ class ExternalRecords:
         return StoredDocuments(
             rows=np.array([self._row_of[one] for one in records], dtype=np.int32),
             texts=tuple(record.document for record in records.values()),
-            vectors=np.stack([record.vector for record in records.values()]),
+            dense=np.stack([record.vector for record in records.values()]),
             place="Chroma's documents",
         )
 

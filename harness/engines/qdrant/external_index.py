@@ -64,8 +64,10 @@ class ExternalPoints:
             (key for key in _OF_TEXTS if any(_text(point.payload, (key,)) for point in points)), ""
         )
         texts = tuple(_text(point.payload, _path(key)) if key else None for point in points)
-        vectors = dense_of(points, rows)[0] if dense else stack(points)
-        return StoredDocuments(rows, texts, vectors, f"the payload's '{key}'" if key else "")
+        place = f"the payload's '{key}'" if key else ""
+        if dense:
+            return StoredDocuments(rows, texts, dense=dense_of(points, rows)[0], place=place)
+        return StoredDocuments(rows, texts, sparse=stack(points), place=place)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compares every stored vector, page by page, and the idf of the queries' terms; see

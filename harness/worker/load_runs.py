@@ -23,10 +23,10 @@ from harness.errors import HarnessError
 from harness.plan.options import ClientKind, LoadOptions
 from harness.statistics.under_load import Samples, arrivals_ns
 from harness.store.disk import copy_folder
+from harness.store.records import load, save
 from harness.worker.executor import Aside, Executor, side_by_side
-from harness.worker.jobs import HELD, ClientJob, TrialJob, write_job
-from harness.worker.load.client import READY
-from harness.worker.load.files import DUE, GO, ClientRecord, LoadKind, LoadRecord, read_client
+from harness.worker.jobs import HELD, ClientJob, ClientRecord, LoadKind, LoadRecord, TrialJob
+from harness.worker.load_client import DUE, GO, READY
 from harness.worker.process import Finished
 
 __all__ = ["HeldOpen", "LoadRuns"]
@@ -57,7 +57,7 @@ class LoadRuns:
     shared: bool
 
     def run(self, progress: Progress) -> tuple[LoadRecord, ...]:
-        """Cold first, then the closed loops, then the open ones.
+        """Measure cold first, then the closed loops, then the open ones.
 
         What cannot be measured, for want of disk space above all, is a failed measurement and leaves the others alone.
         """
@@ -94,8 +94,8 @@ class LoadRuns:
             ClientJob(
                 trial=replace(self.trial, index_folder=self._index(number, progress)),
                 kind=level.kind,
-                folder=str(folder),
-                hits=str(self.folder),
+                folder=folder,
+                hits=self.folder,
                 client=number,
                 clients=level.clients,
                 threads=level.clients if threads else 1,
@@ -107,21 +107,21 @@ class LoadRuns:
 
     def _client(self, job: ClientJob, gate: _Gate) -> _End:
         folder = Path(tempfile.mkdtemp(prefix=f"client-{job.client}-", dir=job.folder))
-        write_job(folder, job)
+        save(folder, job)
         try:
             memory = self.executor.run(folder, _Arrival(gate, job.client))
-            record = read_client(folder)
+            record = load(folder, ClientRecord)
             return _End(record, memory, record.gave_up)
         except HarnessError as error:
             return _End(None, None, error.what)
         finally:
             gate.pass_by(job.client)
 
-    def _index(self, client: int, progress: Progress) -> str:
-        """The index for a client process: the trial's own, or a copy, which later measurements use again."""
-        own = Path(self.trial.index_folder)
+    def _index(self, client: int, progress: Progress) -> Path:
+        """Return the index for a client process: the trial's own, or a copy, which later measurements use again."""
+        own = self.trial.index_folder
         if self.shared or client == 0:
-            return str(own)
+            return own
         copy = self.folder / f"copy-{client}" / own.name
         if not copy.exists():
             copy.mkdir(parents=True)
@@ -130,7 +130,7 @@ class LoadRuns:
             except BaseException:  # an interrupted copy, too, would be taken for a whole one
                 shutil.rmtree(copy.parent)
                 raise
-        return str(copy)
+        return copy
 
     def _record(
         self, level: _Level, ends: Sequence[_End], start_ns: int, due_ns: Int64Array, *, threads: bool
@@ -153,8 +153,8 @@ class LoadRuns:
             different_queries=len({query for record in records for query in record.different_queries}),
             open_ns=max((record.open_ns for record in records), default=None),
             resident_share=next((record.resident_share for record in records), None),
-            peak_rss_bytes=_sum([one.peak_rss_bytes for one in memory]),
-            peak_anonymous_bytes=_sum([one.peak_anonymous_bytes for one in memory]),
+            peak_rss_bytes=_sum([finished.peak_rss_bytes for finished in memory]),
+            peak_anonymous_bytes=_sum([finished.peak_anonymous_bytes for finished in memory]),
             index_copies=0 if self.shared or threads else len(ends) - 1,
         )
 
@@ -175,7 +175,7 @@ class _Gate:
         self.start_ns = 0
 
     def pass_by(self, client: int) -> None:
-        """This client is ready, or has ended; saying so again changes nothing."""
+        """Note that a client is ready, or has ended; noting it again changes nothing."""
         with self._lock:
             if client not in self._awaited:
                 return
@@ -199,7 +199,7 @@ class _Arrival:
             self._gate.pass_by(self._client)
 
     def advance(self, amount: int) -> None:
-        """Nothing is shown of single clients."""
+        """Show nothing of single clients."""
 
 
 class HeldOpen:
@@ -226,7 +226,7 @@ class HeldOpen:
         self._progress.advance(amount)
 
     def records(self) -> tuple[LoadRecord, ...] | None:
-        """What was measured while the trial held its index, None when it did not; raises what measuring raised."""
+        """Return what was measured while the trial held its index, None when it did not; raises as measuring did."""
         return self._aside.result()
 
     def _measure(self) -> tuple[LoadRecord, ...]:
@@ -234,7 +234,8 @@ class HeldOpen:
         try:
             return replace(self._runs, options=options, shared=True).run(self._progress)
         finally:
-            Path(str(self._runs.trial.release)).touch()
+            if self._runs.trial.release is not None:
+                self._runs.trial.release.touch()
 
     def __enter__(self) -> HeldOpen:
         return self

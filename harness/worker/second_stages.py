@@ -1,40 +1,87 @@
-"""The second stage of a backend: which pairs are scored, by whom, and the run that comes of it."""
+"""Backends that are made of others' hits: fusions of their lists, and second stages that score their hits anew."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
-import orjson
 
 from harness.data import ranking
 from harness.data.dataset import Dataset
-from harness.data.progress import Clock, Display, Progress
+from harness.data.progress import Display
 from harness.data.types import Float32Array, Int32Array, Int64Array, Run, Similarity
 from harness.errors import DataError, RankingError, RejectedInputError
 from harness.exact.dense import DenseIndex
+from harness.plan.backend_spec import BackendSpec
 from harness.plan.plan import Trial
-from harness.registry.parameters import ParameterValue
-from harness.rerank.rerankers import create_reranker
-from harness.rerank.stage import Candidates, Reranked, ScoreCache, score_candidates
+from harness.plan.stages import parse_weights
+from harness.rerank import fusion
+from harness.rerank.stage import Reranked
 from harness.store.cache import Cache
-from harness.store.columns import load_table
+from harness.store.records import load, save
 from harness.worker.executor import Executor
-from harness.worker.jobs import RerankJob, write_job
+from harness.worker.jobs import RerankJob
+from harness.worker.outcome import Combined
 from harness.worker.vectors import DensePair
 
-__all__ = ["SecondStage", "carry_out_rerank"]
+__all__ = ["SecondStage", "fuse", "fuse_runs", "second_stage"]
 
 _SHOWN = 5
-_QUERIES, _DOCUMENTS, _SCORES, _SAID = "query_rows.npy", "document_rows.npy", "scores.npy", "reranked.json"
 
 
-class _Found(NamedTuple):
+def fuse(
+    spec: BackendSpec, of: Sequence[str], runs: Sequence[Run], times: Sequence[Int64Array | None], k: int
+) -> tuple[Run, Combined]:
+    """Return the fusion that ``spec`` names of ``runs``, cut to ``k`` hits a query.
+
+    ``of`` are the labels of the runs, ``times`` the times of each (:attr:`Outcome.query_ns`).
+    """
+    started = time.perf_counter_ns()
+    fused = fuse_runs(spec, runs, k)
+    own_ns = time.perf_counter_ns() - started
+    return fused, Combined(spec.name, tuple(of), _sum(times), own_ns)
+
+
+def second_stage(spec: BackendSpec, of: str, reranked: Reranked, first_ns: Int64Array | None) -> Combined:
+    """Return what a reranked backend is made of: the stage before it, ``of``, and its own."""
+    own_ns = reranked.score_ns if reranked.scored == len(reranked.scores) else None
+    return Combined(spec.name, (of,), first_ns, own_ns, reranked)
+
+
+def fuse_runs(spec: BackendSpec, runs: Sequence[Run], k: int | None) -> Run:
+    """Return the fusion that ``spec`` names, cut to ``k`` hits a query (None: not).
+
+    Raises as :mod:`harness.rerank.fusion` does.
+    """
+    weights = parse_weights(str(spec.parameters["weights"]))
+    match spec.name:
+        case "rrf":
+            fused = fusion.rrf(runs, k=float(spec.parameters["k"]), weights=weights)
+        case "minmax":
+            fused = fusion.min_max(runs, weights=weights)
+        case "dbsf":
+            fused = fusion.dbsf(runs, weights=weights)
+        case other:
+            raise AssertionError(f"unknown fusion: {other}")
+    return fused if k is None else ranking.cut(fused, k)
+
+
+def _sum(times: Sequence[Int64Array | None]) -> Int64Array | None:
+    """Add times query by query, over the passes that all have; None where one is missing."""
+    known = [run_ns for run_ns in times if run_ns is not None]
+    if len(known) < len(times):
+        return None
+    passes = min(len(run_ns) for run_ns in known)
+    total: Int64Array = np.stack([run_ns[:passes] for run_ns in known]).sum(axis=0)
+    return total
+
+
+class _Pairs(NamedTuple):
     """Candidates as rows of the dataset: ``queries`` int32 (Q,), ``indptr`` int64 (Q + 1), ``documents`` int32 (H,)."""
 
     queries: Int32Array
@@ -55,30 +102,30 @@ class SecondStage:
     display: Display
 
     def run(self, trial: Trial, first: Run) -> tuple[Run, Reranked]:
-        """The candidates of ``first`` in the order of new scores, and what that took.
+        """Return the candidates of ``first`` in the order of new scores, and what that took.
 
         Where the dataset names each query's candidates, all of these are scored, and nothing else.
         Raises RejectedInputError for candidates that the collection does not hold, and what the reranker raises.
         """
-        return self._reranked(trial, first, lambda found: self._in_worker(trial, found))
+        return self._reranked(trial, first, lambda pairs: self._in_worker(trial, pairs))
 
     def run_with_vectors(self, trial: Trial, first: Run, vectors: DensePair) -> tuple[Run, Reranked]:
-        """The same, scored by the similarity of vectors that are there, with the arithmetic of exact dense search.
+        """Return the same, scored by the similarity of given vectors with the arithmetic of exact dense search.
 
         Only the candidates' vectors are read, once each; the time is that of scoring them. Raises DataError for vectors
         that are zero under cosine, besides.
         """
         similarity = cast("Similarity", trial.parameters["similarity"])
 
-        def score(found: _Found) -> Reranked:
-            distinct, rows = np.unique(found.documents, return_inverse=True)
+        def score(pairs: _Pairs) -> Reranked:
+            distinct, rows = np.unique(pairs.documents, return_inverse=True)
             documents = np.ascontiguousarray(vectors.documents[distinct])
-            queries = np.ascontiguousarray(vectors.queries[found.queries])
+            queries = np.ascontiguousarray(vectors.queries[pairs.queries])
             if similarity == "cosine":
                 self._refuse_zero(documents, distinct)
             started = time.perf_counter_ns()
             scores = DenseIndex.build(documents).score(
-                queries, found.indptr, rows.astype(np.int32), similarity=similarity
+                queries, pairs.indptr, rows.astype(np.int32), similarity=similarity
             )
             took_ns = time.perf_counter_ns() - started
             return Reranked(scores, len(scores), took_ns, 0, whole_numbers=False)
@@ -86,16 +133,16 @@ class SecondStage:
         return self._reranked(trial, first, score)
 
     def _refuse_zero(self, vectors: Float32Array, rows: Int32Array) -> None:
-        """By their ids, because the numbers of the rows that were taken would tell nobody anything."""
+        """Name zero vectors by their ids: the numbers of the chosen rows would tell nobody anything."""
         zero = rows[~vectors.any(axis=1)]
         if len(zero):
             named = ", ".join(self.dataset.corpus.ids.take(zero[:_SHOWN]))
             problem = f"{len(zero)} candidates have a zero vector, which has no cosine, among them: {named}"
             raise DataError(f"dataset '{self.dataset.name}'", [problem], fix="use similarity=dot or similarity=l2")
 
-    def _reranked(self, trial: Trial, first: Run, score: Callable[[_Found], Reranked]) -> tuple[Run, Reranked]:
+    def _reranked(self, trial: Trial, first: Run, score: Callable[[_Pairs], Reranked]) -> tuple[Run, Reranked]:
         candidates = self._candidates(trial, first)
-        reranked = score(self._found(candidates))
+        reranked = score(self._pairs(candidates))
         if not np.isfinite(reranked.scores).all():
             what = f"the reranker '{trial.spec.name}' gave NaN or an infinite score"
             raise RankingError(what, fix="this is a defect of its model")
@@ -104,12 +151,12 @@ class SecondStage:
         return ranking.order(run), reranked
 
     def _candidates(self, trial: Trial, first: Run) -> Run:
-        """The best hits of the first stage, or the documents that the dataset names for each query, all of them."""
+        """Return the best hits of the first stage, or all documents that the dataset names for each query."""
         if self.dataset.candidates is None:
             return ranking.cut(ranking.order(first), int(trial.parameters["candidates"]))
         return ranking.all_candidates(first, self.dataset.candidates, self.dataset.queries.ids, self.dataset.corpus.ids)
 
-    def _found(self, candidates: Run) -> _Found:
+    def _pairs(self, candidates: Run) -> _Pairs:
         queries = self.dataset.queries.ids.rows_of(candidates.query_ids)
         documents = self.dataset.corpus.ids.rows_of(candidates.doc_ids)[candidates.rows]
         strange = np.flatnonzero((documents < 0) | (np.repeat(queries, np.diff(candidates.indptr)) < 0))
@@ -120,44 +167,26 @@ class SecondStage:
                 f"{', '.join(ids)}",
                 fix="there is no text to score: rerank runs of this collection",
             )
-        return _Found(queries, candidates.indptr, documents)
+        return _Pairs(queries, candidates.indptr, documents)
 
-    def _in_worker(self, trial: Trial, found: _Found) -> Reranked:
+    def _in_worker(self, trial: Trial, pairs: _Pairs) -> Reranked:
         folder = Path(tempfile.mkdtemp(prefix="rerank-", dir=self.work))
-        np.save(folder / _QUERIES, np.repeat(found.queries, np.diff(found.indptr)), allow_pickle=False)
-        np.save(folder / _DOCUMENTS, found.documents, allow_pickle=False)
-        parameters = dict(trial.parameters)
-        cache = str(self.cache.root.absolute())
-        write_job(folder, RerankJob(trial.spec.name, parameters, str(self.corpus), str(self.queries), cache))
+        job = RerankJob(
+            reranker=trial.spec.name,
+            parameters=trial.parameters,
+            corpus=self.corpus,
+            queries=self.queries,
+            query_rows=np.repeat(pairs.queries, np.diff(pairs.indptr)),
+            document_rows=pairs.documents,
+            cache=self.cache.root.absolute(),
+        )
+        save(folder, job)
         self.executor.run(folder, self.display.section(trial.label))
-        said = orjson.loads((folder / _SAID).read_bytes())
-        return Reranked(np.load(folder / _SCORES, allow_pickle=False), **said)
-
-
-def carry_out_rerank(folder: Path, job: RerankJob, progress: Progress, clock: Clock) -> None:
-    """Do a job that :class:`SecondStage` wrote, and leave its scores beside it."""
-    reranker = create_reranker(job.reranker, job.parameters)
-    candidates = Candidates(
-        load_table(Path(job.queries)).column("text"),
-        load_table(Path(job.corpus)).column("text"),
-        np.load(folder / _QUERIES, allow_pickle=False),
-        np.load(folder / _DOCUMENTS, allow_pickle=False),
-    )
-    cache = ScoreCache(Cache(Path(job.cache)), job.reranker, reranker.identity())
-    done = score_candidates(reranker, candidates, cache, progress, clock)
-    np.save(folder / _SCORES, done.scores, allow_pickle=False)
-    said: dict[str, ParameterValue | dict[str, ParameterValue]] = {
-        "scored": done.scored,
-        "score_ns": done.score_ns,
-        "load_ns": done.load_ns,
-        "whole_numbers": done.whole_numbers,
-        "facts": dict(done.facts),
-    }
-    (folder / _SAID).write_bytes(orjson.dumps(said))
+        return load(folder, Reranked)
 
 
 def _apart(candidates: Run, scores: Float32Array) -> Float32Array:
-    """Whole numbers with a fraction below 1 that keeps equal ones in the order of the first stage."""
+    """Add to whole numbers a fraction below 1 that keeps equal ones in the order of the first stage."""
     lengths = np.diff(candidates.indptr)
     place = np.arange(candidates.hits) - np.repeat(candidates.indptr[:-1], lengths)
     count = np.repeat(lengths, lengths)

@@ -1,26 +1,19 @@
-"""What is refused before any engine runs, and of what one did: functions that raise or return nothing."""
+"""Whether engines can do what a plan asks of them, as far as they say so without being opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import cast
 
-import numpy as np
-
-from harness.data.dataset import Dataset
-from harness.data.filtering import in_words
-from harness.data.types import Run
 from harness.engines.interface import Capabilities, EngineProtocol
-from harness.errors import HarnessError, LostDocumentsError, RankingError, RejectedInputError, UsageError
+from harness.errors import HarnessError, RejectedInputError, UsageError
 from harness.plan.options import ClientKind, LoadOptions
 from harness.plan.plan import Plan
 from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue
-from harness.worker.jobs import TrialRecord
 
-__all__ = ["OWN_ADAPTERS", "refuse_impossible", "refuse_lost_documents", "refuse_unmatched"]
+__all__ = ["OWN_ADAPTERS", "refuse_impossible"]
 
-_NAMED = 20
 OWN_ADAPTERS = "harness.engines."
 """How the engines of the harness itself begin: what their parameters mean is known."""
 
@@ -81,42 +74,4 @@ def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, external: boo
         raise UsageError(
             "--clients threads: this engine's client holds Python's lock while it searches, or may not be shared",
             fix="use --clients processes",
-        )
-
-
-def refuse_unmatched(run: Run, dataset: Dataset) -> None:
-    """Raise RankingError for hits that the filter of ``dataset`` excludes: their figures would say nothing of it."""
-    if dataset.filtered is None or not len(run.rows):
-        return
-    rows = dataset.corpus.ids.rows_of(run.doc_ids)[run.rows]
-    excluded = np.flatnonzero((rows >= 0) & ~dataset.filtered.matching[rows])
-    if len(excluded):
-        hit = int(excluded[0])
-        query = int(np.searchsorted(run.indptr, hit, side="right")) - 1
-        raise RankingError(
-            f"{len(excluded):,} of {run.hits:,} hits do not match the filter {in_words(dataset.filtered.wanted)}: "
-            f"query '{run.query_ids[query]}' has document '{run.doc_ids[int(run.rows[hit])]}'",
-            fix="a stored run must be one of the same filter; an engine that returns them has a defect",
-        )
-
-
-def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[str]) -> None:
-    """Raise LostDocumentsError, with the worker's ``log``, unless just documents without text are missing."""
-    missing = record.index.missing_rows
-    unnamed = record.index.sent - record.index.indexed - len(missing)
-    if unnamed != 0:
-        raise LostDocumentsError(
-            f"the engine holds {record.index.indexed} of {record.index.sent} documents, {unnamed} unaccounted for",
-            fix="this is a defect of the adapter: it must name every document that the engine does not hold",
-            log=log,
-        )
-    empty = set(dataset.corpus.empty_rows.tolist())
-    lost = [int(row) for row in missing if int(row) not in empty]
-    if lost:
-        named = ", ".join(dataset.corpus.ids[row] for row in lost[:_NAMED])
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        raise LostDocumentsError(
-            f"the engine lost {len(lost)} documents that are not empty: {named}{more}",
-            fix="figures would be those of another collection: look into the engine's log for why it refused them",
-            log=log,
         )

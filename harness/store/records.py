@@ -1,0 +1,81 @@
+"""Dataclasses as files: one JSON file named after the class, and each array of its fields beside it.
+
+A record is a dataclass whose fields are plain values, enumerations of strings, paths, arrays, ids, sparse vectors,
+other dataclasses, named tuples, tuples, mappings, and unions of these with None. Nothing is ever pickled. NaN and
+infinite numbers belong into arrays: JSON has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TypeVar, get_origin
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from harness.data.types import Ids
+from harness.errors import CacheError
+from harness.store.columns import load_ids, save_column, save_ids
+
+__all__ = ["is_saved", "load", "save"]
+
+Record = TypeVar("Record")
+
+
+def save(folder: Path, record: object) -> None:
+    """Write a record into a folder, in place of an earlier one of its class; its JSON file is written last."""
+    name, numbers = type(record).__name__, count()
+
+    def to_plain(value: object) -> str | dict[object, object]:
+        if isinstance(value, Path):
+            return str(value)
+        if isinstance(value, np.ndarray):
+            file = f"{name}.{next(numbers)}.npy"
+            save_column(folder / file, value)
+            return file
+        if isinstance(value, pa.StringArray):
+            file = f"{name}.{next(numbers)}.arrow"
+            save_ids(folder / file, Ids(value))
+            return file
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise NotImplementedError(f"a record cannot hold a {type(value).__name__}")
+
+    written = msgspec.json.encode(record, enc_hook=to_plain)
+    (folder / f"{name}.json").write_bytes(written)
+
+
+def load(folder: Path, record: type[Record]) -> Record:
+    """Read a record that :func:`save` wrote; columns of ids are memory-mapped, arrays are not.
+
+    Raises CacheError when a file of it is missing, damaged, or written from a class with other fields.
+    """
+    path = folder / f"{record.__name__}.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=record, dec_hook=_reader(folder))
+    except (OSError, ValueError, EOFError) as error:
+        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
+
+
+def is_saved(folder: Path, record: type) -> bool:
+    """Whether a record of this class lies in the folder."""
+    return (folder / f"{record.__name__}.json").is_file()
+
+
+def _reader(folder: Path) -> Callable[[type, object], object]:
+    def from_plain(kind: type, plain: object) -> object:
+        if not isinstance(plain, str):
+            raise ValueError(f"expected a name, and it is a {type(plain).__name__}")
+        wanted = get_origin(kind) or kind
+        if wanted is Path:
+            return Path(plain)
+        if wanted is np.ndarray:
+            return np.load(folder / plain, allow_pickle=False)
+        if wanted is pa.StringArray:
+            return load_ids(folder / plain).values
+        raise NotImplementedError(f"a record cannot hold a {kind}")
+
+    return from_plain

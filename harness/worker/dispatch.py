@@ -1,0 +1,184 @@
+"""Run a job in this process, whichever process that is: the worker's, or the harness's own.
+
+The modules that do a job are imported when there is such a job: a worker loads only what its own job needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.data.progress import Clock, Progress
+from harness.errors import HarnessError
+from harness.store.records import is_saved, load, save
+from harness.worker.failure import harness_error
+from harness.worker.jobs import (
+    HELD,
+    RELEASED,
+    Analysed,
+    AnalyseJob,
+    AskJob,
+    ClientJob,
+    Encoded,
+    EncodeJob,
+    Identity,
+    IdentityJob,
+    RerankJob,
+    TrialJob,
+    TrialRecord,
+)
+
+__all__ = ["run_job"]
+
+_BATCH = 2000
+"""Documents that are analysed at a time."""
+_POLL_S = 0.05
+
+
+class _Context(NamedTuple):
+    """What jobs are run with; ``before_open`` is called when everything but the engine is in memory."""
+
+    folder: Path
+    progress: Progress
+    clock: Clock
+    before_open: Callable[[], None]
+
+
+def run_job(
+    folder: Path, progress: Progress, *, before_open: Callable[[], None], clock: Clock = time.perf_counter_ns
+) -> None:
+    """Run the job that is saved in ``folder``, and save its result there.
+
+    ``before_open`` is called when everything but the engine is in memory. Raises HarnessError and nothing else: what
+    nobody foresaw becomes an EngineFailureError with its traceback as the log.
+    """
+    try:
+        kind = next(kind for kind in _RUNNERS if is_saved(folder, kind))
+        save(folder, _RUNNERS[kind](load(folder, kind), _Context(folder, progress, clock, before_open)))
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise harness_error(error) from error
+
+
+def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
+    """Count the terms of documents and queries, and store them; the analyzer may need a JVM."""
+    from harness.store.columns import load_table
+    from harness.text import count_terms, create_analyzer, save_counts
+
+    documents, queries = (load_table(path).column("text") for path in (job.corpus, job.queries))
+    batches = (documents.slice(start, _BATCH) for start in range(0, len(documents), _BATCH))
+    analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
+    started = context.clock()
+    counts = count_terms(analyzer, batches, queries.to_pylist(), context.progress, total=len(documents))
+    save_counts(job.target, counts)
+    return Analysed(context.clock() - started)
+
+
+def _ask(job: AskJob, context: _Context) -> object:
+    """Ask somebody's callable here: what it prints, allocates or never returns from concerns this process alone."""
+    from harness.engines.callable.python_callable import PythonRetriever, load_callable
+    from harness.engines.callable.retriever import ask
+    from harness.store.columns import load_table
+
+    with PythonRetriever(load_callable(job.target), job.target) as retriever:
+        return ask(
+            retriever,
+            load_table(job.questions).column("text").to_pylist(),
+            job.k,
+            repeats=job.repeats,
+            warm_up=job.warm_up,
+            deadline_s=None,  # the executor's
+            clock=context.clock,
+            progress=context.progress,
+        )
+
+
+def _encode(job: EncodeJob, context: _Context) -> Encoded:
+    """Encode every part with one model, into its target; the model may need torch, and may die of it."""
+    from harness.encoders.http_endpoint import EndpointModel, Spent
+    from harness.encoders.prompts import applied_prompt
+    from harness.encoders.settings import Settings
+    from harness.encoders.sources import create_model
+    from harness.encoders.stream import encode_into
+    from harness.worker.trial import load_inputs
+
+    settings = Settings.of(job.encoder, job.parameters)
+    context.progress.start("load model", None)
+    model = create_model(settings)
+    done = {
+        part.role: encode_into(
+            part.target,
+            load_inputs(part.texts, (), part.role),
+            part.role,
+            settings,
+            model,
+            prompt=applied_prompt(settings, part.role).text,
+            progress=context.progress,
+            clock=context.clock,
+        )
+        for part in job.parts
+    }
+    spent = model.spent if isinstance(model, EndpointModel) else Spent()
+    rows: dict[str, int] = {role: part.rows for role, part in done.items()}
+    return Encoded(rows, sum(part.chunks for part in done.values()), *spent)
+
+
+def _rerank(job: RerankJob, context: _Context) -> object:
+    """Score pairs with a model."""
+    from harness.rerank.rerankers import create_reranker
+    from harness.rerank.stage import Candidates, ScoreCache, score_candidates
+    from harness.store.cache import Cache
+    from harness.store.columns import load_table
+
+    reranker = create_reranker(job.reranker, job.parameters)
+    queries, documents = (load_table(path).column("text") for path in (job.queries, job.corpus))
+    candidates = Candidates(queries, documents, job.query_rows, job.document_rows)
+    cache = ScoreCache(Cache(job.cache), job.reranker, reranker.identity())
+    return score_candidates(reranker, candidates, cache, context.progress, context.clock)
+
+
+def _identify(job: IdentityJob, _: _Context) -> object:
+    module, _colon, name = job.engine.partition(":")
+    identity = getattr(importlib.import_module(module), name).identity(job.parameters)
+    return Identity({str(key): str(value) for key, value in identity.items()})
+
+
+def _search(job: TrialJob, context: _Context) -> object:
+    from harness.worker.trial import run_trial
+
+    hold = partial(_hold_open, job, context)
+    return run_trial(job, context.progress, context.clock, before_open=context.before_open, before_close=hold)
+
+
+def _hold_open(job: TrialJob, context: _Context, record: TrialRecord) -> None:
+    """Keep a server's index for the clients that are to come, and leave them the answers to compare theirs with."""
+    if job.release is None or not record.engine.is_server:
+        return
+    save(context.folder, record)
+    context.progress.start(HELD, None)
+    while not job.release.exists():
+        time.sleep(_POLL_S)
+    context.progress.start(RELEASED, None)
+
+
+def _measure(job: ClientJob, context: _Context) -> object:
+    from harness.worker.load_client import run_client
+
+    return run_client(job, context.progress, context.clock, time.sleep, before_open=context.before_open)
+
+
+_RUNNERS: Mapping[type, Callable[..., object]] = {
+    AnalyseJob: _analyse,
+    AskJob: _ask,
+    ClientJob: _measure,
+    EncodeJob: _encode,
+    IdentityJob: _identify,
+    RerankJob: _rerank,
+    TrialJob: _search,
+}
+"""How a job of each class is run; every function returns the record that is saved as its result."""

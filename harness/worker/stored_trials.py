@@ -1,0 +1,380 @@
+"""Outcomes of trials, kept in the cache so that a comparison can be resumed: the key, the conditions, the store.
+
+A key holds everything about a trial that changes its hits, and parameters that change its times: the scheme, the engine
+with what it says of itself (versions), the content of documents and queries, the analyzer with what decides its terms
+or the model with what decides its vectors, k, the filter with the fields that it is about, the candidates that each
+query is ranked among, and the backend's parameters but those whose card says that they affect nothing. Measures, rules
+of scoring, the dataset's name, where results go, seeds of statistics and limits are not in it, nor is the machine:
+times are judged by the conditions that they were measured under, which are stored beside them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from typing import cast
+
+import orjson
+
+from harness._version import __version__
+from harness.data.dataset import Dataset
+from harness.data.progress import Display
+from harness.encoders.settings import model_encoder
+from harness.engines.interface import Identified
+from harness.plan.plan import Plan, Trial
+from harness.plan.request import Resume
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import load_engine
+from harness.registry.parameters import ParameterValue, encoder_parameters
+from harness.store import environment
+from harness.store.cache import JSON, Cache, entry_name, file_digest
+from harness.store.records import load, save
+from harness.worker.builds import builds_of
+from harness.worker.encodings import encoder_key
+from harness.worker.executor import Executor
+from harness.worker.failure import Failure
+from harness.worker.jobs import Identity, IdentityJob, TrialRecord
+from harness.worker.process import Finished
+
+__all__ = [
+    "KIND",
+    "SCHEME",
+    "Conditions",
+    "Identities",
+    "LookUp",
+    "StoredOutcome",
+    "StoredTrials",
+    "conditions_of",
+    "differences",
+    "in_short",
+    "is_kept",
+    "trial_key",
+]
+
+SCHEME = 8
+"""To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
+KIND = "trials"
+Condition = str | int | float | bool | None | list[str | int | float | bool]
+Conditions = Mapping[str, Mapping[str, Condition]]
+"""Names to values in five groups: machine, versions, timing, limits, builds."""
+
+_OWN = "harness"
+_GIBIBYTE = 1024**3
+_LIMITS = ("deadline_s", "memory_limit_bytes")
+_NO_PART = ("jobs", "verify_cache", *_LIMITS)
+_FINISHED, _FAILED = "finished", "failed"
+_KEPT = ("EngineFailureError", "LostDocumentsError", "RankingError", "RejectedInputError")
+"""Failures of the engine itself. Others are of this machine and this moment: a missing package, a server that is down,
+a full disk."""
+_OF_LIMITS = ("EngineTimeoutError", "MemoryLimitError")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Ask engines what they say of themselves, in a worker: a mistake or a wait of theirs harms nobody else.
+
+    Job folders are made in ``work``. ``fetch`` lets a model of the hub be downloaded, whose files are part of its key.
+    """
+
+    executor: Executor
+    work: Path
+    display: Display
+    fetch: bool = True
+
+    def of(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
+        """Return what the engine says decides its hits, and for a foreign adapter the version and file it lies in.
+
+        Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
+        """
+        engine = load_engine(card)
+        identity: dict[str, str] = self._ask(card, parameters) if isinstance(engine, Identified) else {}
+        package = engine.__module__.partition(".")[0]
+        if package == _OWN:
+            return identity
+        file = getattr(sys.modules.get(engine.__module__), "__file__", None)
+        code = {"module_sha256": file_digest(Path(file))} if file is not None else {}
+        return identity | code | {name: version(name) for name in _distributions().get(package, ())}
+
+    def _ask(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
+        folder = Path(tempfile.mkdtemp(prefix="identity-", dir=self.work))
+        save(folder, IdentityJob(card.engine, parameters))
+        self.executor.run(folder, self.display.section(card.name))
+        return dict(load(folder, Identity).names)
+
+
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """Return distributions by the packages that they install."""
+    return _distributions_in(tuple((place, _changed_ns(Path(place))) for place in sys.path))
+
+
+@functools.cache
+def _distributions_in(places: tuple[tuple[str, int], ...]) -> Mapping[str, Sequence[str]]:  # noqa: ARG001
+    """Look them up once for the folders of ``sys.path`` as they are: it takes a third of a second."""
+    return packages_distributions()
+
+
+def _changed_ns(place: Path) -> int:
+    try:
+        return place.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def is_kept(trial: Trial) -> bool:
+    """Whether the trial's outcome is stored: not for runs that somebody else made, nor for indexes built elsewhere."""
+    return trial.spec.card is not None and not trial.external
+
+
+def trial_key(trial: Trial, card: BackendCard, dataset: Dataset, k: int, identities: Identities) -> dict[str, JSON]:
+    """Return the key of one trial; nothing is analysed for it.
+
+    Raises HarnessError where the engine, analyzer or model is missing, or the engine cannot say what it is.
+    """
+    encoder = encoder_key(trial, dataset, fetch=identities.fetch)
+    identity = identities.of(card, trial.parameters)
+    left_out = {*identity, *(("jar",) if encoder is not None else ())}  # the terms' key holds the jar's digest
+    model = model_encoder(card.encoder)
+    if model is not None:  # its key holds what they come to: a model's files, not its name
+        left_out |= set(encoder_parameters(model))
+    left_out |= {name for name, parameter in card.parameters.items() if parameter.affects == "nothing"}
+    parameters: dict[str, JSON] = {name: value for name, value in trial.parameters.items() if name not in left_out}
+    filtered = dataset.filtered
+    kept: dict[str, JSON] = {}
+    if filtered is not None:
+        kept = {"filter": {**filtered.wanted}, "metadata": filtered.digest}
+    if dataset.candidates is not None:
+        kept["candidates"] = dataset.candidates_digest
+    return {
+        "scheme": SCHEME,
+        "engine": card.engine,
+        "identity": {**identity},
+        "parameters": parameters,
+        "encoder": encoder,
+        "documents": dataset.corpus.digest,
+        "queries": dataset.queries.digest,
+        "k": k,
+        **kept,
+    }
+
+
+def conditions_of(plan: Plan, trial: Trial) -> Conditions:
+    """Return everything beside a trial's key that its times depend on, its limits, and how often it is built.
+
+    Raises HarnessError where the engine cannot be loaded, which says whether its builds differ.
+    """
+    machine, options = environment.machine(), asdict(plan.execution)
+    load_options = asdict(plan.load) if plan.load.wanted else {}
+    conditions = {
+        "machine": {
+            "processor": machine.processor,
+            "cores": machine.cores,
+            "memory (GiB)": round(machine.memory_bytes / _GIBIBYTE),  # kernels differ in what they set aside
+            **machine.thread_limits,
+        },
+        "versions": {
+            "harness": __version__,
+            "python": machine.python,
+            **environment.package_versions(),
+        },
+        "timing": {
+            **{name: value for name, value in options.items() if name not in _NO_PART},
+            **{f"load {name}": value for name, value in load_options.items()},
+        },
+        "limits": {**{name: options[name] for name in _LIMITS}, **_outside_the_key(trial)},
+        "builds": {"builds": builds_of(trial, plan)},
+    }
+    read_back: Conditions = orjson.loads(orjson.dumps(conditions))  # lists for tuples, as the stored ones have them
+    return read_back
+
+
+def _outside_the_key(trial: Trial) -> dict[str, ParameterValue]:
+    """Return parameters that change no outcome but a failure: a patience, where an API key is."""
+    parameters = trial.spec.card.parameters if trial.spec.card is not None else {}
+    return {name: trial.parameters[name] for name, parameter in parameters.items() if parameter.affects == "nothing"}
+
+
+def differences(then: Conditions, now: Conditions) -> Iterator[str]:
+    """Yield how two conditions differ, in words (``cores 8, now 2``); nothing when times taken then stand now.
+
+    Limits and builds are left out: they have no part in times.
+    """
+    for group in ("machine", "versions", "timing"):
+        before, after = then.get(group, {}), now[group]
+        # where no times were taken, or none are wanted, it does not matter for how long engines are warmed up
+        without_effect = set() if before.get("timing") and after.get("timing") else {"warm_up"}
+        for name in sorted({*before, *after} - without_effect):
+            old, new = before.get(name), after.get(name)
+            if old != new:
+                yield f"{name} {'none' if old is None else old}, now {'none' if new is None else new}"
+
+
+def _lacking(then: Conditions, now: Conditions) -> list[str]:
+    """Return what is to be measured now and was not measured then, in words."""
+    missing = sorted(_measured(now["timing"]) - _measured(then["timing"]))
+    first, last = _builds_in(then) + 1, _builds_in(now)
+    if first <= last:
+        missing.append(f"build {last}" if first == last else f"builds {first} to {last}")
+    return missing
+
+
+def _builds_in(conditions: Conditions) -> int:
+    """Return how many builds were asked for of a trial under these conditions."""
+    return cast("int", conditions["builds"]["builds"])
+
+
+def _measured(timing: Mapping[str, Condition]) -> set[str]:
+    """Return the measurements that options of timing ask for, in words."""
+    measured = {"times"} if timing["timing"] else set()
+    if timing.get("load cold"):
+        measured.add("a cold pass")
+    concurrency, rates = (cast("list[float]", timing.get(f"load {name}", [])) for name in ("concurrency", "rates"))
+    clients, arrivals = timing.get("load clients"), timing.get("load arrivals")
+    measured |= {f"{count} clients ({clients})" for count in concurrency}
+    measured |= {f"{rate:g} queries/s ({clients}, {arrivals})" for rate in rates}
+    return measured
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredOutcome:
+    """A stored outcome: a ``record`` with the ``memory`` it took, or a ``failure``.
+
+    ``measured`` is when it came about (UTC, ISO 8601), ``conditions`` under what.
+    """
+
+    measured: str
+    conditions: Conditions
+    record: TrialRecord | None
+    memory: Finished | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """What is known of one trial before it runs.
+
+    ``key`` is None for a trial whose outcome is never stored. ``stored`` is an outcome that is used instead of running
+    it, None when it runs. ``reason`` says why, ``differs`` how the conditions of ``stored`` differ from this run's.
+    ``remote`` says what it will ask of a remote model, None where it asks none. ``builds`` is how many indexes its
+    result is made of, 0 where nothing is built.
+    """
+
+    key: dict[str, JSON] | None
+    stored: StoredOutcome | None
+    reason: str
+    differs: tuple[str, ...] = field(default=())
+    remote: str | None = None
+    builds: int = 0
+
+    @property
+    def name(self) -> str | None:
+        """The name of the entry in the cache, found by `harness cache list`."""
+        return entry_name(KIND, self.key) if self.key is not None else None
+
+
+class StoredTrials:
+    """The stored outcomes of the trials of one plan."""
+
+    def __init__(self, cache: Cache, plan: Plan, dataset: Dataset, identities: Identities) -> None:
+        self._cache, self._plan, self._dataset, self._identities = cache, plan, dataset, identities
+        self._own: set[str] = set()
+
+    def look_up(self, trial: Trial) -> LookUp:
+        """Return whether the trial runs or a stored outcome stands for it.
+
+        Raises HarnessError when the key cannot be made: the engine or its analyzer is not there, or the engine fails
+        to say what it is.
+        """
+        card = trial.spec.card
+        if trial.spec.components:
+            return LookUp(None, None, "made anew of its components each time")
+        if card is None or not is_kept(trial):
+            return LookUp(None, None, "never stored")
+        key = trial_key(trial, card, self._dataset, self._plan.request.k, self._identities)
+        if self._plan.resume is Resume.NEVER:
+            return LookUp(key, None, "--resume never")
+        if entry_name(KIND, key) in self._own:
+            return LookUp(key, None, "its stored outcome is of this very comparison")
+        stored = self._stored(key)
+        if stored is None:
+            return LookUp(key, None, "no outcome is stored")
+        now = conditions_of(self._plan, trial)
+        differs = self._differences(stored, now)
+        against = self._against(stored, now, differs)
+        return LookUp(key, stored if against is None else None, against or _in_words(stored), differs)
+
+    def keep(self, trial: Trial, look_up: LookUp, outcome: StoredOutcome) -> bool:
+        """Store what came of a trial that ran, in place of an earlier outcome; False for what is never stored.
+
+        Of failures only those of the engine itself are kept, and those of limits where nothing better is stored.
+        Raises CacheError.
+        """
+        failure = outcome.failure
+        if look_up.key is None or (failure is not None and failure.type not in (*_KEPT, *_OF_LIMITS)):
+            return False
+        if failure is not None and self._outlives(look_up.key, failure, outcome.conditions):
+            return False
+        about = f"{trial.label} on {self._dataset.name}"
+        self._own.add(entry_name(KIND, look_up.key))
+        state = _FINISHED if failure is None else _FAILED
+        self._cache.put(KIND, look_up.key, partial(save, record=outcome), about=about, state=state)
+        return True
+
+    def _stored(self, key: Mapping[str, JSON]) -> StoredOutcome | None:
+        return self._cache.get(KIND, key, partial(load, record=StoredOutcome))
+
+    def _outlives(self, key: Mapping[str, JSON], failure: Failure, conditions: Conditions) -> bool:
+        """Whether a finished outcome is stored against which the failure says nothing.
+
+        It finished under higher limits, or with fewer builds.
+        """
+        stored = self._stored(key)
+        if stored is None or stored.failure is not None:
+            return False
+        return failure.type in _OF_LIMITS or _builds_in(stored.conditions) < _builds_in(conditions)
+
+    def _differences(self, stored: StoredOutcome, now: Conditions) -> tuple[str, ...]:
+        if stored.failure is None and not self._plan.execution.timing:
+            return ()  # no times are reported, so none have to stand
+        return tuple(differences(stored.conditions, now))
+
+    def _against(self, stored: StoredOutcome, now: Conditions, differs: tuple[str, ...]) -> str | None:
+        """Return why a stored outcome does not stand for this run; None when it does."""
+        resume = self._plan.resume
+        if stored.failure is not None:
+            if resume is not Resume.MISSING:
+                return f"its stored outcome is a failure of {stored.measured}"
+            if stored.failure.type in _OF_LIMITS and stored.conditions["limits"] != now["limits"]:
+                return f"it failed on {stored.measured} under other limits"
+            if _builds_in(stored.conditions) > _builds_in(now):
+                return f"it failed on {stored.measured} when more builds were asked for"
+        elif lacks := _lacking(stored.conditions, now):
+            return f"its stored outcome was measured without {', '.join(lacks)}"
+        elif resume is not Resume.MISSING and (failed := _failed_load(stored.record)) is not None:
+            return f"a measurement of its stored outcome failed: {failed}"
+        if differs and resume is not Resume.ALWAYS:
+            return f"its stored outcome is of other conditions: {in_short(differs)}"
+        return None
+
+
+def in_short(differs: tuple[str, ...]) -> str:
+    """Return the first differences, and how many more there are."""
+    more = f"; and {len(differs) - _SHOWN} more" if len(differs) > _SHOWN else ""
+    return "; ".join(differs[:_SHOWN]) + more
+
+
+def _failed_load(record: TrialRecord | None) -> str | None:
+    """Return what the first failed client or call of a measurement said, None when all went well."""
+    loads = record.loads if record is not None else ()
+    failures = (sentence for load in loads for sentence in (*load.failures, load.first_error) if sentence is not None)
+    return next(failures, None)
+
+
+def _in_words(stored: StoredOutcome) -> str:
+    return f"{_FINISHED if stored.failure is None else _FAILED} on {stored.measured}"
