@@ -19,7 +19,7 @@ The tree, with the exit code that the command line gives each branch::
         ├── EncoderError         3   a model could not give vectors
         ├── RejectedInputError   3   input that the engine would take silently and answer wrongly
         ├── LostDocumentsError   3   the engine holds other documents than it was sent
-        ├── IndexChangedError    3   an existing index changed while it was searched
+        ├── IndexChangedError    3   an external index changed while it was searched
         ├── MissingHitsError     3   a backend that another one is made of has no hits to give it
         └── EngineFailureError   3   the engine itself reported an error
 
@@ -255,7 +255,7 @@ class LostDocumentsError(BackendError):
 
 
 class IndexChangedError(BackendError):
-    """An existing index changed while it was searched, by us or by somebody else: its figures are of neither state."""
+    """An external index changed while it was searched, by us or by somebody else: its figures are of neither state."""
 
 
 class MissingHitsError(BackendError):

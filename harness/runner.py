@@ -242,7 +242,7 @@ class _Trials:
         if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the oracle's
             vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
         if trial.external and not capabilities.external:
-            raise CardError(f"card '{card.path}' offers 'existing', but the engine does not declare it")
+            raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
         index_folder = job_folder / (look_up.name or "index")
         own = self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder)
@@ -354,6 +354,6 @@ def _in_words(outcome: Outcome) -> str:
     index = outcome.record.index
     searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query')} searched"
     if outcome.record.external is not None:
-        return f"an existing index of {counted(index.indexed, 'document')}, {searched}"
+        return f"an external index of {counted(index.indexed, 'document')}, {searched}"
     builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""
     return f"{index.indexed:,} of {counted(index.sent, 'document')} indexed, {searched}{builds}"

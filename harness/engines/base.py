@@ -417,8 +417,8 @@ class ExternalIndex(Engine[Column]):
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as ever."""
-        if not self.parameters.get("existing"):
-            raise RejectedInputError("no external index is named", fix="give existing=true and say where it is")
+        if not self.parameters.get("external"):
+            raise RejectedInputError("no external index is named", fix="give external=true and say where it is")
         with self._closed_on_failure():
             external = self.open_external(folder, progress)
         self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded

@@ -88,7 +88,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
         """Give each query the dimensions of the index."""
         if self._columns is not None:
             queries = self._columns.narrow(queries)
-        elif self.parameters["existing"]:
+        elif self.parameters["external"]:
             queries = widen(queries, self._index.dimensions)
         return super().prepare(queries, k)
 
@@ -128,7 +128,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
             )
         ids = read_ids(source / Path(str(self.parameters["id_file"])).expanduser(), len(index))
         self._index = index
-        info = EngineInfo(info.name, info.version, "embedded, existing index")
+        info = EngineInfo(info.name, info.version, "embedded, external index")
         return External(info, ids, LoadedIndex(len(index), {"dimensions": index.dimensions}), source)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:

@@ -106,7 +106,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         with as_backend_errors(_KEEP):
             self._index = DenseIndex.load(source)
         ids = read_ids(source / Path(str(self.parameters["id_file"])).expanduser(), len(self._index))
-        info = EngineInfo(info.name, info.version, "embedded, existing index")
+        info = EngineInfo(info.name, info.version, "embedded, external index")
         return External(info, ids, self._loaded_index(), source)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:

@@ -193,7 +193,7 @@ class IndexHandle:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExpectedContent:
-    """What an existing index should hold, if it was made of the collection: the collection's part of its documents.
+    """What an external index should hold, if it was made of the collection: the collection's part of its documents.
 
     ``rows`` int32 (m,) are rows of :class:`IndexHandle`, ascending; ``documents`` are the collection's documents of the
     same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
@@ -219,7 +219,7 @@ class ExternalIndexProtocol(Protocol):
 
         Raises EngineUnavailableError for an index that cannot be read, RejectedInputError for one whose documents have
         no ids, or the same one twice, and for one that the parameters contradict. A parameter that the card has it
-        read (``existing.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
+        read (``external_index.read``) is "" unless it was given, and is in the ``state`` that comes back. Afterwards
         ``search``, ``storage`` and ``close`` work as for an index of its own.
         """
 
@@ -232,7 +232,7 @@ class ExternalIndexProtocol(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredDocuments:
-    """A few documents of an existing index as it keeps them, of those that have a vector.
+    """A few documents of an external index as it keeps them, of those that have a vector.
 
     ``rows`` int32 (n,) are rows of :class:`IndexHandle`; ``dense`` float32 (n, d) or ``sparse`` are their vectors.
     ``texts`` are None for a document of which the index keeps no text. ``place`` is where the texts were found, for
@@ -248,7 +248,7 @@ class StoredDocuments:
 
 @runtime_checkable
 class WithStoredVectors(Protocol):
-    """Optional protocol of an existing index: read back the vectors of some documents, and their texts if it has them.
+    """Optional protocol of an external index: read back the vectors of some documents, and their texts if it has them.
 
     The harness encodes the texts again and compares, because an index of another model answers without an error.
     """

@@ -23,14 +23,14 @@ from harness.plan.expressions import (
 from harness.plan.stages import Stage, fusions, parse_weights, rerankers
 from harness.registry.cards import BackendCard, Parameter
 from harness.registry.lookup import find_cards
-from harness.registry.parameters import NO_PROMPT, ParameterValue
+from harness.registry.parameters import NO_PROMPT, ParameterValue, current_spelling
 
 __all__ = ["BackendSpec", "parse_backend_specs", "parse_backends", "spell", "with_components"]
 
 _RUN = "run"
 _URL = "url"
 _URL_WITH_USER = re.compile(r"https?:/[^,;\s]*@", re.IGNORECASE)
-_EXTERNAL = "existing"
+_EXTERNAL = "external"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,8 @@ def _given(
     names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
     for part in split_outside(rest, ";"):
         key, equals, text = part.partition("=")
-        key = names.get(key.strip(), key.strip())
+        key = key.strip() if key.strip() in parameters else current_spelling(key.strip())
+        key = names.get(key, key)
         if not equals or not key:
             word, *more = part.split() or [""]
             shown = f"'{word}{' …' if more else ''}'"  # what follows a name may be a password
@@ -264,7 +265,7 @@ def _given(
                 shown = "a part"
             problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
         elif key == _EXTERNAL and key not in parameters:
-            problems.append(UsageError(f"backend '{name}' cannot search an existing index: its adapter does not do it"))
+            problems.append(UsageError(f"backend '{name}' cannot search an external index: its adapter does not do it"))
         elif key not in parameters:
             problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
         elif key in given:
@@ -294,11 +295,11 @@ def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterV
     if not given.get(_EXTERNAL):
         stray = [key for key in (*rules.where, *rules.only) if key in given]
         return [
-            UsageError(f"backend '{name}': '{key}' is about an existing index", fix="add existing=true, or drop it")
+            UsageError(f"backend '{name}': '{key}' is about an external index", fix="add external=true, or drop it")
             for key in stray
         ]
     problems = [
-        UsageError(f"backend '{name}': '{key}' is for building an index, and existing=true builds none", fix="drop it")
+        UsageError(f"backend '{name}': '{key}' is for building an index, and external=true builds none", fix="drop it")
         for key in rules.building
         if key in given
     ]
@@ -307,7 +308,7 @@ def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterV
         named = " or ".join(f"{key}=…" for key in rules.where)
         comma = "" if where else _after_comma(given, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
-        problems.append(UsageError(f"backend '{name}', existing=true: {said} where the index is", fix=fix))
+        problems.append(UsageError(f"backend '{name}', external=true: {said} where the index is", fix=fix))
     elif where == ["path"] and not Path(str(given["path"])).expanduser().is_dir():
         problems.append(UsageError(f"there is no folder '{given['path']}' (backend '{name}')", fix="name the index's"))
     return problems

@@ -50,7 +50,7 @@ def _refuse_filter(plan: Plan, capabilities: Capabilities, *, external: bool) ->
     """Raise UsageError when searches cannot be filtered on such an engine or index."""
     if plan.filter and external:
         raise UsageError(
-            "--filter works on an index that the harness built, with the metadata in it, not on an existing one",
+            "--filter works on an index that the harness built, with the metadata in it, not on an external one",
             fix="leave --filter or this backend out",
         )
     if plan.filter and not capabilities.filters:
@@ -61,7 +61,7 @@ def _refuse_load(load: LoadOptions, capabilities: Capabilities, *, external: boo
     """Raise UsageError when what is to be measured under load cannot be had of such an engine or index."""
     if load.wanted and external:
         raise UsageError(
-            "--cold, --concurrency and --rate are measured on an index that the harness built, not on an existing one",
+            "--cold, --concurrency and --rate are measured on an index that the harness built, not on an external one",
             fix="leave them or this backend out",
         )
     if load.wanted and not capabilities.reopens:

@@ -81,7 +81,7 @@ class Trial:
     @property
     def external(self) -> bool:
         """True for an external index: its content is in no key, so its outcome is never stored."""
-        return bool(self.parameters.get("existing", False))
+        return bool(self.parameters.get("external", False))
 
     def read(self, state: Mapping[str, ParameterValue]) -> Trial:
         """Return the trial with the parameters that the ``state`` of an external index decides.
@@ -94,7 +94,7 @@ class Trial:
             if name not in state:
                 raise EngineFailureError(
                     f"the adapter was asked for the '{name}' of the index, and does not tell it",
-                    fix="this is a defect of the adapter: IndexHandle.state needs what existing.read of the card names",
+                    fix="the adapter is at fault: IndexHandle.state needs what external_index.read of the card names",
                 )
         return replace(self, parameters={**self.parameters, **{name: state[name] for name in unread}})
 

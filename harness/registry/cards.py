@@ -46,10 +46,10 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True)
 class ExternalIndexRules:
-    """Which parameters go with ``existing=true``, an index that is searched as it is.
+    """Which parameters go with ``external=true``, an index that is searched as it is.
 
     Of ``where`` exactly one must be given: it names the index. Those of ``only`` mean nothing for a new index, those of
-    ``building`` nothing for an existing one. Those of ``read`` the engine reads from the index where they are not
+    ``building`` nothing for one that is there. Those of ``read`` the engine reads from the index where they are not
     given: it gets "" for them then, and its ``IndexHandle.state`` says what they are.
     """
 
@@ -105,7 +105,7 @@ def read_backend_card(path: Path) -> BackendCard:
         parameters=parameters,
         path=path,
         digest=document.digest,
-        external=_external(table.table("existing"), parameters),
+        external=_external(table.table("external_index"), parameters),
     )
     if card.engine and not _TARGET.fullmatch(card.engine):
         table.problem(f"'engine' is '{card.engine}', expected 'package.module:ClassName'")
@@ -169,16 +169,16 @@ def _external(table: Table, parameters: Mapping[str, Parameter]) -> ExternalInde
     if not table.values:
         return None
     rules = ExternalIndexRules(*(table.strings(key) or () for key in ("where", "only", "building", "read")))
-    switch = parameters.get("existing")
+    switch = parameters.get("external")
     if switch is None or switch.type != "bool" or switch.default is not False:
-        table.problem("[existing] needs the parameter 'existing' of type bool, false by default: [parameters.existing]")
+        table.problem("[external_index] needs the bool parameter 'external', false by default: [parameters.external]")
     if not rules.where:
-        table.problem("'existing.where' names no parameter: which one says where the index is?")
+        table.problem("'external_index.where' names no parameter: which one says where the index is?")
     for name in (*rules.where, *rules.only, *rules.building, *rules.read):
         if name not in parameters:
-            table.problem(f"'existing' names '{name}', which is not a parameter of this card")
+            table.problem(f"'external_index' names '{name}', which is not a parameter of this card")
     for name in rules.read:
         if name in parameters and parameters[name].type != "str":
-            table.problem(f"'existing.read' names '{name}', which is not of type str: it is empty until it is read")
+            table.problem(f"'external_index.read' names '{name}', which is not of type str: it is empty until read")
     table.close()
     return rules

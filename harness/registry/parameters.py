@@ -19,6 +19,7 @@ __all__ = [
     "ParameterValue",
     "Scope",
     "check_values",
+    "current_spelling",
     "declared",
     "encoder_parameters",
     "read_parameter",
@@ -38,6 +39,7 @@ _OF_A_VARIABLE = "_env"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _BEYOND = 2**63
 _OF_ENCODERS = Path(__file__).parent.parent / "encoders" / "parameters.toml"
+_FORMER = re.compile(r"\bexisting\b")
 _OF_MODELS = "models"
 """The table of what encoders that run a model have in common."""
 
@@ -130,6 +132,14 @@ def encoder_parameters(encoder: str) -> Mapping[str, Parameter]:
     if not {"dense", "splade"}.isdisjoint(parts):
         wanted |= values[_OF_MODELS]
     return declared(wanted, "encoder", _OF_ENCODERS)
+
+
+def current_spelling(text: str) -> str:
+    """Return the name of a parameter, a label or an engine's mode in today's words.
+
+    ``external=true`` was ``existing=true``: users may still write it so, and older results and baselines hold it.
+    """
+    return _FORMER.sub("external", text)
 
 
 def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str, Parameter]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from harness.errors import ResultError, UsageError
+from harness.registry.parameters import current_spelling
 from harness.results.schema import BackendResult
 
 __all__ = ["Pair", "PairedBy", "Pairing", "pair_backends", "pairing_warnings", "refuse_missing"]
@@ -49,8 +50,9 @@ def pair_backends(
         refuse_missing(pair.before, left)
         refuse_missing(pair.after, right)
         take(*pair, "given")
-    for label in [label for label in right if label in left]:
-        take(label, label, "label")
+    former = {current_spelling(label): label for label in left}
+    for label in [label for label in right if current_spelling(label) in former]:
+        take(former[current_spelling(label)], label, "label")
     for name in dict.fromkeys(one.name for one in right.values()):
         ours = [label for label, one in left.items() if one.name == name]
         theirs = [label for label, one in right.items() if one.name == name]

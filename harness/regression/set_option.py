@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.errors import UnknownNameError, UsageError
 from harness.plan.backend_spec import BackendSpec, spell
 from harness.plan.expressions import in_parentheses, split_outside
+from harness.registry.parameters import current_spelling
 
 __all__ = ["changed_backends"]
 
@@ -53,7 +54,7 @@ def _parse(text: str) -> _Change:
         key, equals, value = part.partition("=")
         if not colon or not name.strip() or not equals or not key.strip():
             raise UsageError(f"--set {text}: '{part or text}' is not key=value", fix=_FORM)
-        values[key.strip()] = value.strip()
+        values[current_spelling(key.strip())] = value.strip()
     return _Change(name.strip(), values)
 
 

@@ -19,7 +19,7 @@ def indexing(report: Report) -> Table:
 
 
 def _index_row(label: str, index: IndexStats) -> tuple[str, ...]:
-    sent = "existing" if index.documents_sent is None else f"of {index.documents_sent:,}"
+    sent = "external" if index.documents_sent is None else f"of {index.documents_sent:,}"
     return (
         label,
         f"{index.documents_indexed:,} {sent}",

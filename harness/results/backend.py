@@ -86,7 +86,7 @@ def _deterministic(spec: BackendSpec) -> bool | None:
     if spec.components:
         parts = [_deterministic(one) for one in spec.components]
         return False if False in parts else next((one for one in parts if one is not None), None)
-    if spec.card is None or spec.parameters.get("existing", False):
+    if spec.card is None or spec.parameters.get("external", False):
         return None
     return load_engine(spec.card).capabilities.deterministic
 

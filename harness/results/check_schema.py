@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from harness.results.schema import EngineDescription, ErrorInfo, HarnessInfo, IdenticalIdsInfo, MachineInfo, ParityStats
-from harness.results.schema_costs import Count, Json, LatencyStats, Record
+from harness.results.schema_costs import Count, Json, LatencyStats, Parameters, Record
 
 __all__ = [
     "CHECK_SCHEMA_VERSION",
@@ -113,7 +113,7 @@ class CheckSubject(Record):
     status: Literal["ok", "failed", "invalid"] = Field(description="`invalid`: preflight found something")
     error: ErrorInfo | None
     engine: EngineDescription | None
-    parameters: dict[str, Json]
+    parameters: Parameters
     milliseconds: LatencyStats | None = Field(description="single queries; null where the plan took no times")
     parity: ParityStats | None = Field(description="null without an exact reference")
     metrics: dict[str, CheckMetric]

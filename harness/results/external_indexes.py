@@ -14,7 +14,7 @@ _NAMED = 20
 
 
 def external_index_stats(held: ExternalIndexRecord) -> schema.ExternalIndexStats:
-    """The report's fields of an existing index."""
+    """The report's fields of an external index."""
     strange = np.flatnonzero(held.rows < 0)
     return schema.ExternalIndexStats(
         in_collection=len(held.rows) - len(strange),
@@ -35,7 +35,7 @@ def external_index_notes(
     ``has_oracle`` is False where the backend would have no oracle with an index of its own either.
     """
     stats = external_index_stats(held)
-    notes = [f"an existing index of {len(held.rows):,} documents, searched as it is"]
+    notes = [f"an external index of {len(held.rows):,} documents, searched as it is"]
     if stats.files is not None and stats.file_bytes is not None:
         notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")
     if not len(dataset.corpus):

@@ -19,7 +19,9 @@ from harness.results.schema_costs import (
     IndexStats,
     Json,
     LatencyStats,
+    Mode,
     OpenLoopStats,
+    Parameters,
     PhaseTimes,
     Record,
     SearchStats,
@@ -171,7 +173,7 @@ class EngineDescription(Record):
 
     name: str
     version: str
-    mode: str = Field(description="how the engine was reached: embedded, server, …")
+    mode: Mode = Field(description="how the engine was reached: embedded, server, …")
 
 
 class ErrorInfo(Record):
@@ -319,7 +321,7 @@ class BackendResult(Record):
         "calls of this run, for all backends that share the vectors, and earlier ones whose answers were in the cache "
         "(`calls_before`)"
     )
-    parameters: dict[str, Json]
+    parameters: Parameters
     phases: PhaseTimes | None
     index: IndexStats | None
     search: SearchStats | None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from harness.registry.parameters import current_spelling
 
 __all__ = [
     "BuildStats",
@@ -15,7 +17,9 @@ __all__ = [
     "IndexStats",
     "Json",
     "LatencyStats",
+    "Mode",
     "OpenLoopStats",
+    "Parameters",
     "PhaseTimes",
     "Record",
     "SearchStats",
@@ -23,6 +27,15 @@ __all__ = [
 
 Json = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0)]
+
+
+def _in_current_words(parameters: dict[str, Json]) -> dict[str, Json]:
+    return {current_spelling(name): value for name, value in parameters.items()}
+
+
+Parameters = Annotated[dict[str, Json], AfterValidator(_in_current_words)]
+Mode = Annotated[str, AfterValidator(current_spelling)]
+"""How an engine was reached. It and the names of parameters are read in today's words, whatever version wrote them."""
 
 
 class Record(BaseModel):
@@ -41,7 +54,7 @@ class PhaseTimes(Record):
         description="`computed`: now, for all backends that share it; `cached`: by an earlier comparison; "
         "`engine`: the engine analyses while it indexes"
     )
-    open_seconds: float = Field(description="starting the engine on an empty folder, or on an existing index")
+    open_seconds: float = Field(description="starting the engine on an empty folder, or on an external index")
     index_seconds: float | None = Field(description="null where nothing was built")
     ready_seconds: float | None
     first_query_seconds: float

@@ -48,7 +48,7 @@ class ExternalIndexContract(Base):
         """
         with self.built(folder, documents):
             pass
-        return {"existing": True, "path": str(folder)}
+        return {"external": True, "path": str(folder)}
 
     def test_external_is_what_the_class_is(self) -> None:
         """An engine that declares ``external`` has the methods, and one that has them declares it."""
@@ -66,8 +66,8 @@ class ExternalIndexContract(Base):
         with self._attached(tmp_path, documents) as (engine, _, attached):
             assert sorted(attached.ids) == sorted(documents.ids), "the index names other documents"
             found = self.search(engine, queries, len(_TEXTS), 20)
-            assert engine.storage().index_bytes != 0, "an existing index takes no space"
-        self.assert_repeated(fresh, found._replace(rows=documents.ids.rows_of(attached.ids)[found.rows]), "existing")
+            assert engine.storage().index_bytes != 0, "an external index takes no space"
+        self.assert_repeated(fresh, found._replace(rows=documents.ids.rows_of(attached.ids)[found.rows]), "external")
 
     @only_where(_external)
     def test_external_index_is_left_as_it_was(self, tmp_path: Path) -> None:

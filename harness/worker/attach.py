@@ -49,7 +49,7 @@ _FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a d
 class Ready:
     """An index that can be searched: ``documents`` are its rows; ``external`` is None when it was built just now.
 
-    ``open_ns`` is the time that opening took: of an existing index with copying it, where that is needed, and reading
+    ``open_ns`` is the time that opening took: of an external index with copying it, where that is needed, and reading
     its ids.
     """
 
@@ -80,7 +80,7 @@ def read_only(engine: EngineProtocol, job: TrialJob, progress: Progress) -> Iter
         yield None
         return
     if job.hashes is None:
-        raise AssertionError("a job with an existing index names no file for its hashes")
+        raise AssertionError("a job with an external index names no file for its hashes")
     with unchanged(source, progress, job.hashes) as before:
         yield before
 
@@ -119,7 +119,7 @@ def attach(
         sample=sample,
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
-    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})
+    report = IndexReport(0, len(rows), absent, 0, 0, {"external": True, **handle.state})
     return Ready(handle.info, opened - started, report, len(rows), record, handle.changed)
 
 
@@ -149,7 +149,7 @@ def _mismatch(
 def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
     if not engine.capabilities.external or not isinstance(engine, ExternalIndexProtocol):
         raise EngineFailureError(
-            f"'{type(engine).__name__}' cannot search an existing index, although its card offers it",
+            f"'{type(engine).__name__}' cannot search an external index, although its card offers it",
             fix="this is a defect of the engine: it does not subclass harness.engines.base.ExternalIndex",
         )
     return engine
@@ -158,7 +158,7 @@ def _external(engine: EngineProtocol) -> ExternalIndexProtocol:
 def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
     """Return the collection's row of each document of the index, -1 where it has none."""
     if len(handle.ids) == 0:
-        raise RejectedInputError("the existing index holds no documents", fix="name another")
+        raise RejectedInputError("the external index holds no documents", fix="name another")
     distinct = len(handle.ids.values.unique())
     if distinct != len(handle.ids):
         raise EngineFailureError(
@@ -168,7 +168,7 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
     if len(ids) and not np.any(rows >= 0):
         external, own = (_examples(handle.ids), _examples(ids))
         raise RejectedInputError(
-            f"no document of the existing index is in the collection: the index has {external}, the collection {own}",
+            f"no document of the external index is in the collection: the index has {external}, the collection {own}",
             fix="name the collection that was indexed, or where the index keeps the document ids (its card says how)",
         )
     return rows
@@ -216,7 +216,7 @@ def fingerprint(folder: Path, progress: Progress, phase: str) -> Fingerprint:
             digests[path.relative_to(folder).as_posix()] = digest.hexdigest()
     except OSError as error:
         raise EngineUnavailableError(
-            f"the existing index in '{folder}' cannot be read: {error}", fix="make its files readable"
+            f"the external index in '{folder}' cannot be read: {error}", fix="make its files readable"
         ) from error
     return Fingerprint(digests, read)
 

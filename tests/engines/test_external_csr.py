@@ -50,7 +50,7 @@ def vectors(*, k1: float = 0.9, more: Sequence[str] = ()) -> SparseVectors:
 def save(folder: Path, documents: SparseVectors, ids: Sequence[str]) -> str:
     SparseIndex.build(documents, idf="bm25").save(folder)
     (folder / "ids.txt").write_text("".join(f"{one}\n" for one in ids))
-    return f"csr:existing=true;analyzer=whitespace;path={folder}"
+    return f"csr:external=true;analyzer=whitespace;path={folder}"
 
 
 def attach_and_compare(engine: CsrEngine, content: ExpectedContent) -> None:
@@ -80,9 +80,9 @@ def test_an_index_of_the_collection_is_held_against_its_oracle(collection: Path,
     assert external.index.bytes > 0
     assert external.index.state["existing"] is True
     assert external.engine is not None
-    assert external.engine.mode == "embedded, existing index"
+    assert external.engine.mode == "embedded, external index"
     assert any("had the same SHA-256 before and after" in note for note in external.notes)
-    (row,) = [line for line in str(comparison).splitlines() if "6 existing" in line]
+    (row,) = [line for line in str(comparison).splitlines() if "6 external" in line]
     assert row.split()[3:5] == ["–", "–"]
 
 
@@ -148,7 +148,7 @@ def test_what_would_be_nonsense_is_refused(tmp_path: Path, change: str, said: st
             asked = SparseVectors(np.zeros(7, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), 99)
     parameters: dict[str, ParameterValue] = {
         **find_cards("backends")["csr"].defaults,
-        "existing": True,
+        "external": True,
         "path": str(folder),
     }
     inputs = Inputs(Ids.of(ids), sparse=asked)
@@ -169,7 +169,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "an existing index of 6 documents, 4 queries searched" in " ".join(done.stderr.split())
+    assert "an external index of 6 documents, 4 queries searched" in " ".join(done.stderr.split())
     (backend,) = orjson.loads(done.stdout)["backends"]
     assert backend["index"]["existing"]["files"] == 7
     assert backend["parity"]["bit_equal"] == 4
@@ -220,7 +220,7 @@ def test_a_change_is_told_however_the_search_ends(
 ) -> None:
     card = (repository / "backends" / "csr.toml").read_text().replace('name = "csr"', 'name = "rude"')
     (tmp_path / "backends").mkdir()
-    changed = card.replace("harness.engines.csr:CsrEngine", f"engines_on_existing:{engine}")
+    changed = card.replace("harness.engines.csr:CsrEngine", f"engines_on_external:{engine}")
     (tmp_path / "backends" / "rude.toml").write_text(changed)
     expression = save(tmp_path / "i", vectors(), list(DOCUMENTS)).replace("csr:", "rude:")
     comparison = harness.compare([expression], collection, k=3, isolation=isolation, cards=tmp_path)
@@ -236,6 +236,6 @@ def test_a_relative_path_and_home_are_the_users(
     save(tmp_path / "i", vectors(), list(DOCUMENTS))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    backends = [f"csr:existing=true;analyzer=whitespace;path={path}" for path in ("i", "~/i")]
+    backends = [f"csr:external=true;analyzer=whitespace;path={path}" for path in ("i", "~/i")]
     comparison = harness.compare(backends, collection, k=3, isolation="none")
     assert [backend.status for backend in comparison.report.backends] == ["ok", "ok"]

@@ -54,7 +54,7 @@ def weights() -> Inputs:
 
 def compared(small: Path, backend: str, **parameters: object) -> BackendResult:
     given = ";".join(f"{name}={value}" for name, value in parameters.items())
-    expression = f"{backend}:existing=true;model=python:letters:Letters;{given}"
+    expression = f"{backend}:external=true;model=python:letters:Letters;{given}"
     comparison = harness.compare([expression], small, k=5, timing=False, isolation="none")
     (result,) = comparison.report.backends
     assert result.error is None

@@ -18,7 +18,7 @@ def kept_and_searched(backend: str, dataset: Path) -> None:
     assert made.error is None
     assert made.index is not None
     collection = made.index.state["collection"]
-    again = harness.compare(f"{backend};existing=true;collection={collection}", dataset, k=5)
+    again = harness.compare(f"{backend};external=true;collection={collection}", dataset, k=5)
     (found,) = again.report.backends
     assert found.error is None
     assert found.index is not None

@@ -130,9 +130,9 @@ def test_expressions_are_named_and_redacted() -> None:
     assert http.label == "http:http://host/s"
     assert http.shown == "http:url=http://***@host/s?q={question}&***;ids=hits[*].id;body=***"
     assert "hush" not in http.label + http.shown
-    assert index.backend == "chroma:existing=true;path=db;collection=docs;model=m"
-    (given,) = parse_against(["chroma:existing=true;path=db"])
-    assert given.backend == "chroma:existing=true;path=db"
+    assert index.backend == "chroma:external=true;path=db;collection=docs;model=m"
+    (given,) = parse_against(["chroma:external=true;path=db"])
+    assert given.backend == "chroma:external=true;path=db"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Dense backends through the whole of a comparison: recall, causes, what means lose, and existing indexes."""
+"""Dense backends through the whole of a comparison: recall, causes, what means lose, and external indexes."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def cards(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     card = card.replace('name = "flat"', 'name = "blind"').replace(
         "harness.engines.flat:FlatEngine", "dense_engines:HalfBlind"
     )
-    own = card.split("[existing]")
+    own = card.split("[external_index]")
     (folder / "backends" / "blind.toml").write_text(
-        own[0] + own[1][own[1].index("[parameters.similarity]") : own[1].index("[parameters.existing]")]
+        own[0] + own[1][own[1].index("[parameters.similarity]") : own[1].index("[parameters.external]")]
     )
     return folder
 
@@ -109,7 +109,7 @@ def saved(collection: Path, folder: Path) -> DenseIndex:
 
 def test_the_command_line_searches_an_external_index(collection: Path, tmp_path: Path) -> None:
     saved(collection, tmp_path / "index")
-    expression = f"flat:{model(collection)};existing=true;path={tmp_path / 'index'}"
+    expression = f"flat:{model(collection)};external=true;path={tmp_path / 'index'}"
     command = [*harness_command(), "compare", "--backends", expression, "--dataset", str(collection)]
     done = subprocess.run(
         [*command, "--k", "10", "--out", str(tmp_path / "out"), "--isolation", "none"],
@@ -118,7 +118,7 @@ def test_the_command_line_searches_an_external_index(collection: Path, tmp_path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "60 existing" in done.stdout
+    assert "60 external" in done.stdout
     (backend,) = harness.Comparison.load(tmp_path / "out").report.backends
     assert backend.parity is not None
     assert backend.parity.bit_equal == QUERIES
@@ -129,7 +129,7 @@ def test_an_external_index_of_other_vectors_has_no_oracle(collection: Path, tmp_
     vectors = np.load(collection / "vectors" / "documents.npy")
     vectors[5, 0] += 1
     DenseIndex.build(vectors).save(tmp_path)
-    expression = f"flat:{model(collection)};existing=true;path={tmp_path}"
+    expression = f"flat:{model(collection)};external=true;path={tmp_path}"
     (backend,) = harness.compare([expression], collection, k=5, isolation="none").report.backends
     assert backend.parity is None
     assert any("1 documents have other vectors than the encoder gives, 'd5' first" in note for note in backend.notes)

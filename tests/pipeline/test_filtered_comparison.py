@@ -94,7 +94,7 @@ def test_a_stored_run_of_other_documents_fails(collection: Path, tmp_path: Path)
 
 
 def test_an_external_index_is_refused_when_planning(collection: Path, tmp_path: Path) -> None:
-    external = f"existing=true;path={tmp_path}"
+    external = f"external=true;path={tmp_path}"
     command = [*harness_command(), "compare", "--backends", f"csr,csr:{external}", "--dataset"]
     done = subprocess.run(
         [*command, str(collection), "--filter", "section=news"], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""What goes with ``existing=true`` is refused in one clear message before anything runs."""
+"""What goes with ``external=true`` is refused in one clear message before anything runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ encoder = "none"
 kind = "none"
 """
 EXTERNAL = """
-[existing]
+[external_index]
 where = ["path", "collection"]
 only = ["id_field"]
 building = ["segments"]
 read = ["similarity"]
 """
 PARAMETERS = """
-[parameters.existing]
+[parameters.external]
 type = "bool"
 default = false
 scope = "engine"
@@ -55,18 +55,18 @@ def test_every_backend_searches_external_indexes() -> None:
 
 
 def test_a_plan_knows_which_trials_search_external_indexes(cards: Path, tmp_path: Path) -> None:
-    request = CompareRequest(f"toy,toy:existing=true;path={tmp_path},toy:existing=false", cards=cards)
-    with pytest.raises(UsageError, match="'toy' and 'toy:existing=false' are the same"):
+    request = CompareRequest(f"toy,toy:external=true;path={tmp_path},toy:external=false", cards=cards)
+    with pytest.raises(UsageError, match="'toy' and 'toy:external=false' are the same"):
         make_plan(request, lucene_available=False)
     plan = make_plan(
-        CompareRequest(f"toy,toy:existing=true;path={tmp_path},plain", cards=cards), lucene_available=False
+        CompareRequest(f"toy,toy:external=true;path={tmp_path},plain", cards=cards), lucene_available=False
     )
     assert [trial.external for trial in plan.trials] == [False, True, False]
 
 
 def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path) -> None:
     """Unless it is given; engines are asked by an empty text."""
-    given = f"toy:existing=true;path={tmp_path}"
+    given = f"toy:external=true;path={tmp_path}"
     request = CompareRequest(f"toy,{given},{given};similarity=dot", cards=cards)
     built, read, said = make_plan(request, lucene_available=False).trials
     assert [one.parameters["similarity"] for one in (built, read, said)] == ["cosine", "", "dot"]
@@ -81,15 +81,15 @@ def test_what_an_index_says_itself_is_taken_from_it(cards: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("toy:existing=true", "existing=true: nothing says where the index is\n  give path=… or collection=…"),
-        ("toy:existing=true;path=;collection=", "nothing says where the index is"),
-        ("toy:existing=true;path=.;collection=c", "path and collection both say where the index is"),
-        ("toy:path=.", "'path' is about an existing index\n  add existing=true, or drop it"),
-        ("toy:existing=false;path=.", "'path' is about an existing index"),
-        ("toy:id_field=docid", "'id_field' is about an existing index"),
-        ("toy:existing=true;path=.;segments=single", "'segments' is for building an index"),
-        ("toy:existing=true;path=/no/such/folder", "there is no folder '/no/such/folder'"),
-        ("plain:existing=true;path=.", "backend 'plain' cannot search an existing index"),
+        ("toy:external=true", "external=true: nothing says where the index is\n  give path=… or collection=…"),
+        ("toy:external=true;path=;collection=", "nothing says where the index is"),
+        ("toy:external=true;path=.;collection=c", "path and collection both say where the index is"),
+        ("toy:path=.", "'path' is about an external index\n  add external=true, or drop it"),
+        ("toy:external=false;path=.", "'path' is about an external index"),
+        ("toy:id_field=docid", "'id_field' is about an external index"),
+        ("toy:external=true;path=.;segments=single", "'segments' is for building an index"),
+        ("toy:external=true;path=/no/such/folder", "there is no folder '/no/such/folder'"),
+        ("plain:external=true;path=.", "backend 'plain' cannot search an external index"),
     ],
 )
 def test_what_does_not_go_together_is_refused(cards: Path, expression: str, message: str) -> None:
@@ -100,35 +100,35 @@ def test_what_does_not_go_together_is_refused(cards: Path, expression: str, mess
 
 def test_a_comma_between_parameters_is_told(cards: Path) -> None:
     with pytest.raises(UsageError, match="where the index is\n  separate parameters with ';': ;path=…"):
-        parse_backends(["toy:existing=true;id_field=x, path=db"], cards)
+        parse_backends(["toy:external=true;id_field=x, path=db"], cards)
     with pytest.raises(UsageError) as refusal:
-        parse_backends("toy:existing=true;id_field=x,path=db", cards)
+        parse_backends("toy:external=true;id_field=x,path=db", cards)
     assert "'path=…' is a parameter, and stands where a backend is expected" in str(refusal.value)
     assert "db" not in str(refusal.value)
 
 
 def test_every_problem_is_told_at_once(cards: Path) -> None:
     with pytest.raises(UsageError, match="2 problems"):
-        parse_backends(["toy:existing=true;segments=single"], cards)
+        parse_backends(["toy:external=true;segments=single"], cards)
 
 
 def test_home_is_expanded(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "index").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
-    (spec,) = parse_backends("toy:existing=true;path=~/index", cards)
-    assert spec.label == "toy:existing=true;path=~/index"
+    (spec,) = parse_backends("toy:external=true;path=~/index", cards)
+    assert spec.label == "toy:external=true;path=~/index"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('where = ["path", "collection"]', "where = []", "'existing.where' names no parameter"),
-        ('"id_field"]', '"id_feild"]', "'existing' names 'id_feild', which is not a parameter"),
-        ('["similarity"]', '["existing"]', "'existing.read' names 'existing', which is not of type str"),
-        ('["similarity"]', '["likeness"]', "'existing' names 'likeness', which is not a parameter"),
-        ("building", "bilding", "unknown key 'existing.bilding'"),
+        ('where = ["path", "collection"]', "where = []", "'external_index.where' names no parameter"),
+        ('"id_field"]', '"id_feild"]', "'external_index' names 'id_feild', which is not a parameter"),
+        ('["similarity"]', '["external"]', "'external_index.read' names 'external', which is not of type str"),
+        ('["similarity"]', '["likeness"]', "'external_index' names 'likeness', which is not a parameter"),
+        ("building", "bilding", "unknown key 'external_index.bilding'"),
         ('type = "bool"\ndefault = false', 'type = "bool"\ndefault = true', "false by default"),
-        ("[parameters.existing]", "[parameters.used]", "needs the parameter 'existing' of type bool"),
+        ("[parameters.external]", "[parameters.used]", "needs the bool parameter 'external'"),
     ],
 )
 def test_a_card_that_cannot_mean_it_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:

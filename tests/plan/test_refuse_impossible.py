@@ -14,8 +14,8 @@ from harness.plan.request import CompareRequest
     [
         (CompareRequest("qdrant:shards=2"), "backend 'qdrant:shards=2': shards cannot be set with mode=edge"),
         (CompareRequest("qdrant:keep=true"), "keep cannot be set with mode=edge"),
-        (CompareRequest("qdrant:existing=true;collection=c"), "a collection is on a server, and mode=edge"),
-        (CompareRequest("csr:existing=true;path=tests", cold=True), "not on an existing one"),
+        (CompareRequest("qdrant:external=true;collection=c"), "a collection is on a server, and mode=edge"),
+        (CompareRequest("csr:external=true;path=tests", cold=True), "not on an external one"),
         (CompareRequest("qdrant", concurrency=2, clients="threads"), "--clients threads: this engine's client holds"),
     ],
 )

@@ -65,7 +65,7 @@ _ASKED = [{"id": "q", "question": "Haus am Flusse", "expected": ["houses"]}]
 def test_questions_to_an_index_that_is_there_follow_the_language_of_the_corpus(tmp_path: Path) -> None:
     from lucene_indexes import anserini_index
 
-    index = f"lucene:existing=true;path={anserini_index(tmp_path, _GERMAN, '-language', 'de')};field=contents"
+    index = f"lucene:external=true;path={anserini_index(tmp_path, _GERMAN, '-language', 'de')};field=contents"
     options = {"against": index, "k": 2, "timing": False, "isolation": "none"}
     corpus = harness.Dataset.of(_GERMAN, {"q": "Haus am Flusse"}, {"q": {"houses": 1}}, language="de")
     of_corpus = harness.check(_ASKED, corpus=corpus, backends="csr", **options)  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def test_corpora_in_two_languages_leave_that_of_an_index_unknown(tmp_path: Path)
         for code in ("de", "en")
     ]
     request = CheckRequest(
-        golden=_ASKED, corpus=pair, backends="csr", against=f"lucene:existing=true;path={path}", timing=False
+        golden=_ASKED, corpus=pair, backends="csr", against=f"lucene:external=true;path={path}", timing=False
     )
     report = run_check(plan_check(request)).report
     assert any("it is analysed as English" in note for note in report.notes)

@@ -181,7 +181,7 @@ def test_of_an_external_index_candidates_are_kept_by_their_ids(tmp_path: Path) -
     ):
         SparseIndex.build(taken, idf="bm25").save(tmp_path / name)
         (tmp_path / name / "ids.txt").write_text("".join(f"{one}\n" for one in held))
-        external = f"csr:existing=true;analyzer=whitespace;path={tmp_path / name}"
+        external = f"csr:external=true;analyzer=whitespace;path={tmp_path / name}"
         found = compare(data, alone, external)
         (label,) = (one.label for one in found.report.backends if one.label != alone)
         for query, hits in hits_of(found.runs[label]).items():

@@ -1,4 +1,4 @@
-"""The hashes around an existing index notice every kind of change, and name the file."""
+"""The hashes around an external index notice every kind of change, and name the file."""
 
 from __future__ import annotations
 

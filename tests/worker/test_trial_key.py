@@ -69,7 +69,7 @@ def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
     card = find_cards("backends")[name]
     plain = key(dataset, name)
     for parameter in card.parameters.values():
-        if parameter.name in ("existing", "jar"):  # one is never stored, the other is in the key by its digest
+        if parameter.name in ("external", "jar"):  # one is never stored, the other is in the key by its digest
             continue
         (trial,) = make_plan(CompareRequest(backends=name), lucene_available=False).trials
         other = replace(trial, parameters={**trial.parameters, parameter.name: _another_value(parameter)})

@@ -10,13 +10,14 @@ from typing import Literal
 from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpSettings
 from harness.errors import UsageError
 from harness.plain_url import HIDDEN, without_secrets
+from harness.registry.parameters import current_spelling
 
 __all__ = ["Against", "is_name", "parse_against"]
 
 _NAME = re.compile(r"[\w.][\w. -]*")
 _NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
 _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_EXTERNAL = "existing=true"
+_EXTERNAL = "external=true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Against:
     """One retriever that is there already.
 
     ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret. ``target`` is a
-    callable's ``module:name``, ``http`` an endpoint; ``backend`` is the expression of an existing index as
+    callable's ``module:name``, ``http`` an endpoint; ``backend`` is the expression of an external index as
     ``--backends`` has it.
     """
 
@@ -80,7 +81,8 @@ def _parse(text: str, max_calls: int | None) -> Against:
         listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
         plain = f"http:{settings.base}{settings.target.partition('?')[0]}"
         return Against("http", name or plain, _with(name, f"http:{';'.join(listed)}"), http=settings)
-    backend = expression if _EXTERNAL in re.split(r"[:;]", expression) else f"{kind}:{_EXTERNAL};{rest}"
+    parts = {current_spelling(part.strip()) for part in re.split(r"[:;]", expression)}
+    backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
     return Against("index", name or shown, _with(name, shown), backend=backend)
 
 

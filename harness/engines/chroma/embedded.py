@@ -91,7 +91,7 @@ class EmbeddedStore(ChromaStore):
         copy_folder(source, copy, progress)
         with theirs(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
             store = cls._opened(copy, external.collection, settings, source)
-        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing folder")
+        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an external folder")
         return store
 
     @classmethod

@@ -147,7 +147,7 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         similarity = self._settings.similarity
         if similarity is None:
             raise AssertionError("a collection that was attached, and no similarity of it")
-        rows = self._records.rows(answer) if self.parameters["existing"] else _rows(answer)
+        rows = self._records.rows(answer) if self.parameters["external"] else _rows(answer)
         return rows, _SCORES[similarity](np.array(answer.distances))
 
     def translated(

@@ -140,7 +140,7 @@ class ServerStore(ChromaStore):
     def look(self) -> None:
         """Find a collection that is somebody else's, and note what it holds."""
         self.find("name one that is there: collection=")
-        self.info = replace(self.info, mode=f"{self.info.mode}, an existing collection")
+        self.info = replace(self.info, mode=f"{self.info.mode}, an external collection")
         self._theirs = self._content()
 
     @property

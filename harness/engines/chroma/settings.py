@@ -81,7 +81,7 @@ class ExternalChroma:
 class ChromaSettings:
     """What ``backends/chroma.toml`` declares for the engine; None leaves a setting to Chroma.
 
-    ``similarity`` is None for that of an existing collection, until it is read.
+    ``similarity`` is None for that of an external collection, until it is read.
     """
 
     mode: str
@@ -105,7 +105,7 @@ class ChromaSettings:
         Raises UnknownNameError, and RejectedInputError for a parameter that the mode cannot honour.
         """
         similarity = str(parameters["similarity"]) or None
-        if similarity not in SPACES and not (similarity is None and parameters["existing"]):
+        if similarity not in SPACES and not (similarity is None and parameters["external"]):
             raise UnknownNameError("similarity", similarity or "", SPACES)
         mode = str(parameters["mode"]) or ("server" if parameters["url"] else "embedded")
         if mode not in MODES:
@@ -124,7 +124,7 @@ class ChromaSettings:
             upsert_batch=int(parameters["upsert_batch"]),
             flush=bool(parameters["flush"]),
             server=ServerSettings.of(parameters),
-            external=ExternalChroma.of(parameters, mode) if parameters["existing"] else None,
+            external=ExternalChroma.of(parameters, mode) if parameters["external"] else None,
         )
 
     @property

@@ -73,7 +73,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self.external = bool(parameters["existing"])
+        self.external = bool(parameters["external"])
         self.field = str(parameters["field"]) if self.external else self.own_field
 
     # The hooks of a subclass.
@@ -246,7 +246,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
             ids, self.row_of = map_documents(self.reader, str(self.parameters["id_field"]))
             self._open_searcher()
             loaded = LoadedIndex(len(ids), self._state())
-        return External(self._info("embedded, an existing index"), ids, loaded, source)
+        return External(self._info("embedded, an external index"), ids, loaded, source)
 
     # Java objects.
 

@@ -49,7 +49,7 @@ class ExternalCollection(ClientStore):
         chosen = choose(found, self.settings, f"the collection '{self.collection}'")
         self._names, self.dimensions, self.settings = dict(chosen.names), chosen.dimensions, chosen.settings
         self._shards = int(config.params.shard_number or 1)
-        self.info = replace(self.info, mode=f"{self.info.mode}, an existing collection")
+        self.info = replace(self.info, mode=f"{self.info.mode}, an external collection")
         self._found = self._content()
 
     def _sparse_of(self, config: Any) -> dict[str, bool]:  # noqa: ANN401 - the client's own types

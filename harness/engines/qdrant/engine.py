@@ -207,7 +207,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
 
     def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
         """Make arrays of hits; those of an external index are numbered as its store lists them."""
-        if self.parameters["existing"]:
+        if self.parameters["external"]:
             return self._points.columns(answer)
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
         return rows, np.fromiter([hit.score for hit in answer], dtype=np.float32, count=len(answer))

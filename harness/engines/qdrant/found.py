@@ -50,7 +50,7 @@ def choose(found: Found, settings: QdrantSettings, where: str) -> Chosen:
     say (idf, similarity), and for one that Qdrant compares in a way that the harness does not know.
     """
     if settings.external is None:
-        raise RejectedInputError("no existing index is named", fix="give existing=true and path= or collection=")
+        raise RejectedInputError("no external index is named", fix="give external=true and path= or collection=")
     wanted, names, dimensions = settings.external.vectors, dict[str, str](), None
     if settings.sparse is not None:
         names[TERMS] = _name(found.sparse, wanted[TERMS], "sparse", where)

@@ -156,7 +156,7 @@ class QdrantSettings:
             wal=bool(parameters["wal"]),
             threads=int(parameters["threads"]),
             server=ServerSettings.of(parameters),
-            external=ExternalQdrant.of(parameters, mode) if parameters.get("existing") else None,
+            external=ExternalQdrant.of(parameters, mode) if parameters.get("external") else None,
             fusion=fusion,
         )
 

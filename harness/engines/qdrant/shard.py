@@ -41,7 +41,7 @@ class ExternalShard(EdgeStore):
         with theirs(REBUILD, _NEWER), doing:
             store._shard = client.EdgeShard.load(str(copy))
         store._names, store._measured, store.dimensions = dict(chosen.names), source, chosen.dimensions
-        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an existing shard")
+        store.info = EngineInfo(store.info.name, store.info.version, "embedded, a copy of an external shard")
         return store
 
     def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:

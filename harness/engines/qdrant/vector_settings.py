@@ -26,7 +26,7 @@ LEAST_SQUARE = 2.0**-23
 """Under cosine Qdrant leaves a vector as it is whose squared length is below this, and its scores are no cosines."""
 DATATYPES = ("float32", "float16", "uint8")
 STORED = "stored"
-"""The kind of a quantisation of an existing index, whatever it is."""
+"""The kind of a quantisation of an external index, whatever it is."""
 QDRANT_RRF_K = 2
 """Qdrant's own default, which servers of any version know without being told."""
 _OF_QUANTISATION: Mapping[str, ParameterValue] = {
@@ -75,7 +75,7 @@ class SparseSettings:
 @dataclass(frozen=True, slots=True)
 class Quantisation:
     """How vectors are compressed (``kind`` is scalar, product, binary or turbo), and how searches use that. Of an
-    existing index it is ``stored``, whatever that has, and only what searches use counts.
+    external index it is ``stored``, whatever that has, and only what searches use counts.
 
     Empty strings and None leave a choice to Qdrant; ``rescore`` is whether hits get the scores of the original vectors.
     """
@@ -94,7 +94,7 @@ class Quantisation:
     @classmethod
     def of(cls, parameters: Mapping[str, ParameterValue]) -> Quantisation | None:
         """From the card's complete parameters; raises RejectedInputError for those that do not go together."""
-        kind = str(parameters["quantization"]) or (STORED if parameters.get("existing") else "")
+        kind = str(parameters["quantization"]) or (STORED if parameters.get("external") else "")
         other = [
             name
             for name, neutral in _OF_QUANTISATION.items()

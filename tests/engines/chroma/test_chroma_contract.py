@@ -45,7 +45,7 @@ class TestChroma(FaultsInTheProcess, Chroma, EngineContract):
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         write_folder(folder, documents)
-        return {"existing": True, "path": str(folder), "collection": COLLECTION}
+        return {"external": True, "path": str(folder), "collection": COLLECTION}
 
 
 class TestChromaL2(Chroma, DenseContract):
@@ -74,4 +74,4 @@ class TestChromaServer(FaultsOfAServer, Chroma, EngineContract):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         name = f"{COLLECTION}-{secrets.token_hex(4)}"
         write_collection(self.url, documents, name=name)
-        return {"existing": True, "collection": name, "keep": False}
+        return {"external": True, "collection": name, "keep": False}

@@ -195,9 +195,9 @@ def test_what_a_mode_or_the_engine_cannot_do_is_refused(tmp_path: Path) -> None:
         ({"mode": "cloud"}, UnknownNameError, "embedded, server"),
         ({"keep": True}, RejectedInputError, "keep cannot be set with mode=embedded"),
         ({"url": "http://host", "flush": False}, RejectedInputError, "flush cannot be set with mode=server"),
-        ({"existing": True, "collection": "c"}, RejectedInputError, "no folder is named, and mode=embedded"),
+        ({"external": True, "collection": "c"}, RejectedInputError, "no folder is named, and mode=embedded"),
         (
-            {"existing": True, "collection": "c", "path": "p", "url": "http://host"},
+            {"external": True, "collection": "c", "path": "p", "url": "http://host"},
             RejectedInputError,
             "a folder is opened in the process, and mode=server",
         ),

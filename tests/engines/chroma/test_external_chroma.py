@@ -38,7 +38,7 @@ ASKED = Inputs(Ids.of(f"q{row}" for row in range(5)), dense=random_unit_vectors(
 @contextmanager
 def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[ChromaEngine, IndexHandle]]:
     work.mkdir()
-    given = {**DEFAULTS, "existing": True, "collection": COLLECTION, **parameters}
+    given = {**DEFAULTS, "external": True, "collection": COLLECTION, **parameters}
     with closing(ChromaEngine(given)) as engine:
         yield engine, engine.attach(work, RecordingProgress())
 
@@ -63,7 +63,7 @@ def test_a_folder_is_proven_to_hold_the_collection(space: str, tmp_path: Path) -
     similarity = {"ip": "dot"}.get(space, space)
     with attached(tmp_path / "work", path=str(tmp_path / "theirs"), similarity=similarity) as (engine, found):
         assert engine.mismatch(content(found), RecordingProgress()) is None
-        assert found.info.mode == "embedded, a copy of an existing folder"
+        assert found.info.mode == "embedded, a copy of an external folder"
         assert (found.state["vectors_in_graph"], found.state["space"]) == (60, space)
         other = VECTORS.copy()
         other[7, 3] += 1e-4
@@ -166,7 +166,7 @@ def test_a_collection_on_a_server_is_only_read(proxy: ChromaProxy, chroma_url: s
         assert len(engine.search(ASKED, 10, perf_counter_ns).rows) == 50
         assert found.changed is not None
         assert found.changed() is None
-        assert found.info.mode == "server, an existing collection"
+        assert found.info.mode == "server, an external collection"
         assert not {"kept", "repeated_calls"} & found.state.keys()
     assert set(proxy.calls) <= READING
     with served(chroma_url) as client:

@@ -97,7 +97,7 @@ def test_every_build_on_a_server_is_a_collection_that_goes(chroma_url: str, tmp_
 def test_an_index_that_was_there_is_not_built_again(tmp_path: Path) -> None:
     vectors = random_unit_vectors(1, len(DOCUMENTS), 384)
     write_folder(tmp_path / "theirs", Inputs(Ids.of(DOCUMENTS), dense=vectors))
-    label = f"chroma:existing=true;path={tmp_path / 'theirs'};collection={COLLECTION};model=random"
+    label = f"chroma:external=true;path={tmp_path / 'theirs'};collection={COLLECTION};model=random"
     collection = write_collection(tmp_path / "small")
     (backend,) = harness.compare([label], collection, k=10, rebuilds=2, timing=False).report.backends
     assert backend.status == "ok"

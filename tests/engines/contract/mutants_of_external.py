@@ -1,4 +1,4 @@
-"""An engine that searches existing indexes as it should, and engines that break that part of the contract."""
+"""An engine that searches external indexes as it should, and engines that break that part of the contract."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FakeExternal(FakeSparse):
         except HarnessError as error:
             raise EngineUnavailableError(f"the index in '{source}' is damaged", fix="name another") from error
         self.folder, self.ready = source, True
-        return IndexHandle(EngineInfo(self.name, "1.0", "embedded, existing index"), self.ids)
+        return IndexHandle(EngineInfo(self.name, "1.0", "embedded, external index"), self.ids)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         held, expected = self.documents.take(content.rows), sparse_of(content.documents)

@@ -35,7 +35,7 @@ class TestCsr(EngineContract):
         )
         index.save(folder / "index")
         (folder / "index" / "ids.txt").write_text("".join(f"{one}\n" for one in documents.ids), encoding="utf-8")
-        return {"existing": True, "path": str(folder / "index")}
+        return {"external": True, "path": str(folder / "index")}
 
     def test_ties_are_in_the_one_order(self, tmp_path: Path) -> None:
         sample = self.collection(random_texts(21, 150, longest=2, vocabulary=4), [word(0), f"{word(1)} {word(2)}"])

@@ -17,7 +17,7 @@ from harness.testing import EngineContract
 from harness.testing.samples import random_texts, word
 
 pytestmark = pytest.mark.contract
-DEFAULTS: dict[str, Any] = {"similarity": "cosine", "threads": 1, "existing": False, "path": "", "id_file": "ids.txt"}
+DEFAULTS: dict[str, Any] = {"similarity": "cosine", "threads": 1, "external": False, "path": "", "id_file": "ids.txt"}
 
 
 class TestFlat(EngineContract):
@@ -30,7 +30,7 @@ class TestFlat(EngineContract):
         index = DenseIndex.build(documents.dense, tie_break=documents.ids.tie_rank)
         index.save(folder / "index")
         (folder / "index" / "ids.txt").write_text("".join(f"{one}\n" for one in documents.ids), encoding="utf-8")
-        return {"existing": True, "path": str(folder / "index")}
+        return {"external": True, "path": str(folder / "index")}
 
     def test_ties_are_in_the_one_order(self, tmp_path: Path) -> None:
         sample = self.collection(random_texts(21, 150, longest=2, vocabulary=4), [word(0), f"{word(1)} {word(2)}"])

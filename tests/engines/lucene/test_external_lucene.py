@@ -51,7 +51,7 @@ def anserini(cacm: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def attached(folder: Path, **parameters: ParameterValue) -> Iterator[tuple[LuceneEngine, IndexHandle]]:
-    engine = LuceneEngine({**DEFAULTS, "existing": True, "path": str(folder), **parameters})
+    engine = LuceneEngine({**DEFAULTS, "external": True, "path": str(folder), **parameters})
     with closing(engine):
         yield engine, engine.attach(folder / "not used", RecordingProgress())
 
@@ -83,7 +83,7 @@ def searched(engine: LuceneEngine, queries: Sequence[str], k: int = 10) -> Searc
 
 
 def test_an_index_of_anserini_gives_the_published_figures_and_bit_equal_scores(anserini: Path) -> None:
-    expression = f"lucene:existing=true;path={anserini}"
+    expression = f"lucene:external=true;path={anserini}"
     comparison = harness.compare([expression], "cacm", k=1000, ties="engine", metrics="AP,P@30")
     (backend,) = comparison.report.backends
     assert backend.parity is not None
@@ -125,7 +125,7 @@ def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> N
     """Anserini drops them: the index holds a part of the collection, and its oracle is made of that part."""
     collection = write_collection(tmp_path / "small")
     index = anserini_index(tmp_path, DOCUMENTS)
-    backend = compared(f"lucene:existing=true;path={index}", collection)
+    backend = compared(f"lucene:external=true;path={index}", collection)
     assert backend.index is not None
     assert (backend.index.documents_indexed, backend.index.missing) == (5, ["d5"])
     assert "1 documents of the collection are not in it, because they are empty: d5" in backend.notes
@@ -140,7 +140,7 @@ def compared(expression: str, collection: Path) -> BackendResult:
 def test_fields_of_other_names_and_another_order_are_held_against_their_own_oracle(tmp_path: Path) -> None:
     collection = write_collection(tmp_path / "small")
     index = other_fields(tmp_path / "index", dict(reversed(DOCUMENTS.items())))
-    backend = compared(f"lucene:existing=true;path={index};field=body;id_field=docid", collection)
+    backend = compared(f"lucene:external=true;path={index};field=body;id_field=docid", collection)
     assert backend.parity is not None
     assert backend.parity.bit_equal == len(QUERIES)
 
@@ -148,7 +148,7 @@ def test_fields_of_other_names_and_another_order_are_held_against_their_own_orac
 def test_an_index_of_another_analyzer_is_searched_without_an_oracle(tmp_path: Path) -> None:
     collection = write_collection(tmp_path / "small")
     index = other_fields(tmp_path / "index", DOCUMENTS)
-    expression = f"lucene:existing=true;path={index};field=body;id_field=docid;analyzer=lucene-german"
+    expression = f"lucene:external=true;path={index};field=body;id_field=docid;analyzer=lucene-german"
     backend = compared(expression, collection)
     assert (backend.status, backend.parity) == ("ok", None)
     (reason,) = [note for note in backend.notes if note.startswith("not held against an oracle: ")]

@@ -89,7 +89,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compared(dataset: Path, kind: str, *expressions: str) -> list[Any]:
-    backends = [f"{one};existing=true;model=precomputed:{dataset / kind}" for one in expressions]
+    backends = [f"{one};external=true;model=precomputed:{dataset / kind}" for one in expressions]
     comparison = harness.compare(backends, dataset, k=10, isolation="none", timing=False, ties="engine")
     assert [one.error for one in comparison.report.backends] == [None] * len(backends)
     return comparison.report.backends
@@ -97,7 +97,7 @@ def compared(dataset: Path, kind: str, *expressions: str) -> list[Any]:
 
 @contextmanager
 def attached(backend: str, folder: Path, **parameters: Any) -> Iterator[tuple[RowsEngine[Any], IndexHandle]]:
-    given = {**find_cards("backends")[backend].defaults, "existing": True, "path": str(folder), **parameters}
+    given = {**find_cards("backends")[backend].defaults, "external": True, "path": str(folder), **parameters}
     with closing(ENGINES[backend](given)) as engine:
         yield engine, engine.attach(folder / "not used", RecordingProgress())
 
@@ -128,7 +128,7 @@ def test_dense_indexes_of_anserini_are_held_against_the_exact_oracle(anserini: P
         files = [path for path in (anserini / name).iterdir() if path.is_file()]
         assert backend.index.existing.files == len(files)
         assert backend.index.documents_indexed == DOCUMENTS
-        assert backend.engine.mode == "embedded, an existing index"
+        assert backend.engine.mode == "embedded, an external index"
     assert graph.index.state["vectors_in_graph"] == DOCUMENTS
     assert graph.parity.causes.keys() == {"approximate search"}
     assert 0.1 < graph.parity.overlap["10"] < 1
@@ -166,7 +166,7 @@ def test_a_golden_set_is_held_against_them_without_a_collection(anserini: Path, 
         against = f"{index};model=precomputed:{tmp_path / kind}"
         checked = harness.check(golden, against=against, k=5, isolation="none", timing=False, require="MRR@5>=1")
         assert checked.passed, checked
-        assert checked.report.subjects[0].engine.mode == "embedded, an existing index"
+        assert checked.report.subjects[0].engine.mode == "embedded, an external index"
         golden[0]["expected"] = ["nowhere"]
         checked = harness.check(golden, against=against, k=5, isolation="none", timing=False)
         assert (checked.report.verdict, checked.report.subjects[0].metrics) == ("invalid", {})

@@ -51,7 +51,7 @@ class Vectors(Lucene):
             vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
         with writer(folder, codec_of=self.engine(self.parameters)) as made:
             add_vectors(made, replace(documents, dense=vectors), function=function or "DOT_PRODUCT")
-        return {"existing": True, "path": str(folder), "field": "embedding", "id_field": "docid"}
+        return {"external": True, "path": str(folder), "field": "embedding", "id_field": "docid"}
 
 
 class Hnsw(Vectors):
@@ -107,7 +107,7 @@ class TestLuceneImpact(Lucene):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         with writer(folder) as made:
             add_impacts(made, documents, scale=float(self.parameters["impact_scale"]))
-        return {"existing": True, "path": str(folder), "field": "weights", "id_field": "docid"}
+        return {"external": True, "path": str(folder), "field": "weights", "id_field": "docid"}
 
 
 class TestLuceneImpactSingleSegment(TestLuceneImpact):

@@ -61,7 +61,7 @@ def content(attached: IndexHandle, ours: Inputs, asked: Inputs | None = None) ->
 @contextmanager
 def attached(work: Path, **parameters: ParameterValue) -> Iterator[tuple[QdrantEngine, IndexHandle]]:
     work.mkdir()
-    with closing(QdrantEngine({**DEFAULTS, "existing": True, **parameters})) as engine:
+    with closing(QdrantEngine({**DEFAULTS, "external": True, **parameters})) as engine:
         yield engine, engine.attach(work, RecordingProgress())
 
 
@@ -80,14 +80,14 @@ def stub() -> Iterator[Stub]:
 
 def test_a_shard_is_held_against_its_oracle_and_left_as_it_was(tmp_path: Path) -> None:
     write_shard(tmp_path / "shard", documents())
-    expression = f"qdrant:existing=true;path={tmp_path / 'shard'};id_key=docno;analyzer=whitespace"
+    expression = f"qdrant:external=true;path={tmp_path / 'shard'};id_key=docno;analyzer=whitespace"
     comparison = harness.compare([expression], write_dataset(tmp_path / "small"), k=5)
     (backend,) = comparison.report.backends
     assert backend.parity is not None
     assert backend.parity.tie_equivalent == backend.parity.queries == len(QUERIES)
     assert backend.parity.causes == {}
     assert backend.engine is not None
-    assert backend.engine.mode == "embedded, a copy of an existing shard"
+    assert backend.engine.mode == "embedded, a copy of an external shard"
     assert backend.index is not None
     assert backend.index.existing is not None
     assert backend.index.existing.files == len([path for path in (tmp_path / "shard").rglob("*") if path.is_file()])
@@ -203,7 +203,7 @@ def test_places_and_modes_that_do_not_go_together_are_refused(tmp_path: Path) ->
         ({"collection": "c"}, "a collection is on a server, and mode=edge"),
     ):
         with pytest.raises(RejectedInputError, match=said):
-            QdrantEngine({**DEFAULTS, "existing": True, **parameters})
+            QdrantEngine({**DEFAULTS, "external": True, **parameters})
     with closing(QdrantEngine(DEFAULTS)) as engine, pytest.raises(RejectedInputError, match="no external index"):
         engine.attach(tmp_path, RecordingProgress())
 
@@ -216,7 +216,7 @@ def test_a_collection_is_only_read(stub: Stub, tmp_path: Path) -> None:
     write_collection(stub.url, "theirs", documents())
     stub.calls.clear()
     expression = (
-        f"qdrant:existing=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
+        f"qdrant:external=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
     )
     comparison = harness.compare([expression, f"{expression};search_batch=2"], write_dataset(tmp_path / "small"), k=5)
     for backend in comparison.report.backends:
@@ -227,7 +227,7 @@ def test_a_collection_is_only_read(stub: Stub, tmp_path: Path) -> None:
         assert (backend.index.existing.files, backend.index.existing.in_collection) == (None, 6)
         assert backend.index.state["shards"] == 1
         assert backend.engine is not None
-        assert backend.engine.mode.endswith("an existing collection")
+        assert backend.engine.mode.endswith("an external collection")
     assert stub.calls["query"] > 0
     assert stub.calls["query_batch"] > 0
     assert set(stub.calls) <= READING
@@ -264,7 +264,7 @@ def test_a_changed_collection_fails_the_backend(stub: Stub, tmp_path: Path, monk
 
     monkeypatch.setattr(stub, "_query", query)
     expression = (
-        f"qdrant:existing=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
+        f"qdrant:external=true;url={stub.url};transport=rest;collection=theirs;id_key=docno;analyzer=whitespace"
     )
     comparison = harness.compare([expression], write_dataset(tmp_path / "small"), k=5)
     (backend,) = comparison.report.backends

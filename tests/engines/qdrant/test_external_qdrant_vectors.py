@@ -68,7 +68,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compared(dataset: Path, *expressions: str) -> list[Any]:
     model = f"model=precomputed:{dataset / 'vectors'}"
-    backends = [f"{one};existing=true;id_key=docno;{model}" for one in expressions]
+    backends = [f"{one};external=true;id_key=docno;{model}" for one in expressions]
     comparison = harness.compare(backends, dataset, k=10, isolation="none", timing=False)
     assert comparison.failed == []
     return comparison.report.backends
@@ -80,7 +80,7 @@ def attached(
 ) -> Iterator[tuple[PointsEngine, IndexHandle]]:
     work.mkdir()
     engine = {"qdrant-dense": QdrantDenseEngine, "qdrant-hybrid": QdrantHybridEngine}[backend]
-    given: dict[str, ParameterValue] = {**DEFAULTS[backend], "existing": True, "id_key": "docno", **parameters}
+    given: dict[str, ParameterValue] = {**DEFAULTS[backend], "external": True, "id_key": "docno", **parameters}
     with closing(engine(given)) as opened:
         yield opened, opened.attach(work, RecordingProgress())
 
@@ -115,7 +115,7 @@ def test_a_graph_is_held_against_the_exact_oracle(dataset: Path, tmp_path: Path)
         dataset, f"qdrant-dense:path={shard};hnsw_ef=1", f"qdrant-dense:path={shard};exact=true"
     )
     assert digests(shard) == before
-    assert searched.engine.mode == "embedded, a copy of an existing shard"
+    assert searched.engine.mode == "embedded, a copy of an external shard"
     assert searched.index.existing.files == len(before)
     assert (searched.index.state["vectors_in_graph"], scanned.index.state["vectors_in_graph"]) == (DOCUMENTS, 0)
     assert searched.parity.causes.keys() == {"approximate search"}
@@ -226,7 +226,7 @@ def test_a_collection_is_only_read(stub: Stub, dataset: Path) -> None:
         assert backend.parity.causes.keys() <= {"within float32 rounding", "float32 IDF"}
         assert backend.index.state["vectors_in_graph"] == 0
         assert (backend.index.existing.files, backend.index.existing.in_collection) == (None, DOCUMENTS)
-        assert backend.engine.mode == "server, rest, an existing collection"
+        assert backend.engine.mode == "server, rest, an external collection"
     assert set(stub.calls) <= READING
 
 

@@ -150,7 +150,7 @@ def test_a_url_whose_name_was_forgotten_is_not_repeated() -> None:
         "qdrant:url=http://127.0.0.1:6333,csr",
         "qdrant:url=https://qdrant.example.org/prefix/;shards=2,qdrant",
         "qdrant:shards=2;url=http://[::1]:6333",
-        "qdrant:url=http://host;existing=true;collection=me@home",
+        "qdrant:url=http://host;external=true;collection=me@home",
     ],
 )
 def test_a_plain_url_is_taken(text: str) -> None:

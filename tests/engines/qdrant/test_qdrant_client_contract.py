@@ -40,7 +40,7 @@ class ServedContract(FaultsOfAServer, QdrantContract):
         """Somebody else's collection."""
         name = f"theirs-{folder.parent.name}"
         write_collection(self.url, name, documents, idf=self.bm25.idf)
-        return {"existing": True, "collection": name, "id_key": "docno"}
+        return {"external": True, "collection": name, "id_key": "docno"}
 
     @property
     def url(self) -> str:

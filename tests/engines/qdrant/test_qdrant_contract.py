@@ -37,7 +37,7 @@ class QdrantContract(FaultsInTheProcess, EngineContract):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
         write_shard(folder / "shard", documents, idf=self.bm25.idf)
-        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
+        return {"external": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 def _float32_idf(documents: int, containing: int) -> float:

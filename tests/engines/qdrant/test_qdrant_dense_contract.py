@@ -39,7 +39,7 @@ class DenseQdrant(FaultsInTheProcess, EngineContract):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, another name of the vector."""
         write_shard(folder / "shard", documents, similarity=self.similarity)
-        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
+        return {"external": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 class TestQdrantDense(DenseQdrant):
@@ -90,6 +90,6 @@ class TestStub(FaultsOfAServer, DenseQdrant):
         """Somebody else's collection, which leaves nothing in ``folder``."""
         name = f"theirs-{uuid.uuid4()}"
         write_collection(str(self.parameters["url"]), name, documents, similarity=self.similarity)
-        return {"existing": True, "collection": name, "id_key": "docno", "keep": False}
+        return {"external": True, "collection": name, "id_key": "docno", "keep": False}
 
     similarity = "l2"

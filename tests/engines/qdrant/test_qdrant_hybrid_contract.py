@@ -54,7 +54,7 @@ class Hybrid(FaultsInTheProcess, EngineContract):
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's shard: points by UUID, ids in the payload, other names of both vectors."""
         write_shard(folder / "shard", documents)
-        return {"existing": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
+        return {"external": True, "path": str(folder / "shard"), "id_key": "docno", "mode": "edge"}
 
 
 def _float32_idf(documents: int, containing: int) -> float:
@@ -150,4 +150,4 @@ class TestStub(FaultsOfAServer, Hybrid):
         """Somebody else's collection, which leaves nothing in ``folder``."""
         name = f"theirs-{uuid.uuid4()}"
         write_collection(str(self.parameters["url"]), name, documents)
-        return {"existing": True, "collection": name, "id_key": "docno", "keep": False}
+        return {"external": True, "collection": name, "id_key": "docno", "keep": False}
