@@ -45,7 +45,7 @@ from harness.engines.qdrant.sparse import QdrantEngine
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
-from harness.worker.trial import part_of, search_all
+from harness.worker.trial import search_all
 
 CALL = 32
 
@@ -72,7 +72,7 @@ class Harness:
     def ask(self, start: int, stop: int) -> Asked:
         work = self.work
         begun = work.clock()
-        queries = part_of(work.queries, start, stop)
+        queries = work.queries.slice(start, stop)
         found = search_all(self.engine, queries, len(work.documents), work.k, Quiet(), work.clock)
         whole, transfer = work.clock() - begun, int(found.transfer_ns.sum())
         return Asked(int(found.search_ns.sum()), whole if self.arrays else whole - transfer, transfer)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.data.arrow import numbers, take_rows
+from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 
 __all__ = ["Inputs"]
 
@@ -28,3 +29,22 @@ class Inputs:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def slice(self, start: int, stop: int) -> Inputs:
+        """Return rows ``start`` to ``stop`` without their metadata, nothing copied."""
+        stop = min(stop, len(self))
+        return Inputs(
+            Ids(self.ids.values.slice(start, stop - start)),
+            self.texts.slice(start, stop - start) if self.texts is not None else None,
+            self.sparse.slice(start, stop) if self.sparse is not None else None,
+            self.dense[start:stop] if self.dense is not None else None,
+        )
+
+    def take(self, rows: Int32Array) -> Inputs:
+        """Return the given rows without their metadata, in the order of ``rows``."""
+        return Inputs(
+            Ids(self.ids.values.take(numbers(rows))),
+            take_rows(self.texts, rows) if self.texts is not None else None,
+            self.sparse.take(rows) if self.sparse is not None else None,
+            self.dense[rows] if self.dense is not None else None,
+        )

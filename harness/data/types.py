@@ -247,6 +247,12 @@ class SparseVectors:
         cut = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
         return self.indices[cut], self.values[cut]
 
+    def slice(self, start: int, stop: int) -> SparseVectors:
+        """Return rows ``start`` to ``stop``, without copying their values."""
+        indptr = self.indptr[start : stop + 1]
+        values = slice(int(indptr[0]), int(indptr[-1]))
+        return SparseVectors(indptr - indptr[0], self.indices[values], self.values[values], self.dimensions)
+
     def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
         """Some of the vectors, in the order of ``rows``."""
         indptr, places = _gather(self.indptr, rows)

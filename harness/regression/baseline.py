@@ -22,7 +22,7 @@ from harness.errors import ResultError, UsageError
 from harness.regression.side import OVERLAP, Side, side_of_comparison
 from harness.results.schema import Report
 from harness.results.schema_costs import Count, Record
-from harness.store.stored_json import StoredJson, read_stored_json, validated
+from harness.results.stored_json import StoredJson, read_stored_json, validated
 
 if TYPE_CHECKING:
     from harness.results.comparison import Comparison

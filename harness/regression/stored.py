@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.errors import ResultError
 from harness.regression.schema import SCHEMA_VERSION, RegressionReport
+from harness.results.stored_json import read_stored_json, validated
 from harness.store.result_folder import result_folder
-from harness.store.stored_json import read_stored_json, validated
 
 __all__ = [
     "REGRESSION_NAME",

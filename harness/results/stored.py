@@ -24,6 +24,7 @@ from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError
 from harness.results.check_schema import CHECK_SCHEMA_VERSION, CheckReport
 from harness.results.schema import SCHEMA_VERSION, Report
+from harness.results.stored_json import StoredJson, read_stored_json, validated
 from harness.store.result_folder import (
     LATENCIES,
     PARITY,
@@ -34,7 +35,6 @@ from harness.store.result_folder import (
     Building,
     result_folder,
 )
-from harness.store.stored_json import StoredJson, read_stored_json, validated
 
 __all__ = [
     "ResultTables",

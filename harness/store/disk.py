@@ -1,8 +1,10 @@
-"""Space that files take on disk, and copies of them."""
+"""Files on disk: the space they take, copies of them, and the part of them that the page cache holds."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,10 +13,11 @@ from pathlib import Path
 from harness.data.progress import Progress
 from harness.errors import EngineUnavailableError
 
-__all__ = ["allocated_bytes", "copy_folder"]
+__all__ = ["allocated_bytes", "copy_folder", "drop_from_page_cache", "resident_share"]
 
 _CHUNK_BYTES = 1 << 26
 _CANNOT_SHARE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_PROT_READ, _MAP_SHARED = 1, 1
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
 
 
@@ -92,3 +95,58 @@ def _copy_range(source: int, target: int, start: int, stop: int) -> None:
         if done == 0:
             raise OSError(errno.EIO, "the file became shorter while it was copied")
         start += done
+
+
+def drop_from_page_cache(folder: Path) -> None:
+    """Write out what is dirty in ``folder``, and tell the system that the cached pages of its files are not needed.
+
+    Pages that a process has mapped stay, and so do those of a file system that lives in memory. Does nothing where the
+    system has no such call.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in _files(folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # only clean pages are dropped
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def resident_share(folder: Path) -> float | None:
+    """Return the share of the pages of all files in ``folder`` in memory; None where the system does not tell."""
+    counts = [_resident_pages(path) for path in _files(folder)]
+    known = [count for count in counts if count is not None]
+    if not known or len(known) < len(counts):
+        return None
+    resident, pages = (sum(values) for values in zip(*known, strict=True))
+    return resident / pages if pages else None
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
+
+
+def _resident_pages(path: Path) -> tuple[int, int] | None:
+    """Return (pages in memory, pages) of one file, from mincore(2)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "mincore"):
+        return None
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    size = path.stat().st_size
+    pages = -(-size // mmap.PAGESIZE)
+    table = ctypes.create_string_buffer(pages)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        address = libc.mmap(None, size, _PROT_READ, _MAP_SHARED, descriptor, 0)
+        if address in (None, ctypes.c_void_p(-1).value):
+            return None
+        failed = libc.mincore(address, size, ctypes.addressof(table))
+        libc.munmap(address, size)
+    finally:
+        os.close(descriptor)
+    return None if failed else (sum(value & 1 for value in table.raw), pages)

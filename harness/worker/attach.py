@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.data.arrow import numbers, take_rows
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Ids, Int32Array, SparseVectors
+from harness.data.types import Ids, Int32Array
 from harness.engines.interface import (
     EngineInfo,
     EngineProtocol,
@@ -136,7 +135,7 @@ def _mismatch(
     terms = load_counts(job.terms) if job.terms is not None else None
     content = ExpectedContent(
         rows=known,
-        documents=_take(documents, rows[known]),
+        documents=documents.take(rows[known]),
         queries=queries,
         terms=terms.of_documents(rows[known]) if terms is not None else None,
     )
@@ -176,14 +175,6 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
 
 def _examples(ids: Ids) -> str:
     return ", ".join(f"'{doc_id}'" for doc_id in ids.values[:_EXAMPLES].to_pylist())
-
-
-def _take(inputs: Inputs, rows: Int32Array) -> Inputs:
-    chosen = numbers(rows)
-    texts = take_rows(inputs.texts, rows) if inputs.texts is not None else None
-    sparse: SparseVectors | None = inputs.sparse.take(rows) if inputs.sparse is not None else None
-    dense = inputs.dense[rows] if inputs.dense is not None else None
-    return Inputs(Ids(inputs.ids.values.take(chosen)), texts, sparse, dense)
 
 
 @dataclass(frozen=True, slots=True)

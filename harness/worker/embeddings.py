@@ -5,7 +5,6 @@ What is in the cache may be checked against the model that should have made it: 
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
 import threading
@@ -14,22 +13,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.data.arrow import numbers, take_rows
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
-from harness.data.types import Float64Array, Int64Array, SparseVectors
+from harness.data.types import SparseVectors
 from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
+from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder
 from harness.encoders.sources import encoding_key
 from harness.encoders.sparsity import sparsity
 from harness.encoders.stream import Made, read_made, rows_begun, truncate
 from harness.errors import (
-    CacheError,
     DataError,
     EncoderError,
     EngineFailureError,
@@ -41,7 +38,7 @@ from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
 from harness.store.cache import JSON, Cache, Continued, entry_name
-from harness.store.columns import load_table, load_vectors, save_table
+from harness.store.columns import load_vectors
 from harness.store.records import load, save
 from harness.wording import counted
 from harness.worker.executor import Executor
@@ -49,17 +46,13 @@ from harness.worker.failure import failure_of
 from harness.worker.jobs import Encoded, EncodeJob, EncodePart
 from harness.worker.vectors import DensePair, Folders, SparsePair, Vectors
 
-__all__ = ["TOLERANCES", "CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
+__all__ = ["CacheCheck", "Embeddings", "embedding_keys", "remote_calls"]
 
-TOLERANCES = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 5e-2}
-"""Largest difference, relative to a vector's length, that batches of other sizes, other machines and other versions of
-libraries may leave, by the precision that the model computes in. Another model is far beyond it."""
 _KIND = "embeddings"
 _ROLES: tuple[Role, ...] = ("documents", "queries")
 _NS_PER_S = 1e9
 _PARAMETER: Mapping[Role, str] = {"documents": "document_prompt", "queries": "query_prompt"}
 _SPENT = ("calls", "repeated_calls", "tokens")
-_SHOWN = 10
 
 
 class CacheCheck(NamedTuple):
@@ -200,7 +193,7 @@ class Embeddings:
         """
         folder = Path(tempfile.mkdtemp(prefix="verify-", dir=self._work))
         share, seed = self._check
-        samples = {role: _draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
+        samples = {role: draw_sample(self._texts[role], role, share, seed, folder) for role in cached}
         limit: dict[str, ParameterValue] = {}
         if settings.limits.max_calls is not None:
             limit["max_calls"] = settings.limits.max_calls - calls_made
@@ -216,7 +209,7 @@ class Embeddings:
             again[role].mkdir()
         texts = {role: sample.texts for role, sample in samples.items()}
         encoded = self._encode(settings, trial, again, texts, limit)
-        worst = max(_compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
+        worst = max(compare_sample(cached[role], again[role], role, samples[role], settings) for role in cached)
         counted = " and ".join(f"{len(sample.rows):,} {role}" for role, sample in samples.items())
         comparison = (
             f"cached vectors of {counted} were encoded again: the largest relative difference is {worst:.2g}, and "
@@ -352,63 +345,6 @@ def _origins(settings: Settings) -> dict[Role, str]:
     """Return who says that a prompt stands before texts, of each role that has one without being given it."""
     prompts = {role: applied_prompt(settings, role) for role in reversed(_ROLES)}
     return {role: prompt.origin for role, prompt in prompts.items() if prompt.origin}
-
-
-class _Sample(NamedTuple):
-    """Rows of a role's texts (int64, ascending), and an Arrow file with just these."""
-
-    rows: Int64Array
-    texts: Path
-
-
-def _draw_sample(texts: Path, role: Role, share: float, seed: int, folder: Path) -> _Sample:
-    """Draw ``share`` of the texts, at least one; the file goes into ``folder``."""
-    table = load_table(texts)
-    count = min(len(table), max(1, math.ceil(share * len(table))))
-    rows: Int64Array = np.sort(np.random.default_rng(seed).choice(len(table), size=count, replace=False))
-    path = folder / f"{role}.sample.arrow"
-    save_table(path, pa.table({name: take_rows(table.column(name), rows) for name in table.column_names}))
-    return _Sample(rows, path)
-
-
-def _compare_sample(cached: Path, again: Path, role: Role, sample: _Sample, settings: Settings) -> float:
-    """Return the largest relative difference between the vectors of ``cached`` and those just made in ``again``.
-
-    Raises CacheError, naming texts, where it is beyond the tolerance.
-    """
-    differences = _differences(cached, again, role, sample.rows)
-    tolerance = TOLERANCES[settings.dtype]
-    beyond = np.flatnonzero(~(differences <= tolerance))
-    if len(beyond):
-        ids = load_table(sample.texts).column("id").take(numbers(beyond[:_SHOWN])).to_pylist()
-        raise CacheError(
-            f"{len(beyond)} of {len(differences)} cached vectors of {role} by model '{settings.source.name}' are not "
-            f"what it gives now: {', '.join(ids)}; the largest relative difference is "
-            f"{float(np.nanmax(differences)):.2g}, and {tolerance:g} is allowed",
-            fix=f"remove them, and they are made anew: harness cache remove {cached.name}",
-        )
-    return float(differences.max(initial=0.0))
-
-
-def _differences(cached: Path, again: Path, role: Role, rows: Int64Array) -> Float64Array:
-    """Return ``|cached - again| / |cached|`` of each row, float64; infinite where the dimensions differ."""
-    before, now = load_vectors(cached, role), load_vectors(again, role)
-    if isinstance(before, SparseVectors) and isinstance(now, SparseVectors):
-        from scipy.sparse import csr_array
-
-        width = max(before.dimensions, now.dimensions)
-        old, new = (
-            csr_array((rows_of.values.astype(np.float64), rows_of.indices, rows_of.indptr), shape=(len(rows_of), width))
-            for rows_of in (before.take(rows), now)
-        )
-        off, length = (np.sqrt(np.asarray(rows_of.power(2).sum(axis=1))).ravel() for rows_of in (old - new, old))
-    elif isinstance(before, np.ndarray) and isinstance(now, np.ndarray) and before.shape[1] == now.shape[1]:
-        off = np.linalg.norm(before[rows].astype(np.float64) - now, axis=1)
-        length = np.linalg.norm(before[rows].astype(np.float64), axis=1)
-    else:
-        return np.full(len(rows), np.inf)
-    relative: Float64Array = np.where(off == 0, 0.0, off / np.maximum(length, np.finfo(np.float64).tiny))
-    return relative
 
 
 def remote_calls(trial: Trial, dataset: Dataset, cache: Cache) -> str | None:

@@ -6,9 +6,10 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -88,18 +89,9 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs:
     """
     if jobs == 1:
         return [work(item) for item in items]
-    busy: set[int] = set()
-
-    def run(item: Item) -> Result:
-        busy.add(threading.get_ident())
-        try:
-            return work(item)
-        finally:
-            busy.discard(threading.get_ident())
-
-    pool = ThreadPoolExecutor(jobs, thread_name_prefix="trial")
+    threads = _Threads(jobs, "trial")
     try:
-        futures = [pool.submit(run, item) for item in items]
+        futures = [threads.submit(partial(work, item)) for item in items]
         # in short waits: the system may hand a signal to another thread, which does not end a long one in this thread
         waiting: set[Future[Result]] = set(futures)
         while waiting:
@@ -108,28 +100,19 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], *, jobs:
                 future.result()
         return [future.result() for future in futures]
     finally:
-        _end(pool, busy)
+        threads.end()
 
 
 class Aside(Generic[Result]):
     """Work in a thread beside the caller, which is interrupted when the ``with`` block ends before it."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="aside")
-        self._busy: set[int] = set()
+        self._threads = _Threads(1, "aside")
         self._future: Future[Result] | None = None
 
     def begin(self, work: Callable[[], Result]) -> None:
         """Start ``work``, once."""
-
-        def run() -> Result:
-            self._busy.add(threading.get_ident())
-            try:
-                return work()
-            finally:
-                self._busy.discard(threading.get_ident())
-
-        self._future = self._pool.submit(run)
+        self._future = self._threads.submit(work)
 
     def result(self) -> Result | None:
         """Return what the work returned, when it is over; raises what it raised. None when nothing was begun."""
@@ -139,19 +122,36 @@ class Aside(Generic[Result]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        _end(self._pool, self._busy)
+        self._threads.end()
 
 
-def _end(pool: ThreadPoolExecutor, busy: Collection[int]) -> None:
-    """Wait until all threads are over; those that are not are interrupted, and again by every further Ctrl-C."""
-    while True:
-        for thread in tuple(busy):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
-        try:
-            pool.shutdown(cancel_futures=True)
-        except KeyboardInterrupt:
-            continue
-        return
+class _Threads:
+    """A pool of threads whose work can be interrupted."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._busy: set[int] = set()
+
+    def submit(self, work: Callable[[], Result]) -> Future[Result]:
+        def run() -> Result:
+            self._busy.add(threading.get_ident())
+            try:
+                return work()
+            finally:
+                self._busy.discard(threading.get_ident())
+
+        return self._pool.submit(run)
+
+    def end(self) -> None:
+        """Wait until all threads are over; those that are not are interrupted, and again by every further Ctrl-C."""
+        while True:
+            for thread in tuple(self._busy):
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+            try:
+                self._pool.shutdown(cancel_futures=True)
+            except KeyboardInterrupt:
+                continue
+            return
 
 
 def _nothing() -> None:

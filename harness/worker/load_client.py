@@ -7,10 +7,8 @@ stands between queries.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import itertools
-import mmap
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +26,11 @@ from harness.data.types import Int32Array, Int64Array
 from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.statistics.under_load import Samples
+from harness.store.disk import drop_from_page_cache, resident_share
 from harness.store.records import load
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
-from harness.worker.trial import create_engine, load_inputs, part_of, restrict
+from harness.worker.trial import create_engine, load_inputs, restrict
 
 __all__ = [
     "DUE",
@@ -43,10 +42,8 @@ __all__ = [
     "Sleep",
     "Tickets",
     "closed_loop",
-    "drop_from_page_cache",
     "once",
     "open_loop",
-    "resident_share",
     "run_client",
 ]
 
@@ -64,7 +61,6 @@ _POLL_S = 0.002
 Sleep = Callable[[float], None]
 """Waits for so many seconds; injected, so that tests do not wait."""
 _NS_PER_S = 1e9
-_PROT_READ, _MAP_SHARED = 1, 1
 _FAILED_CALLS = 3
 """So many calls that fail one after the other, and a client gives up: an adapter may have retried each for long."""
 _AWAY = (EngineUnavailableError, EngineTimeoutError)
@@ -197,12 +193,12 @@ def _calls(queries: Inputs, first: int, size: int) -> list[Call]:
     for start, stop in bounds:
         rows = np.arange(start, stop, dtype=np.int32)
         singles = [_call(queries, row, row + 1) for row in range(start, stop)] if stop - start > 1 else []
-        calls.append(Call(rows, part_of(queries, start, stop), singles))
+        calls.append(Call(rows, queries.slice(start, stop), singles))
     return calls
 
 
 def _call(queries: Inputs, start: int, stop: int) -> Call:
-    return Call(np.arange(start, stop, dtype=np.int32), part_of(queries, start, stop))
+    return Call(np.arange(start, stop, dtype=np.int32), queries.slice(start, stop))
 
 
 def _different(logs: Sequence[CallLog], expected: SearchResult, *, exactly: bool) -> tuple[int, ...]:
@@ -424,58 +420,3 @@ def open_loop(
 
 def _sentence(error: HarnessError) -> str:
     return error.what.splitlines()[0]
-
-
-def drop_from_page_cache(folder: Path) -> None:
-    """Write out what is dirty in ``folder``, and tell the system that the cached pages of its files are not needed.
-
-    Pages that a process has mapped stay, and so do those of a file system that lives in memory. Does nothing where the
-    system has no such call.
-    """
-    if not hasattr(os, "posix_fadvise"):
-        return
-    for path in _files(folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)  # only clean pages are dropped
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
-
-
-def resident_share(folder: Path) -> float | None:
-    """Return the share of the pages of all files in ``folder`` in memory; None where the system does not tell."""
-    counts = [_resident_pages(path) for path in _files(folder)]
-    known = [count for count in counts if count is not None]
-    if not known or len(known) < len(counts):
-        return None
-    resident, pages = (sum(values) for values in zip(*known, strict=True))
-    return resident / pages if pages else None
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
-
-
-def _resident_pages(path: Path) -> tuple[int, int] | None:
-    """Return (pages in memory, pages) of one file, from mincore(2)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "mincore"):
-        return None
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
-    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    size = path.stat().st_size
-    pages = -(-size // mmap.PAGESIZE)
-    table = ctypes.create_string_buffer(pages)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        address = libc.mmap(None, size, _PROT_READ, _MAP_SHARED, descriptor, 0)
-        if address in (None, ctypes.c_void_p(-1).value):
-            return None
-        failed = libc.mincore(address, size, ctypes.addressof(table))
-        libc.munmap(address, size)
-    finally:
-        os.close(descriptor)
-    return None if failed else (sum(value & 1 for value in table.raw), pages)

@@ -33,7 +33,7 @@ from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord
 
-__all__ = ["create_engine", "load_inputs", "part_of", "restrict", "run_trial", "search_all"]
+__all__ = ["create_engine", "load_inputs", "restrict", "run_trial", "search_all"]
 
 _CHUNK = 32
 _CHUNK_HITS = 1_000_000
@@ -107,7 +107,7 @@ def _measure(
     progress: Progress,
     clock: Clock,
 ) -> TrialRecord:
-    first = engine.search(part_of(queries, 0, 1), job.k, clock)
+    first = engine.search(queries.slice(0, 1), job.k, clock)
     progress.start("warm-up", job.warm_up_queries)
     warming = clock()
     warmed = _warm_up(engine, queries, ready.documents, job, progress, clock)
@@ -189,7 +189,7 @@ def _warm_up(
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
         start = done % len(queries)
-        part = part_of(queries, start, start + min(_chunk(job.k), job.warm_up_queries - done))
+        part = queries.slice(start, start + min(_chunk(job.k), job.warm_up_queries - done))
         search_all(engine, part, documents, job.k, progress, clock)
         done += len(part)
     return done
@@ -210,7 +210,7 @@ def search_all(
     """
     parts, chunk = [], _chunk(k)
     for start in range(0, len(queries), chunk):
-        part = part_of(queries, start, start + chunk)
+        part = queries.slice(start, start + chunk)
         result = _checked(engine.search(part, k, clock), len(part), documents, k)
         rows = np.arange(start, start + len(part), dtype=np.int32)
         parts.append(result if kept is None else kept.of(result, rows))
@@ -247,18 +247,3 @@ def _join(parts: list[SearchResult]) -> SearchResult:
         repeated_calls=sum(part.repeated_calls for part in parts),
         queries_per_call=max(part.queries_per_call for part in parts),
     )
-
-
-def part_of(inputs: Inputs, start: int, stop: int) -> Inputs:
-    """Return rows ``start`` to ``stop``, without copying."""
-    stop = min(stop, len(inputs))
-    texts = inputs.texts.slice(start, stop - start) if inputs.texts is not None else None
-    sparse = _rows(inputs.sparse, start, stop) if inputs.sparse is not None else None
-    dense = inputs.dense[start:stop] if inputs.dense is not None else None
-    return Inputs(Ids(inputs.ids.values.slice(start, stop - start)), texts, sparse, dense)
-
-
-def _rows(vectors: SparseVectors, start: int, stop: int) -> SparseVectors:
-    indptr = vectors.indptr[start : stop + 1]
-    values = slice(int(indptr[0]), int(indptr[-1]))
-    return SparseVectors(indptr - indptr[0], vectors.indices[values], vectors.values[values], vectors.dimensions)

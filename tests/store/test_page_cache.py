@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.worker.load_client import drop_from_page_cache, resident_share
+from harness.store.disk import drop_from_page_cache, resident_share
 
 LASTING = Path("/var/tmp")  # noqa: S108 - the folder within is one's own
 
