@@ -18,6 +18,8 @@ from numba.core.runtime import rtsys
 
 __all__ = ["inline_kernel", "inner_kernel", "kernel", "reordering_kernel"]
 
+_INNER: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -77,8 +79,8 @@ def inline_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def reordering_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Like :func:`inline_kernel`; sums may be added in any order, and products be fused with them."""
-    return _compiled(function, inline="never", fastmath={"reassoc", "contract"})
+    """Like :func:`inner_kernel`; sums may be added in any order, and products be fused with them."""
+    return _compiled(function, fastmath={"reassoc", "contract"}, **_INNER)
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -88,4 +90,4 @@ def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     array that is touched, and short queries feel it), and they have no entry for Python (which would take a third
     of the time to compile). One that makes an array of its own does not compile.
     """
-    return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, **_INNER)

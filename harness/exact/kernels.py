@@ -30,7 +30,7 @@ from harness.data.jit import inner_kernel, kernel
 from harness.data.ranking import pack_key, unpack_score
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from harness.exact.postings import Postings, QueryRows, Rule, contribution
-from harness.exact.selection import keep_largest_beside, nth_largest
+from harness.exact.selection import keep_largest_beside, nth_largest, smallest
 
 __all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
 
@@ -300,11 +300,8 @@ def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace,
 
 @inner_kernel
 def _floor_of(keys: UInt64Array) -> np.float64:
-    """What a sum must reach to be among the best, by the lowest of their keys."""
-    lowest = keys[_ZERO]
-    for place in range(_ONE, np.uint64(len(keys))):
-        lowest = min(lowest, keys[place])
-    return _below(unpack_score(lowest))
+    """Return what a sum must reach to be among the best, by the lowest of their keys."""
+    return _below(unpack_score(smallest(keys)))
 
 
 @inner_kernel

@@ -7,7 +7,7 @@ import numpy as np
 from harness.data.jit import inner_kernel
 from harness.data.types import UInt64Array
 
-__all__ = ["keep_largest", "keep_largest_beside", "nth_largest"]
+__all__ = ["keep_largest", "keep_largest_beside", "nth_largest", "smallest"]
 
 _ONE = np.uint64(1)
 _FEW = np.uint64(32)
@@ -91,17 +91,23 @@ def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array)
 
 
 @inner_kernel
+def smallest(keys: UInt64Array) -> np.uint64:
+    """Return the smallest of at least one key."""
+    least = keys[np.uint64(0)]
+    for place in range(_ONE, np.uint64(len(keys))):
+        least = min(least, keys[place])
+    return np.uint64(least)
+
+
+@inner_kernel
 def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.uint64:
-    """The ``rank``-th largest key (from 1), as many as that being moved to the front; ``spare`` is no shorter.
+    """Return the ``rank``-th largest key (from 1); the keys are lost, and ``spare`` is no shorter.
 
     A few largest are kept sorted by insertion: that takes one comparison for nearly every key, well predicted.
     """
     if rank > _FEW:
         keep_largest_beside(keys, rank, spare)
-        worst = keys[np.uint64(0)]
-        for place in range(_ONE, rank):
-            worst = min(worst, keys[place])
-        return np.uint64(worst)
+        return smallest(keys[:rank])
     last = rank - _ONE
     for place in range(_ONE, np.uint64(len(keys))):
         key = keys[place]

@@ -18,7 +18,7 @@ from harness.errors import DataError, UsageError
 from harness.exact.kernels import Workspace, retrieve_kernel, score_kernel
 from harness.exact.postings import Postings, QueryRows, Rule, only_rows, read_only
 
-__all__ = ["Searcher", "TopK", "check_lists", "refuse_overflow", "tie_order"]
+__all__ = ["Searcher", "TopK", "check_lists", "decode", "refuse_overflow", "tie_order"]
 
 _BATCH_KEYS = 1 << 20
 _BATCH_QUERIES = 256
@@ -125,7 +125,7 @@ class Searcher:
         best.sort(axis=1)
         indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         rows, scores = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
-        _decode(best, indptr, rows, scores)
+        decode(best, indptr, rows, scores)
         refuse_overflow(scores, indptr, first)
         return TopK(indptr, rows if self.order is None else self.order[rows], scores)
 
@@ -144,8 +144,8 @@ class Searcher:
 
 
 @kernel
-def _decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Float32Array) -> None:
-    """Internal rows and scores of the sorted keys at the ends of the rows of ``best``, the last key first."""
+def decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Float32Array) -> None:
+    """Write rows and scores of the sorted keys at the ends of the rows of ``best``, the last key first."""
     width = np.uint64(best.shape[1])
     for query in range(len(indptr) - 1):
         first = np.uint64(indptr[query])

@@ -41,13 +41,14 @@ class Estimates(NamedTuple):
     """How products become estimates of scores: ``product * factor[query] * scale[row] + shift[row]``, all float32.
 
     ``slack`` float32 (Q,): a document whose estimate lies further than this below the k-th largest estimate is not
-    among the best k, nor tied with any of them.
+    among the best k, nor tied with any of them. ``largest`` float64 (Q,): the score whose estimate is 1.
     """
 
     factor: Float32Array
     scale: Float32Array
     shift: Float32Array
     slack: Float32Array
+    largest: Float64Array
 
 
 class Scaling(NamedTuple):
@@ -72,7 +73,7 @@ def scaling_of(lengths: Float64Array) -> Scaling:
     return Scaling(np.ldexp(np.ones(len(lengths)), -np.frexp(lengths)[1]))
 
 
-def directions(queries: Float64Array, lengths: Float64Array) -> Float32Array:
+def directions(queries: Float32Array, lengths: Float64Array) -> Float32Array:
     """The queries divided by their lengths, float32; zero for a query that is zero."""
     divided: Float32Array = (queries / np.where(lengths > 0.0, lengths, 1.0)[:, None]).astype(np.float32)
     return divided
@@ -123,4 +124,4 @@ def estimates_for(pair: Pair, rule: Rule) -> Estimates:
     with np.errstate(divide="ignore", over="ignore"):
         slack = 2.0 * error + 4.0 * parts * _ROUNDOFF + 2.0 * _TINIEST / largest
         rounded_up = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
-    return Estimates(factor.astype(np.float32), rule.scale, rule.shift, rounded_up)
+    return Estimates(factor.astype(np.float32), rule.scale, rule.shift, rounded_up, largest)

@@ -18,7 +18,7 @@ from harness.exact.dense.search import Blocks, Job, best_keys
 from harness.exact.dense.storage import load_dense, save_dense
 from harness.exact.dense.vectors import as_dense, refuse_zero
 from harness.exact.postings import read_only
-from harness.exact.topk import TopK, check_lists, refuse_overflow, tie_order
+from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, tie_order
 
 __all__ = ["DenseIndex", "FilteredDenseIndex"]
 
@@ -135,8 +135,8 @@ class DenseIndex:
         """The best ``k`` documents of every query, best first; all of them where there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
-        result and the queries: for each thread the products of one block, 16 MiB of candidates (or ``2 k + 384`` of
-        them for one query, 16 bytes each), and keys of 1,024 queries. ``device`` is ``cpu``, ``cuda`` (which copies the
+        result and the queries: for each thread the products of one block, and 16 MiB of keys (or ``1.5 k + 256`` of 8
+        bytes for one query); the keys of the hits of 1,024 queries. ``device`` is ``cpu``, ``cuda`` (which copies the
         documents to the GPU in every call), or ``auto``: a GPU where there is one and PyTorch is installed. The result
         depends on neither ``threads`` nor ``blocks`` nor ``device``.
 
@@ -159,9 +159,9 @@ class DenseIndex:
                 keys = best_keys(job, part, k, threads, blocks if blocks is not None else Blocks())
             else:
                 keys = whole[part]
-            scores, places = unpack_keys(keys.ravel())
             hits = slice(part.start * width, part.stop * width)
-            found.scores[hits], found.rows[hits] = scores, self._by_ties[_LAST - places]
+            decode(keys, indptr[: len(keys) + 1], found.rows[hits], found.scores[hits])
+            found.rows[hits] = self._by_ties[found.rows[hits]]
         refuse_overflow(found.scores, indptr, 0)
         return found
 
@@ -182,7 +182,7 @@ class DenseIndex:
         check_lists(indptr, rows, len(pair.queries), len(self))
         keys = np.empty(len(rows), dtype=np.uint64)
         lists = read_only(np.ascontiguousarray(indptr, dtype=np.int64))
-        exact_keys(pair, 0, lists, read_only(np.ascontiguousarray(rows, dtype=np.int32)), keys)
+        exact_keys(pair, lists, read_only(np.ascontiguousarray(rows, dtype=np.int32)), keys)
         scores, _ = unpack_keys(keys)
         refuse_overflow(scores, indptr, 0)
         return scores
@@ -215,7 +215,7 @@ class DenseIndex:
             refuse_zero(lengths, "queries")
         return Pair(
             self._documents,
-            read_only(vectors.astype(np.float64)),
+            read_only(vectors),
             self._lengths,
             read_only(lengths),
             self._tie_break,

@@ -45,7 +45,7 @@ def choose_device(device: str) -> str | None:
 
 
 def keys_on_device(job: Job, k: int, device: str) -> UInt64Array:
-    """What :func:`harness.exact.dense.search.best_keys` gives, bit for bit.
+    """Return what :func:`harness.exact.dense.search.best_keys` does, bit for bit.
 
     The bound on the error of a product holds for any order of float32 sums, so for the GPU's too, without TF32.
     """
@@ -68,7 +68,7 @@ def _keys(torch: Any, job: Job, k: int, device: str) -> UInt64Array:  # noqa: AN
         part = slice(start, min(start + _QUERIES, queries))
         values, rows = _largest(torch, job, unit, part, deep, device)
         wanted = values >= (values[:, width - 1] - job.estimates.slack[part])[:, None]
-        keys[part] = _exact(pair, part, wanted, rows)[:, :width]
+        keys[part] = _exact(pair, part, wanted, rows)[:, -width:]
         if deep < documents:
             for query in np.flatnonzero(wanted.all(axis=1)) + start:  # more may be tied than were looked at
                 keys[query] = best_keys(job, slice(query, query + 1), k, 1, Blocks())[0]
@@ -104,14 +104,14 @@ def _largest(
 
 
 def _exact(pair: Pair, part: slice, wanted: np.ndarray, rows: Int64Array) -> UInt64Array:
-    """Keys of the wanted rows of each query, descending; 0 for the others."""
+    """Return the keys of the wanted rows of each query, ascending; 0 for the others."""
     some = pair._replace(queries=pair.queries[part], query_lengths=pair.query_lengths[part])
     indptr = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))]).astype(np.int64)
     listed = rows[wanted].astype(np.int32)
     indptr.flags.writeable = listed.flags.writeable = False
     flat = np.empty(len(listed), dtype=np.uint64)
-    exact_keys(some, 0, indptr, listed, flat)
+    exact_keys(some, indptr, listed, flat)
     keys: UInt64Array = np.zeros(wanted.shape, dtype=np.uint64)
     keys[wanted] = flat
     keys.sort(axis=1)
-    return keys[:, ::-1]
+    return keys

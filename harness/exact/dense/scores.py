@@ -13,28 +13,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.data.jit import inline_kernel, kernel, reordering_kernel
+from harness.data.jit import inner_kernel, kernel, reordering_kernel
 from harness.data.ranking import pack_key
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array, UInt64Array
 
-__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "keys_of", "vector_lengths"]
+__all__ = ["CODES", "COSINE", "DOT", "L2", "Pair", "exact_keys", "key_of", "vector_lengths"]
 
 COSINE, DOT, L2 = 0, 1, 2
 CODES: dict[Similarity, int] = {"cosine": COSINE, "dot": DOT, "l2": L2}
 _ROUNDOFF = 2.0**-53
-_EIGHT = np.uint64(8)
+_FOUR, _EIGHT = np.uint64(4), np.uint64(8)
 
 
 class Pair(NamedTuple):
     """What scores are computed from: both sides' vectors, their lengths, and the rule.
 
     ``documents`` float32 (n, d) may have more than ``dimensions`` columns, of which the first count; ``queries``
-    float64 (Q, dimensions) holds float32 numbers; lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
+    float32 (Q, dimensions); lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
     equal scores, the larger first. ``similarity`` is one of :data:`CODES`.
     """
 
     documents: Float32Array
-    queries: Float64Array
+    queries: Float32Array
     document_lengths: Float64Array
     query_lengths: Float64Array
     tie_break: UInt32Array
@@ -42,14 +42,30 @@ class Pair(NamedTuple):
     similarity: int
 
 
-@inline_kernel
-def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool) -> float:
-    """The definition: eight sums, added pairwise."""
-    sums = np.zeros(8)
-    for place in range(dimensions):
+@inner_kernel
+def _lane_sum(
+    query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool, lane: np.uint64
+) -> np.float64:
+    """Add the terms of dimensions ``lane``, ``lane + 8`` … in this order."""
+    total = np.float64(0.0)
+    for place in range(lane, dimensions, _EIGHT):
         x, y = query[place], np.float64(document[place])
-        sums[place % _EIGHT] += (x - y) * (x - y) if distance else x * y
-    return float(((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7])))
+        total += (x - y) * (x - y) if distance else x * y
+    return total
+
+
+@inner_kernel
+def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool) -> np.float64:
+    """Add all terms as the definition says: eight sums, added pairwise."""
+    even = odd = np.float64(0.0)
+    for lane in range(_FOUR):
+        both = _lane_sum(query, document, dimensions, distance, np.uint64(lane))
+        both += _lane_sum(query, document, dimensions, distance, np.uint64(lane) + _FOUR)
+        if lane % np.uint64(2):
+            odd += both
+        else:
+            even += both
+    return even + odd
 
 
 @reordering_kernel
@@ -66,7 +82,7 @@ def _quick_sum(query: Float64Array, document: Float32Array, dimensions: np.uint6
     return total
 
 
-@inline_kernel
+@inner_kernel
 def _score(total: float, lengths: float, similarity: int) -> float:
     """The score of a sum; ``lengths`` is the product of both vectors' lengths."""
     if similarity == L2:
@@ -74,33 +90,29 @@ def _score(total: float, lengths: float, similarity: int) -> float:
     return total / lengths if similarity == COSINE else total
 
 
-@inline_kernel
-def keys_of(pair: Pair, query: int, rows: Int32Array, keys: UInt64Array) -> None:
-    """The sort keys of ``rows`` for one query: score, then tie-breaker.
+@inner_kernel
+def key_of(pair: Pair, query: int, vector: Float64Array, row: np.uint64) -> np.uint64:
+    """Return the sort key of a document for ``query``, whose vector is ``vector``: score, then tie-breaker.
 
     -0.0 counts as 0.0, and what is beyond float32 as infinite.
     """
-    vector, length, distance = pair.queries[query], pair.query_lengths[query], pair.similarity == L2
+    distance, lengths = pair.similarity == L2, pair.query_lengths[query] * pair.document_lengths[row]
+    total = _quick_sum(vector, pair.documents[row], pair.dimensions, distance)
     part = 4.0 * (np.float64(pair.dimensions) + 8.0) * _ROUNDOFF
-    for place in range(len(rows)):
-        row = np.uint64(rows[place])
-        document, lengths = pair.documents[row], length * pair.document_lengths[row]
-        total = _quick_sum(vector, document, pair.dimensions, distance)
-        error = part * (total if distance else 1.0 if pair.similarity == COSINE else lengths)
-        score = _score(total, lengths, pair.similarity)
-        if np.float32(score - error) != np.float32(score + error):
-            score = _score(_sum_of(vector, document, pair.dimensions, distance), lengths, pair.similarity)
-        keys[place] = pack_key(np.float32(score), pair.tie_break[row])
+    error = part * (total if distance else 1.0 if pair.similarity == COSINE else lengths)
+    score = _score(total, lengths, pair.similarity)
+    if np.float32(score - error) != np.float32(score + error):
+        score = _score(_sum_of(vector, pair.documents[row], pair.dimensions, distance), lengths, pair.similarity)
+    return pack_key(np.float32(score), pair.tie_break[row])
 
 
 @kernel
-def exact_keys(pair: Pair, first_query: int, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
-    """The sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``first_query + i``, into the same places of
-    ``keys``; see :func:`keys_of`.
-    """
-    for own in range(len(indptr) - 1):
-        part = slice(indptr[own], indptr[own + 1])
-        keys_of(pair, first_query + own, rows[part], keys[part])
+def exact_keys(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Array) -> None:
+    """Write the sort keys of ``rows[indptr[i]:indptr[i + 1]]`` for query ``i`` into the same places of ``keys``."""
+    for query in range(len(indptr) - 1):
+        vector = pair.queries[query].astype(np.float64)
+        for place in range(indptr[query], indptr[query + 1]):
+            keys[place] = key_of(pair, query, vector, np.uint64(rows[place]))
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:
