@@ -147,6 +147,7 @@ def _search(
         np.empty(int(job.pair.dimensions), dtype=np.float64),
     )
     unit = directions(job.pair.queries[queries], job.pair.query_lengths[queries])
+    scale, shift = (_by_block(array[rows], step) for array in (job.estimates.scale, job.estimates.shift))
     room, seen = np.empty(count * most, dtype=np.float32), 0
     for first in range(step):
         part = slice(rows.start + first, rows.stop, step)
@@ -158,8 +159,8 @@ def _search(
             products,
             np.uint64(part.start),
             np.uint64(step),
-            np.ascontiguousarray(job.estimates.scale[part]),
-            np.ascontiguousarray(job.estimates.shift[part]),
+            scale[first, : len(documents)],
+            shift[first, : len(documents)],
             seen / total if is_estimating else 0.0,
             is_estimating and first & (first + 1) == 0,
         )
@@ -170,6 +171,12 @@ def _search(
     if not complete.all():
         best[~complete] = _search(job, queries[~complete], rows, k, blocks, is_estimating=False)
     return best
+
+
+def _by_block(values: Float32Array, step: int) -> Float32Array:
+    """Return a row for each block: every ``step``-th value, from the first, the second …"""
+    padded = np.pad(values, (0, -len(values) % step))
+    return np.ascontiguousarray(padded.reshape(-1, step).T)
 
 
 @inner_kernel
