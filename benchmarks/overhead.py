@@ -41,7 +41,7 @@ from harness.data.types import Ids, SparseVectors
 from harness.engines.chroma.engine import ChromaEngine
 from harness.engines.interface import EngineProtocol
 from harness.engines.lucene.bm25 import LuceneEngine
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.loaders import load_dataset
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

@@ -10,10 +10,8 @@ from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
 from harness.engines.address import Address
 from harness.engines.faults import FaultError, shown
-from harness.engines.qdrant.address import URL_VARIABLE, address_of
-from harness.engines.qdrant.connect import Connection, connect
-from harness.engines.qdrant.faults import Retrier, translated
-from harness.engines.qdrant.settings import ServerSettings
+from harness.engines.qdrant.connection import URL_VARIABLE, Connection, Retrier, address_of, connect, server_errors
+from harness.engines.qdrant.parameters import ServerSettings
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
@@ -52,7 +50,7 @@ def left_collections(url: str) -> list[str]:
     """
     address, found = _reached(url)
     try:
-        with translated(address, lambda: "listing its collections"):
+        with server_errors(address, lambda: "listing its collections"):
             return made_by_harness(one.name for one in Retrier(0).call(found.client.get_collections).collections)
     finally:
         found.client.close()
@@ -63,7 +61,7 @@ def remove_collections(url: str, names: Iterable[str]) -> None:
     address, found = _reached(url)
     try:
         for name in names:
-            with translated(address, lambda: f"removing the collection '{name}'"):  # noqa: B023 - used inside
+            with server_errors(address, lambda: f"removing the collection '{name}'"):  # noqa: B023 - used inside
                 Retrier(_PATIENCE_S).call(lambda: found.client.delete_collection(name))  # noqa: B023 - called here
     finally:
         found.client.close()

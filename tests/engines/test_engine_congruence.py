@@ -15,7 +15,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
 from harness.engines.csr import CsrEngine
 from harness.engines.interface import EngineProtocol, IndexReport, SearchResult
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact import bm25_idf, document_frequencies
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards

@@ -120,9 +120,10 @@ def test_a_shard_describes_its_segments_in_the_words_of_a_servers_telemetry(tmp_
     """By the types of Qdrant's own client; so one reader serves both."""
     from qdrant_client import models
 
+    from harness.engines.qdrant.collection import Segments
     from harness.engines.qdrant.edge import SHARD, read_segments
-    from harness.engines.qdrant.hybrid import QdrantHybridEngine
-    from harness.engines.qdrant.segments import Segments
+    from harness.engines.qdrant.engine import QdrantHybridEngine
+    from harness.engines.qdrant.parameters import QdrantSettings
 
     given = {"indexing_threshold_kb": 1, "quantization": "scalar", "sparse_datatype": "float16"}
     parameters = {**find_cards("backends")["qdrant-hybrid"].defaults, **given}
@@ -138,7 +139,7 @@ def test_a_shard_describes_its_segments_in_the_words_of_a_servers_telemetry(tmp_
         for one in read_segments(tmp_path / SHARD)
         if one.get("version") is not None
     ]
-    found = Segments.of(told, {"terms": "terms", "dense": "dense"}, engine.settings_of(parameters))
+    found = Segments.of(told, {"terms": "terms", "dense": "dense"}, QdrantSettings.of(parameters, "hybrid"))
     assert {name: state[name] for name in found.state()} == found.state()
     assert (state["quantised_segments"], state["datatype_in_effect"]) == (1, "float16, float32")
     caveats = engine.caveats(10)

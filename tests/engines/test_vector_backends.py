@@ -114,7 +114,7 @@ def test_one_build_is_searched_with_several_numbers_of_candidates(
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, exact: bool) -> None:
     pytest.importorskip("qdrant_edge")
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
     forced = {"indexing_threshold_kb": 1, "full_scan_threshold_kb": 1, "exact": exact}
@@ -130,7 +130,7 @@ def test_an_exact_search_uses_no_graph_even_where_there_is_one(tmp_path: Path, e
 def test_qdrant_refuses_vectors_that_it_would_not_normalise(tmp_path: Path) -> None:
     """Measured: a vector of length 1e-4 is left as it is, and finds itself with the score 1e-4."""
     pytest.importorskip("qdrant_edge")
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     engine = QdrantDenseEngine(find_cards("backends")["qdrant-dense"].defaults)
     lengths = np.array([1, 4e-4, 1e-4], dtype=np.float32)
@@ -171,7 +171,7 @@ def test_lucene_refuses_more_dimensions_than_it_takes(tmp_path: Path) -> None:
 def test_qdrant_says_when_a_graph_is_there_and_not_used(tmp_path: Path) -> None:
     """Qdrant makes a graph, counts its vectors as indexed, and scans the segment all the same: it is too small."""
     pytest.importorskip("qdrant_edge")
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
     documents = Inputs(Ids.of(f"d{row}" for row in range(500)), dense=random_unit_vectors(3, 500))
@@ -199,7 +199,7 @@ def test_qdrant_s_quantisations_compress_and_rescoring_gives_exact_scores(
     tmp_path: Path, quantization: dict[str, str | float | bool]
 ) -> None:
     pytest.importorskip("qdrant_edge")
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
     documents = Inputs(Ids.of(f"d{row}" for row in range(400)), dense=random_unit_vectors(3, 400))
@@ -223,7 +223,7 @@ def test_qdrant_s_quantisations_compress_and_rescoring_gives_exact_scores(
 
 
 def test_parameters_of_another_quantisation_are_refused() -> None:
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     defaults = find_cards("backends")["qdrant-dense"].defaults
     with pytest.raises(RejectedInputError, match="compression cannot be set with quantization=scalar"):
@@ -235,7 +235,7 @@ def test_parameters_of_another_quantisation_are_refused() -> None:
 def test_a_shard_that_lost_vectors_is_not_opened(tmp_path: Path) -> None:
     """Qdrant Edge opens it, and searches what is left without a word."""
     pytest.importorskip("qdrant_edge")
-    from harness.engines.qdrant.dense import QdrantDenseEngine
+    from harness.engines.qdrant.engine import QdrantDenseEngine
 
     parameters = {**find_cards("backends")["qdrant-dense"].defaults, "indexing_threshold_kb": 1}
     documents = Inputs(Ids.of(f"d{row}" for row in range(400)), dense=random_unit_vectors(3, 400))

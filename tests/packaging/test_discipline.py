@@ -25,7 +25,7 @@ BOUNDARIES = {
     "engines/chroma/connect.py": "hands what happened in a thread with a deadline over to the one that waits",
     "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
     "engines/callable/python_callable.py": "whatever the code of a user raises fails one question, with its traceback",
-    "engines/qdrant/edge.py": "the client raises bare Exception objects; whatever is not the client's is raised again",
+    "engines/qdrant/edge.py": "Edge raises bare Exception objects; whatever is not its own is raised again",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

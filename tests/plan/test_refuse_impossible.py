@@ -31,5 +31,5 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_an_engine_that_is_not_installed_is_left_to_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "harness.engines.qdrant.sparse", None)
+    monkeypatch.setitem(__import__("sys").modules, "harness.engines.qdrant.engine", None)
     assert len(plan_for(CompareRequest("qdrant:shards=2,csr")).trials) == 2

@@ -26,8 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _LATER = (
     "email.parser", "filelock", "harness.engines.chroma.engine", "harness.engines.chroma.embedded",
     "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
-    "harness.engines.qdrant.sparse",
-    "harness.engines.qdrant.edge", "harness.engines.qdrant.hybrid", "harness.text.snowball",
+    "harness.engines.qdrant.engine", "harness.text.snowball",
     "harness.text.analyzers", "harness.api", "harness.cli.config", "harness.worker.trial",
     "harness.worker.main", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
     "harness.regression.plan_again", "harness.reporting.html", "harness.reporting.plan",

@@ -16,7 +16,7 @@ from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
 from harness.engines.interface import EngineInfo, IndexReport, Storage
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
 from harness.plan.plan import make_plan
@@ -65,7 +65,7 @@ def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
     dataset: Dataset, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.text.lucene.identity", lambda language, *, jar: {})
-    monkeypatch.setattr("harness.engines.qdrant.sparse.QdrantEngine.identity", lambda parameters: {})
+    monkeypatch.setattr("harness.engines.qdrant.engine.QdrantEngine.identity", lambda parameters: {})
     card = find_cards("backends")[name]
     plain = key(dataset, name)
     for parameter in card.parameters.values():

@@ -1,126 +1,301 @@
-"""A collection that the user already has on a server: only calls that read ever reach it."""
+"""A collection of Qdrant, wherever it runs: its points, its queries, how it keeps vectors, and what that says.
+
+:mod:`harness.engines.qdrant.edge` and :mod:`harness.engines.qdrant.server` do what differs. Both client libraries have
+the same words for most of what is sent, and segments describe themselves in the same words in the files of a shard and
+in the telemetry of a server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from harness.engines.qdrant.client_store import ClientStore
-from harness.engines.qdrant.found import Found, FoundDense, choose
-from harness.engines.qdrant.points import SCROLL, SCROLL_VECTORS, StoredPoint
-from harness.engines.qdrant.settings import QdrantSettings
-from harness.errors import EngineUnavailableError
+from harness.engines.interface import Caveats, EngineInfo, Storage
+from harness.engines.qdrant.parameters import (
+    DENSE,
+    OF_QUANTISATION,
+    STORED,
+    TERMS,
+    DenseSettings,
+    FusionSettings,
+    QdrantSettings,
+)
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["ExternalCollection"]
+__all__ = ["Collection", "IndexState", "Point", "Segments", "Vector", "Vectors", "caveats_of"]
 
-_OF_OURS = ("kept", "replicas")
+Vector: TypeAlias = list[float] | tuple[list[int], list[float]]
+"""A dense vector, or the indices and values of a sparse one, as Python's own numbers."""
+Vectors: TypeAlias = Mapping[str, Vector]
+"""The vectors of one point or one query by name: :data:`TERMS`, :data:`DENSE`."""
+
+_OF_GRAPHS = ("m", "ef_construct", "graph_on_disk", "indexing_threads", "hnsw_ef")
+_MUTABLE = "MutableRam"
 
 
-class ExternalCollection(ClientStore):
-    """What a store needs to be searched, and to be read; made by :meth:`attach`."""
+class Point(NamedTuple):
+    """A document as a point: numbered by its row, with its metadata as payload."""
 
-    _shards = 1
-    _found: tuple[int, str] = (0, "")
+    row: int
+    vectors: Vectors
+    payload: Mapping[str, str] | None
+
+
+class Collection(ABC):
+    """One collection. Points are numbered by row; a sparse vector may be empty.
+
+    Errors come translated, but for those of :meth:`query`, where they would take time.
+
+    Attributes:
+        info: What answers, and how it is reached.
+        settings: Those that the collection was made with, as far as they are known.
+        names: Of its vectors, by :data:`TERMS` and :data:`DENSE`.
+        dimensions: Of its dense vectors; None before there is a collection, and where it has none.
+    """
+
+    def __init__(self, client: Any, settings: QdrantSettings, info: EngineInfo) -> None:  # noqa: ANN401 - imported late
+        """``client`` is the module of a client library that has its types."""
+        self.types, self.settings, self.info = client, settings, info
+        self.names: Mapping[str, str] = {TERMS: TERMS, DENSE: DENSE}
+        self.dimensions: int | None = None
+        self._filter: Any = None
+        self._parameters = settings.dense and settings.dense.search_parameters(client)
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+        return 0
+
+    @abstractmethod
+    def make(self, dimensions: int | None) -> None:
+        """Make the empty collection, for dense vectors of ``dimensions`` (None: for none)."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Open what :meth:`make` made, with the same settings but for those of searches."""
+
+    @abstractmethod
+    def index_field(self, field: str, path: str) -> None:
+        """Keep an index of keywords of a field of the payloads; called before there are points."""
+
+    @abstractmethod
+    def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
+        """Store points, which are documents ``start`` to ``stop``."""
+
+    @abstractmethod
+    def optimise(self) -> bool:
+        """Run the optimisers that are due, or wait a moment for them; False when there was nothing to do."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Bring everything to disk."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return the number of points, by an exact count."""
+
+    @abstractmethod
+    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+
+    @abstractmethod
+    def read(self, ids: Sequence[Hashable]) -> list[Any]:
+        """Return the points of these ids, with their whole payload and the vectors searched."""
+
+    @abstractmethod
+    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+        """Return the hits of a query, best first, each with ``id`` and ``score``."""
+
+    @abstractmethod
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`query`."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Return the engine's account of its index, for the report."""
+
+    @abstractmethod
+    def index_state(self) -> IndexState:
+        """Say how the collection keeps its vectors now, as far as the engine tells."""
+
+    @abstractmethod
+    def storage(self) -> Storage:
+        """Return the bytes of the index."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything."""
+
+    def restrict(self, wanted: Mapping[str, str]) -> None:
+        """Answer with points whose payload has these values, by path; with all points for none."""
+        match, condition = self.types.MatchValue, self.types.FieldCondition
+        must = [condition(key=path, match=match(value=value)) for path, value in wanted.items()]
+        self._filter = self.types.Filter(must=must) if must else None
+
+    def nearest(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+        """Make a query for the nearest points to its only vector."""
+        ((name, vector),) = vectors.items()
+        search = self._search(name, vector)
+        return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **search)
+
+    def fused(self, fusion: FusionSettings, vectors: Vectors, k: int) -> Any:  # noqa: ANN401 - the client's own type
+        """Make a query for the fusion of the nearest points to each of its vectors."""
+        make = self.types.Prefetch
+        searches = [make(limit=fusion.candidates, **self._search(name, vector)) for name, vector in vectors.items()]
+        request = self._fusion(fusion, searches)
+        return self.types.QueryRequest(limit=k, with_payload=False, with_vector=False, **request)
+
+    def _search(self, name: str, vector: Vector) -> dict[str, Any]:
+        parameters = self._parameters if name == DENSE else None
+        return {**self._nearest_to(name, vector), "filter": self._filter, "params": parameters}
+
+    @abstractmethod
+    def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
+        """Say in the client's words that the nearest points to a vector are wanted."""
+
+    @abstractmethod
+    def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
+        """Say in the client's words that the hits of searches are to be fused."""
+
+    def _vector(self, vector: Vector) -> Any:  # noqa: ANN401 - the client's own type
+        if isinstance(vector, tuple):
+            return self.types.SparseVector(indices=vector[0], values=vector[1])
+        return vector
+
+    def _points(self, kind: Callable[..., Any], points: Iterable[Point]) -> list[Any]:
+        """Make points of the client's own type."""
+        return [
+            kind(
+                id=point.row,
+                vector={name: self._vector(vector) for name, vector in point.vectors.items()},
+                payload=point.payload,
+            )
+            for point in points
+        ]
+
+
+class Segments(NamedTuple):
+    """Segments that hold points: the configuration of the sparse and of the dense vector in each."""
+
+    sparse: tuple[Mapping[str, Any], ...]
+    dense: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def attach(cls, collection: str, settings: QdrantSettings) -> ExternalCollection:
-        """Look at the collection; raises EngineUnavailableError when there is none of that name, and what
-        :func:`choose` raises.
+    def of(
+        cls, configurations: Iterable[Mapping[str, Any]], names: Mapping[str, str], settings: QdrantSettings
+    ) -> Self:
+        """Read what Qdrant says of each segment; ``names`` are what the vectors are called there.
+
+        Raises KeyError and TypeError for configurations of another form.
         """
-        store = cls._connected(Path(), settings, collection)
-        try:
-            store.look()
-        except BaseException:
-            store.close()
-            raise
-        return store
+        segments = list(configurations)
+        sparse = [segment["sparse_vector_data"][names[TERMS]]["index"] for segment in segments if settings.sparse]
+        dense = [segment["vector_data"][names[DENSE]] for segment in segments if settings.dense]
+        return cls(tuple(sparse), tuple(dense))
 
-    def look(self) -> None:
-        """Choose the vectors, and note what the collection holds."""
-        if not self.exists():
-            raise EngineUnavailableError(
-                f"there is no collection '{self.collection}' on the server", fix="name one that is there: collection="
-            )
-        config = self._config()
-        found = Found(self._sparse_of(config), self._dense_of(config))
-        chosen = choose(found, self.settings, f"the collection '{self.collection}'")
-        self._names, self.dimensions, self.settings = dict(chosen.names), chosen.dimensions, chosen.settings
-        self._shards = int(config.params.shard_number or 1)
-        self.info = replace(self.info, mode=f"{self.info.mode}, an external collection")
-        self._found = self._content()
+    @property
+    def quantised(self) -> int:
+        """How many compress their dense vectors."""
+        return sum(vector.get("quantization_config") is not None for vector in self.dense)
 
-    def _sparse_of(self, config: Any) -> dict[str, bool]:  # noqa: ANN401 - the client's own types
-        modifier = self._models.Modifier.IDF
-        return {name: held.modifier == modifier for name, held in (config.params.sparse_vectors or {}).items()}
-
-    @staticmethod
-    def _dense_of(config: Any) -> dict[str, FoundDense]:  # noqa: ANN401 - the client's own types
-        held = config.params.vectors or {}
-        named = held if isinstance(held, dict) else {"": held}  # a collection may have one without a name
-        return {name: _dense(one, config.hnsw_config) for name, one in named.items()}
-
-    def points(self, *, key: str | None, vectors: bool) -> Iterator[list[StoredPoint]]:
-        """All points page by page, each with what is asked for of it."""
-        offset: Any = None
-        while True:
-            with self.translated(lambda: "listing the points"):
-                page, offset = self._call(lambda: self._page(offset, key, vectors))  # noqa: B023 - called at once
-            yield [StoredPoint.of(record, self._names) for record in page]
-            if offset is None:
-                return
-
-    def retrieve(self, ids: Sequence[Hashable]) -> list[StoredPoint]:
-        """The points of these ids, with their whole payload and the vectors searched."""
-        names = list(self._names.values())
-        with self.translated(lambda: "reading some points"):
-            found = self._call(
-                lambda: self._client.retrieve(self.collection, ids, with_payload=True, with_vectors=names)
-            )
-        return [StoredPoint.of(record, self._names) for record in found]
-
-    def _page(self, offset: Any, key: str | None, vectors: bool) -> Any:  # noqa: ANN401 - the client's own types
-        return self._client.scroll(
-            self.collection,
-            limit=SCROLL_VECTORS if vectors else SCROLL,
-            offset=offset,
-            with_payload=[key] if key is not None else False,
-            with_vectors=list(self._names.values()) if vectors else False,
-        )
+    @property
+    def optimised(self) -> int:
+        """How many have the sparse index that the optimiser makes, which alone heeds a datatype."""
+        return sum(index["index_type"] != _MUTABLE for index in self.sparse)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """As for a collection of the harness's own, without what only those have."""
-        told = {name: value for name, value in super().state().items() if name not in _OF_OURS}
-        return {**told, "shards": self._shards}
-
-    def changed(self) -> str | None:
-        """How many points there are now, or that the configuration is another; None when both are as they were."""
-        (points, config), (now, config_now) = self._found, self._content()
-        if points != now:
-            return f"the collection '{self.collection}' held {points:,} points and now holds {now:,}"
-        return None if config == config_now else f"the configuration of the collection '{self.collection}'"
-
-    def _content(self) -> tuple[int, str]:
-        """What can be told of a collection's content without reading all of it."""
-        return self.count(), str(self._config().model_dump_json())
-
-    def _config(self) -> Any:  # noqa: ANN401 - the client's own types
-        with self.translated(lambda: f"looking at the collection '{self.collection}'"):
-            return self._call(lambda: self._client.get_collection(self.collection)).config
+        """Return entries for the state of an index."""
+        types = [index["index_type"] for index in self.sparse] + [vector["index"]["type"] for vector in self.dense]
+        # a mutable index keeps float32, whatever its datatype says
+        stored = [None if index["index_type"] == _MUTABLE else index.get("datatype") for index in self.sparse]
+        stored += [vector.get("datatype") for vector in self.dense]
+        datatypes = {str(datatype or "float32") for datatype in stored}
+        return {
+            "filled_segments": max(len(self.sparse), len(self.dense)),
+            "index_types": ", ".join(f"{kind} {count}" for kind, count in sorted(Counter(types).items())),
+            "datatype_in_effect": ", ".join(sorted(datatypes)),
+            **({"quantised_segments": self.quantised} if self.dense else {}),
+        }
 
 
-def _dense(held: Any, graphs: Any) -> FoundDense:  # noqa: ANN401 - the client's own types
-    """A vector's own graph parameters go before those of its collection."""
-    graph = held.hnsw_config
-    m = graph.m if graph is not None and graph.m is not None else graphs.m
-    threshold = graph.full_scan_threshold if graph is not None else None
-    return FoundDense(
-        distance=str(held.distance.value),
-        dimensions=int(held.size),
-        datatype=str(held.datatype.value) if held.datatype is not None else "float32",
-        several=held.multivector_config is not None,
-        m=int(m),
-        full_scan_threshold_kb=int(graphs.full_scan_threshold if threshold is None else threshold),
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index as far as its Qdrant describes it: None for what it does not tell.
+
+    ``indexing_threshold_kb`` is the size from which a segment is optimised; ``in_graphs`` counts the vectors in graphs
+    that searches use.
+    """
+
+    points: int
+    segments: Segments | None
+    in_graphs: int | None
+    indexing_threshold_kb: int | None
+
+
+def caveats_of(settings: QdrantSettings, state: IndexState) -> Caveats:
+    """Return the parameters that changed nothing about searches, with why, and what Qdrant does not tell of that."""
+    size = f"{state.points:,} vector{'' if state.points == 1 else 's'}{_threshold(state.indexing_threshold_kb)}"
+    notes: list[str] = []
+    without: dict[str, str] = {}
+    if settings.sparse is not None:
+        prefix = "sparse_" if settings.dense is not None else ""
+        datatype = f"{prefix}datatype"
+        if state.segments is None:
+            notes += _unknown([(datatype, settings.sparse.datatype, "float32")], "how its segments keep weights")
+        elif not state.segments.optimised:
+            reason = f"no segment of the inverted index is optimised ({size})"
+            without |= dict.fromkeys((datatype, f"{prefix}on_disk"), reason)
+    if settings.dense is not None and settings.dense.exact:
+        reason = "exact=true scans the original vectors"
+        without |= dict.fromkeys((*_OF_GRAPHS, "quantization", *OF_QUANTISATION), reason)
+    elif settings.dense is not None:
+        for caveats in (_of_graphs(settings.dense, state, size), _of_quantisation(settings.dense, state, size)):
+            notes += caveats.notes
+            without |= caveats.without_effect
+    return Caveats(tuple(notes), without)
+
+
+def _of_graphs(dense: DenseSettings, state: IndexState, size: str) -> Caveats:
+    if state.in_graphs is None:
+        return Caveats(_unknown([("hnsw_ef", dense.hnsw_ef, None)], "which of its segments are searched by a graph"))
+    if state.in_graphs:
+        return Caveats()
+    reason = (
+        f"every search scans all vectors, none is found by a graph (0 of {size}, full scan threshold "
+        f"{dense.full_scan_threshold_kb:,} kB)"
     )
+    return Caveats(without_effect=dict.fromkeys(_OF_GRAPHS, reason))
+
+
+def _of_quantisation(dense: DenseSettings, state: IndexState, size: str) -> Caveats:
+    wanted = dense.quantisation
+    if state.segments is None and wanted is not None:
+        values = [
+            ("quantization", wanted.kind, STORED),
+            ("rescore", wanted.rescore, None),
+            ("oversampling", wanted.oversampling, 1.0),
+            ("ignore_quantization", wanted.ignore_quantization, False),
+        ]
+        return Caveats(_unknown(values, "which of its segments are compressed"))
+    if state.segments is None or state.segments.quantised:
+        return Caveats()
+    reason = f"no segment is compressed (0 of {size})"
+    return Caveats(without_effect=dict.fromkeys(("quantization", *OF_QUANTISATION), reason))
+
+
+def _threshold(kilobytes: int | None) -> str:
+    if kilobytes is None:
+        return ""
+    return f"; indexing threshold {kilobytes:,} kB" if kilobytes else "; indexing threshold 0, which is never"
+
+
+def _unknown(values: Sequence[tuple[str, object, object]], what: str) -> tuple[str, ...]:
+    """Say of the parameters whose value is not the neutral one that the server does not tell their effect."""
+    set_ones = [f"{name}={str(value).lower()}" for name, value, neutral in values if value != neutral]
+    if not set_ones:
+        return ()
+    return (f"whether {', '.join(set_ones)} had an effect cannot be known: the server does not tell {what}",)

@@ -1,10 +1,14 @@
-"""Qdrant Edge: Qdrant's own storage and search engine inside the process, through ``qdrant-edge-py``."""
+"""Qdrant Edge: Qdrant's own storage and search engine inside the process, through ``qdrant-edge-py``.
+
+A shard that somebody else made is searched in a copy, because opening one writes to its files.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -12,177 +16,161 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.inputs import Inputs
+from harness.data.progress import Progress
 from harness.engines.disk import allocated_bytes
+from harness.engines.external_index import theirs
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.qdrant.edge_config import config_of, search_parameters
-from harness.engines.qdrant.graphs import in_graphs_of_files
-from harness.engines.qdrant.points import DENSE, SCROLL, TERMS, Vector, Vectors, path_of, payloads_of, points_of
-from harness.engines.qdrant.segments import IndexState, Segments
-from harness.engines.qdrant.settings import QdrantSettings
+from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
+from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
+from harness.engines.qdrant.parameters import (
+    DENSE,
+    DISTANCES,
+    TERMS,
+    DenseSettings,
+    FusionSettings,
+    QdrantSettings,
+    SparseSettings,
+    member,
+)
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
 from harness.registry.optional import require
 from harness.registry.parameters import ParameterValue
+from harness.store.disk import copy_folder
 
-__all__ = ["PACKAGE", "REBUILD", "SHARD", "EdgeStore", "edge_client", "read_segments"]
+__all__ = ["PACKAGE", "SHARD", "EdgeCollection", "read_segments"]
 
 PACKAGE = "qdrant-edge-py"
 SHARD = "shard"
-"""The folder of the harness's own shard, below that of the index."""
-_LOOKED_AT = 1000
+"""The folder of the harness's own shard, or of a copy, below that of the index."""
+_CONFIG = "edge_config.json"
+_SAMPLE = 1000
 _INDEXING_THRESHOLD_KB = 10_000
 """Of a shard whose configuration leaves it open: 9,600 kB were left alone by Qdrant Edge 0.9.0, 10,400 kB indexed."""
-REBUILD = "delete the index folder and index again; if it persists, report it with this message"
 _NO_ROOM = ("No space left", "StorageFull", "FileTooLarge")
+_REBUILD = "delete the index folder and index again; if it persists, report it with this message"
+_LEFT_ALONE = "the shard is left as it was: see whether this version of Qdrant Edge can read it"
 
 
-class EdgeStore:
-    """One shard in one folder. Points are numbered by row; a sparse vector may be empty."""
+class EdgeCollection(Collection):
+    """One shard in one folder."""
 
-    repeated = 0
-
-    def __init__(self, client: ModuleType, folder: Path, settings: QdrantSettings) -> None:
-        self._client, self._folder, self.settings = client, folder, settings
+    def __init__(self, folder: Path, settings: QdrantSettings) -> None:
+        client = require("qdrant_edge", extra="qdrant", feature="backend qdrant")
+        super().__init__(client, settings, EngineInfo("Qdrant Edge", version(PACKAGE), "embedded"))
+        self._folder, self._measured = folder, folder
         self._shard: Any = None
-        self._filter: Any = None
-        self._names, self._measured = {TERMS: TERMS, DENSE: DENSE}, folder
-        self._parameters = None if settings.dense is None else search_parameters(client, settings.dense)
-        self.dimensions: int | None = None
-        self.info = EngineInfo("Qdrant Edge", version(PACKAGE), "embedded")
-
-    @classmethod
-    def create(cls, folder: Path, settings: QdrantSettings) -> EdgeStore:
-        """The place of a new shard below ``folder``; see :meth:`make`."""
-        return cls(edge_client(), folder / SHARD, settings)
 
     def make(self, dimensions: int | None) -> None:
-        """A new, empty shard; raises EngineUnavailableError."""
-        with _translated(lambda: f"creating a shard in '{self._folder}'", EngineUnavailableError):
-            config = config_of(self._client, self.settings, dimensions)
-            self._shard = self._client.EdgeShard.create(str(self._folder), config)
+        """Make the empty shard, for dense vectors of ``dimensions``; raises EngineUnavailableError."""
+        with _edge_errors(lambda: f"creating a shard in '{self._folder}'", EngineUnavailableError):
+            config = _config(self.types, self.settings, dimensions)
+            self._shard = self.types.EdgeShard.create(str(self._folder), config)
         self.dimensions = dimensions
 
-    @classmethod
-    def load(cls, folder: Path, settings: QdrantSettings) -> EdgeStore:
-        """The shard below ``folder``; ``settings`` must be those it was created with, those of searches excepted.
+    def load(self) -> None:
+        """Open the shard; the settings must be those that it was made with, but for those of searches.
 
         The engine would take another datatype or modifier here, and keep the vectors as they are.
         """
-        client, folder = edge_client(), folder / SHARD
-        store = cls(client, folder, settings)
-        with _translated(lambda: f"opening the shard in '{folder}'", EngineUnavailableError):
-            store.dimensions = _dimensions(folder) if settings.dense is not None else None
-            store._shard = client.EdgeShard.load(str(folder), config_of(client, settings, store.dimensions))
-            if settings.dense is not None:
-                store._require_vectors()
-        return store
+        with _edge_errors(lambda: f"opening the shard in '{self._folder}'", EngineUnavailableError):
+            self.dimensions = _dimensions(self._folder) if self.settings.dense is not None else None
+            config = _config(self.types, self.settings, self.dimensions)
+            self._shard = self.types.EdgeShard.load(str(self._folder), config)
+            if self.settings.dense is not None:
+                self._require_vectors()
+
+    def attach(self, source: Path, progress: Progress) -> None:
+        """Copy the shard in ``source`` and open the copy.
+
+        Raises EngineUnavailableError for a folder that is no shard, and what :func:`choose_vectors` raises.
+        """
+        chosen = choose_vectors(_schemas(source), self.settings, f"the shard in '{source}'")
+        self._folder.mkdir()
+        copy_folder(source, self._folder, progress)
+        _limit_threads(self._folder, self.settings.threads)
+        opening = _edge_errors(lambda: f"opening a copy of the shard in '{source}'", EngineUnavailableError)
+        with theirs(_REBUILD, _LEFT_ALONE), opening:
+            self._shard = self.types.EdgeShard.load(str(self._folder))
+        self.names, self.dimensions, self.settings = chosen
+        self._measured = source
+        self.info = replace(self.info, mode="embedded, a copy of an external shard")
 
     def _require_vectors(self) -> None:
         """Refuse a shard of which some vectors cannot be read: Edge opens it, and searches without them."""
         points = self.count()
-        sample = np.unique(np.linspace(0, max(points - 1, 0), num=min(points, _LOOKED_AT), dtype=np.int64)).tolist()
-        lost = [one.id for one in self._shard.retrieve(sample, False, True) if DENSE not in (one.vector or {})]
+        sample = np.unique(np.linspace(0, max(points - 1, 0), num=min(points, _SAMPLE), dtype=np.int64)).tolist()
+        records = self._shard.retrieve(sample, False, True)
+        lost = sum(DENSE not in (record.vector or {}) for record in records)
         if lost:
             raise EngineUnavailableError(
-                f"the shard in '{self._folder}' is damaged: {len(lost)} of {len(sample)} points that were looked at "
+                f"the shard in '{self._folder}' is damaged: {lost} of {len(sample)} points that were looked at "
                 "have lost their vectors",
-                fix=REBUILD,
+                fix=_REBUILD,
             )
 
-    def index_fields(self, fields: Sequence[str]) -> None:
-        """Keep an index of keywords of these fields; graphs that are made later get links for filtered searches."""
-        keyword = self._client.PayloadSchemaType.Keyword
-        for field in fields:
-            with _translated(lambda: f"indexing the field '{field}'"):  # noqa: B023 - used inside
-                self._shard.update(self._client.UpdateOperation.create_field_index(path_of(field), keyword))
+    def index_field(self, field: str, path: str) -> None:
+        """Keep an index of keywords of a field; graphs that are made later get links for filtered searches."""
+        with _edge_errors(lambda: f"indexing the field '{field}'"):
+            keyword = self.types.PayloadSchemaType.Keyword
+            self._shard.update(self.types.UpdateOperation.create_field_index(path, keyword))
 
-    def restrict(self, wanted: Mapping[str, str]) -> None:
-        """Answer with points whose payload has these values."""
-        match, condition = self._client.MatchValue, self._client.FieldCondition
-        must = [condition(key=path_of(field), match=match(value)) for field, value in wanted.items()]
-        self._filter = self._client.Filter(must=must) if must else None
-
-    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
-        """Store rows ``start`` to ``stop`` as points of those numbers, with their metadata as payload."""
-        point, payloads = self._client.Point, payloads_of(documents, start, stop)
-        points = [
-            point(row, {name: self._of_client(vector) for name, vector in vectors.items()}, payload)
-            for (row, vectors), payload in zip(points_of(documents, start, stop), payloads, strict=True)
-        ]
-        with _translated(lambda: f"storing documents {start} to {stop - 1}"):
-            self._shard.update(self._client.UpdateOperation.upsert_points(points))
-
-    def _of_client(self, vector: Vector) -> Any:  # noqa: ANN401 - the client is untyped
-        return self._client.SparseVector(*vector) if isinstance(vector, tuple) else vector
+    def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
+        """Store points, which are documents ``start`` to ``stop``."""
+        batch = self._points(self.types.Point, points)
+        with _edge_errors(lambda: f"storing documents {start} to {stop - 1}"):
+            self._shard.update(self.types.UpdateOperation.upsert_points(batch))
 
     def optimise(self) -> bool:
         """Run the optimisers that are due; False when there was nothing to do."""
-        with _translated(lambda: "optimising the segments"):
+        with _edge_errors(lambda: "optimising the segments"):
             return bool(self._shard.optimize())
 
     def flush(self) -> None:
         """Bring everything to disk."""
-        with _translated(lambda: "writing the shard to disk"):
+        with _edge_errors(lambda: "writing the shard to disk"):
             self._shard.flush()
 
     def count(self) -> int:
-        """Number of points, by the engine's exact count."""
-        with _translated(lambda: "counting the points"):
-            return int(self._shard.count(self._client.CountRequest(exact=True)))
+        """Return the number of points, by the engine's exact count."""
+        with _edge_errors(lambda: "counting the points"):
+            return int(self._shard.count(self.types.CountRequest(exact=True)))
 
-    def rows(self) -> Iterator[int]:
-        """Row numbers of all points, page by page."""
-        offset = None
-        while True:
-            with _translated(lambda: "listing the points"):
-                request = self._client.ScrollRequest(offset=offset, limit=SCROLL, with_payload=False, with_vector=False)
-                page, offset = self._shard.scroll(request)
-            yield from (int(record.id) for record in page)
-            if offset is None:
-                return
-
-    def request(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
-        """A query in the client's own form: for the nearest points to its only vector."""
-        ((name, vector),) = vectors.items()
-        return self._client.QueryRequest(
-            limit=k,
-            query=self._client.Query.Nearest(self._of_client(vector), using=self._names[name]),
-            filter=self._filter,
-            params=self._parameters if name == DENSE else None,
-            with_payload=False,
-            with_vector=False,
-        )
-
-    def fused(self, vectors: Vectors, k: int) -> Any:  # noqa: ANN401
-        """A query in the client's own form: for the fusion of the nearest points to each of its vectors."""
-        client, fusion = self._client, self.settings.fusion
-        if fusion is None:
-            raise AssertionError("a fusion without its settings")
-        prefetches = [
-            client.Prefetch(
-                fusion.candidates,
-                query=client.Query.Nearest(self._of_client(vector), using=self._names[name]),
-                filter=self._filter,
-                params=self._parameters if name == DENSE else None,
+    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+        with _edge_errors(lambda: "listing the points"):
+            request = self.types.ScrollRequest(
+                offset=offset,
+                limit=limit,
+                with_payload=[key] if key is not None else False,
+                with_vector=list(self.names.values()) if vectors else False,
             )
-            for name, vector in vectors.items()
-        ]
-        method = client.Fusion.Rrf(fusion.rrf_k) if fusion.method == "rrf" else client.Fusion.Dbsf()
-        return client.QueryRequest(limit=k, query=method, prefetches=prefetches, with_payload=False, with_vector=False)
+            records, following = self._shard.scroll(request)
+        return records, following
 
-    def query(self, request: Any) -> list[Any]:  # noqa: ANN401
-        """Hits of a query, best first, each with ``id`` and ``score``; errors are the caller's to translate."""
+    def read(self, ids: Sequence[Hashable]) -> list[Any]:
+        """Return the points of these ids, with their whole payload and the vectors searched."""
+        with _edge_errors(lambda: "reading some points"):
+            return list(self._shard.retrieve(list(ids), True, list(self.names.values())))
+
+    def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
+        return {"query": self.types.Query.Nearest(self._vector(vector), using=self.names[name])}
+
+    def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
+        kinds = self.types.Fusion
+        return {"prefetches": searches, "query": kinds.Rrf(fusion.rrf_k) if fusion.fusion == "rrf" else kinds.Dbsf()}
+
+    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+        """Return the hits of a query, best first, each with ``id`` and ``score``."""
         hits: list[Any] = self._shard.query(request)
         return hits
 
-    @staticmethod
-    def translated(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Any:  # noqa: ANN401
-        """The context in which to call :meth:`query`; what the client raises becomes ``kind``."""
-        return _translated(doing, kind)
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`query`."""
+        return _edge_errors(doing)
 
     def state(self) -> Mapping[str, ParameterValue]:
-        """The engine's account of its index: segments, their kinds of index, vectors indexed, datatype in effect."""
-        with _translated(lambda: "asking for the state of the shard"):
+        """Return the engine's account of its index: segments, kinds of index, indexed vectors, datatype in effect."""
+        with _edge_errors(lambda: "asking for the state of the shard"):
             info = self._shard.info()
         in_graphs = {} if self.settings.dense is None else {"vectors_in_graph": self._in_graphs()}
         return {
@@ -193,33 +181,47 @@ class EdgeStore:
             **in_graphs,
         }
 
-    def _segments(self) -> Segments:
-        filled = [one["config"] for one in read_segments(self._folder) if one.get("version") is not None]
-        return Segments.of(filled, self._names, self.settings)
-
-    def _in_graphs(self) -> int:
-        try:
-            return in_graphs_of_files(self._folder, self._names[DENSE])
-        except (OSError, ValueError, KeyError) as error:
-            raise EngineFailureError(
-                f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=REBUILD
-            ) from error
-
     def index_state(self) -> IndexState:
-        """How the shard keeps its vectors now."""
+        """Say how the shard keeps its vectors now."""
         in_graphs = self._in_graphs() if self.settings.dense is not None else None
         return IndexState(self.count(), self._segments(), in_graphs, self._indexing_threshold_kb())
 
+    def _segments(self) -> Segments:
+        filled = [segment["config"] for segment in read_segments(self._folder) if segment.get("version") is not None]
+        return Segments.of(filled, self.names, self.settings)
+
+    def _in_graphs(self) -> int:
+        """Count the vectors in graphs that searches use, which is not what Qdrant calls ``indexed_vectors``.
+
+        A segment that was optimised has a graph, and is scanned all the same when it holds fewer vectors than fit into
+        ``full_scan_threshold``.
+        """
+        name = self.names[DENSE]
+        index = f"vector_index-{name}" if name else "vector_index"
+        try:
+            segments = (self._folder / "segments").iterdir()
+            files = [segment / index / "hnsw_config.json" for segment in segments]
+            graphs = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+            return sum(
+                int(graph["indexed_vector_count"])
+                for graph in graphs
+                if graph["m"] > 0 and graph["indexed_vector_count"] >= graph["full_scan_threshold"]
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise EngineFailureError(
+                f"the graphs of '{self._folder}' cannot be read: {error!r}", fix=_REBUILD
+            ) from error
+
     def _indexing_threshold_kb(self) -> int | None:
-        """From the shard's own configuration; None for a shard that keeps none."""
-        path = self._folder / "edge_config.json"
+        """Read the shard's own configuration; None for a shard that keeps none."""
+        path = self._folder / _CONFIG
         if not path.exists():
             return None
-        told = json.loads(path.read_text(encoding="utf-8")).get("optimizers", {}).get("indexing_threshold")
-        return _INDEXING_THRESHOLD_KB if told is None else int(told)
+        threshold = json.loads(path.read_text(encoding="utf-8")).get("optimizers", {}).get("indexing_threshold")
+        return _INDEXING_THRESHOLD_KB if threshold is None else int(threshold)
 
     def storage(self) -> Storage:
-        """Allocated bytes: the engine preallocates, so apparent sizes are several times as large."""
+        """Return allocated bytes: the engine preallocates, so apparent sizes are several times as large."""
         log = allocated_bytes(self._measured / "wal")
         return Storage(allocated_bytes(self._measured) - log, log)
 
@@ -227,32 +229,93 @@ class EdgeStore:
         """Release the shard and its lock."""
         shard, self._shard = self._shard, None
         if shard is not None:
-            with _translated(lambda: "closing the shard"):
+            with _edge_errors(lambda: "closing the shard"):
                 shard.close()
 
 
 def read_segments(shard: Path) -> list[dict[str, Any]]:
-    """What the files of a shard's segments say of them; raises OSError and ValueError."""
+    """Read what the files of a shard's segments say of them; raises OSError and ValueError."""
     files = sorted((shard / "segments").glob("*/segment.json"))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def _dimensions(shard: Path) -> int:
-    """Of a shard's dense vectors, which its segments know; raises EngineUnavailableError."""
     try:
         return int(read_segments(shard)[0]["config"]["vector_data"][DENSE]["size"])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=REBUILD) from error
+        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=_REBUILD) from error
 
 
-def edge_client() -> ModuleType:
-    """The client library; raises EngineUnavailableError where it is not installed."""
-    return require("qdrant_edge", extra="qdrant", feature="backend qdrant")
+def _schemas(shard: Path) -> VectorSchemas:
+    """Read the vectors of somebody else's shard from the files of its segments."""
+    fix = "name the folder of one shard, which holds 'segments'"
+    sparse: dict[str, bool] = {}
+    dense: dict[str, DenseSchema] = {}
+    try:
+        segments = [segment["config"] for segment in read_segments(shard)]
+        for segment in segments:
+            for name, vector in (segment.get("sparse_vector_data") or {}).items():
+                sparse[name] = vector.get("modifier") == "idf"
+            for name, vector in segment["vector_data"].items():
+                graph = vector["index"].get("options") or {}  # a segment without a graph has none
+                dense[name] = DenseSchema(
+                    distance=str(vector["distance"]),
+                    dimensions=int(vector["size"]),
+                    datatype=str(vector.get("datatype") or "float32"),
+                    several=vector.get("multivector_config") is not None,
+                    m=int(graph.get("m", 0)),
+                    full_scan_threshold_kb=int(graph.get("full_scan_threshold", 0)),
+                )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EngineUnavailableError(f"the segments of '{shard}' cannot be read: {error!r}", fix=fix) from error
+    if not segments:
+        raise EngineUnavailableError(f"'{shard}' is not a shard of Qdrant: it has no segments", fix=fix)
+    return VectorSchemas(sparse, dense)
+
+
+def _limit_threads(shard: Path, threads: int) -> None:
+    """Search with so many threads, where the shard keeps its configuration in a file of its own."""
+    path = shard / _CONFIG
+    if path.exists():
+        config = json.loads(path.read_text(encoding="utf-8"))
+        config["max_search_threads"] = threads or None
+        path.write_text(json.dumps(config), encoding="utf-8")
+
+
+def _config(client: ModuleType, settings: QdrantSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - untyped
+    dense, sparse = settings.dense, settings.sparse
+    return client.EdgeConfig(
+        vectors={DENSE: _dense(client, dense, dimensions)} if dense is not None and dimensions is not None else None,
+        sparse_vectors={TERMS: _sparse(client, sparse)} if sparse is not None else None,
+        optimizers=client.EdgeOptimizersConfig(**settings.optimisers),
+        max_search_threads=settings.threads or None,
+        wal_enabled=settings.wal,
+    )
+
+
+def _sparse(client: ModuleType, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is untyped
+    return client.EdgeSparseVectorParams(
+        modifier=client.Modifier.Idf if sparse.idf else None,
+        datatype=member(client.VectorStorageDatatype, sparse.datatype),
+        on_disk=sparse.on_disk,
+        full_scan_threshold=sparse.full_scan_threshold,
+    )
+
+
+def _dense(client: ModuleType, dense: DenseSettings, dimensions: int) -> Any:  # noqa: ANN401 - the client is untyped
+    return client.EdgeVectorParams(
+        size=dimensions,
+        distance=getattr(client.Distance, DISTANCES[dense.similarity]),
+        on_disk=dense.on_disk,
+        datatype=member(client.VectorStorageDatatype, dense.datatype),
+        quantization_config=dense.quantisation and dense.quantisation.config(client),
+        hnsw_config=client.HnswIndexConfig(**dense.graph),
+    )
 
 
 @contextmanager
-def _translated(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Iterator[None]:
-    """Turn what the client raises into ``kind``.
+def _edge_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Iterator[None]:
+    """Turn whatever Qdrant Edge raises into ``kind``.
 
     Its engine errors are bare ``Exception`` objects, a panic of the Rust code is a ``BaseException`` of a module that
     cannot be imported, and wrong arguments are ValueError or OverflowError. Everything else passes.
@@ -260,19 +323,15 @@ def _translated(doing: Callable[[], str], kind: type[HarnessError] = EngineFailu
     try:
         yield
     except BaseException as error:
-        if not _is_the_clients(error):
+        panic = type(error).__module__ == "pyo3_runtime"
+        if not (panic or type(error) is Exception or isinstance(error, ValueError | OverflowError)):
             raise
-        raise kind(f"Qdrant Edge failed while {doing()}: {error}", fix=_remedy(str(error))) from error
+        raise kind(f"Qdrant Edge failed while {doing()}: {error}", fix=_edge_remedy(str(error))) from error
 
 
-def _is_the_clients(error: BaseException) -> bool:
-    panic = type(error).__module__ == "pyo3_runtime"
-    return panic or type(error) is Exception or isinstance(error, ValueError | OverflowError)
-
-
-def _remedy(message: str) -> str:
+def _edge_remedy(message: str) -> str:
     if "WAL" in message and "WouldBlock" in message:
         return "another process or engine has this index open: close it first"
     if any(sign in message for sign in _NO_ROOM):
         return "free disk space, or raise the limit on file sizes, then index again: the log alone reserves 64 MB"
-    return REBUILD
+    return _REBUILD

@@ -1,27 +1,29 @@
-"""Qdrant as an engine: what is sent, what came of it, what it answers, whatever vectors its points have.
+"""The engines on Qdrant: sparse vectors, dense vectors, and Qdrant's own hybrid of both.
 
-How Qdrant is reached is behind :class:`~harness.engines.qdrant.store.QdrantStore`: :mod:`harness.engines.qdrant.edge`
-is the engine in the process, :mod:`harness.engines.qdrant.client_store` a server, or the Python re-implementation in
-its client.
+A collection is written and searched in the process (:mod:`harness.engines.qdrant.edge`) or on a server
+(:mod:`harness.engines.qdrant.server`); the engines see no difference but in what the parameters allow.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.types import Float32Array, Ids, Int32Array
+from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 from harness.engines.base import (
+    Capabilities,
     Documents,
     EngineInfo,
     External,
@@ -30,27 +32,31 @@ from harness.engines.base import (
     LoadedIndex,
     Storage,
 )
+from harness.engines.checks import require_dense, require_sparse
 from harness.engines.hits import HitCollector
-from harness.engines.interface import Caveats, ExpectedContent, SearchResult, StoredDocuments
-from harness.engines.qdrant.external_index import ExternalPoints
-from harness.engines.qdrant.points import Vectors, query_of
-from harness.engines.qdrant.segments import caveats_of
-from harness.engines.qdrant.settings import QdrantSettings, ServerSettings, mode_of
-from harness.engines.qdrant.store import BatchingStore, QdrantStore, open_external, open_store
-from harness.engines.stored_metadata import with_ids
+from harness.engines.interface import Caveats, ExpectedContent, Hits, SearchResult, StoredDocuments
+from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
+from harness.engines.qdrant.connection import address_of, connect
+from harness.engines.qdrant.edge import PACKAGE, SHARD, EdgeCollection
+from harness.engines.qdrant.external_index import ExternalPoints, pages
+from harness.engines.qdrant.parameters import (
+    DENSE,
+    LEAST_SQUARE,
+    TERMS,
+    QdrantSettings,
+    ServerSettings,
+    mode_of,
+)
+from harness.engines.qdrant.server import ServerCollection, new_name, saved_name
+from harness.engines.stored_metadata import records_of, with_ids
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["PointsEngine"]
-
-_NANOSECONDS = 1_000_000_000
-
-Ask = Callable[[Vectors, int], Any]
-"""The vectors of a query, and how many hits it may have, to a query in the client's own form."""
+__all__ = ["PointsEngine", "QdrantDenseEngine", "QdrantEngine", "QdrantHybridEngine"]
 
 
 class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
-    """What engines on Qdrant have in common; a subclass says which vectors a point has."""
+    """Everything that engines on Qdrant have in common; a subclass says which vectors a point has."""
 
     search_parameters = frozenset(
         {
@@ -62,60 +68,66 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         }
     )
 
-    _store: QdrantStore
+    _collection: Collection
     _points: ExternalPoints
+    _idf_state: Mapping[str, ParameterValue] = {}
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         super().__init__(parameters)
-        self._settings = self.settings_of(parameters)
-
-    @classmethod
-    def settings_of(cls, parameters: Mapping[str, ParameterValue]) -> QdrantSettings:
-        """The card's parameters, typed."""
-        raise NotImplementedError
-
-    def state_of(self, documents: Inputs) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - of subclasses
-        """What the report says beside the store's own account of the index."""
-        return {}
+        self._settings = QdrantSettings.of(parameters, self.capabilities.input)
 
     @classmethod
     def identity(cls, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """The mode and the version of what answers, found without loading an engine; a server is asked.
+        """Return the mode and the version of what answers, without loading an engine; a server is asked.
 
         Raises EngineUnavailableError when the server does not answer.
         """
-        from harness.engines.qdrant import edge as qdrant_edge
-
         mode = mode_of(parameters)
         if mode == "edge":
-            return {"mode": mode, **_version_of(qdrant_edge.PACKAGE)}
-        from harness.engines.qdrant.address import address_of
-        from harness.engines.qdrant.connect import connect
-
+            try:
+                return {"mode": mode, PACKAGE: version(PACKAGE)}
+            except PackageNotFoundError:
+                return {"mode": mode, PACKAGE: "not installed"}
         server = ServerSettings.of(parameters)
         address = address_of(server)
-        found = connect(address, server)
-        found.client.close()
-        return {"mode": mode, "url": address.url, "qdrant": found.version}
+        connection = connect(address, server)
+        connection.client.close()
+        return {"mode": mode, "url": address.url, "qdrant": connection.version}
 
     def info(self) -> EngineInfo:
         """Open the collection of the folder, or make ready to make one."""
-        return self._use(open_store(self.folder, self._settings, exists=self.finished)).info
+        if self._settings.mode == "edge":
+            self._use(EdgeCollection(self.folder / SHARD, self._settings))
+        else:
+            name = saved_name(self.folder) if self.finished else new_name(self.folder)
+            self._use(ServerCollection.connected(name, self._settings, self.folder))
+        if self.finished:
+            self._collection.load()
+        return self._collection.info
 
-    def _use(self, store: QdrantStore) -> QdrantStore:
-        self.resources.callback(store.close)
-        self._store = store
-        return store
+    def _use(self, collection: Collection) -> None:
+        self.resources.callback(collection.close)
+        self._collection = collection
 
-    def create(self, folder: Path, documents: Documents[Inputs]) -> None:  # noqa: ARG002 - the store knows
+    def check(self, inputs: Inputs, what: str, dimensions: int | None) -> Inputs:
+        """Return inputs with the vectors that points have; see :func:`require_sparse` and :func:`require_dense`."""
+        dense = self._settings.dense
+        if self._settings.sparse is not None:
+            require_sparse(inputs, what)
+        if dense is not None:
+            cosine = dense.similarity == "cosine"
+            require_dense(inputs, what, cosine=cosine, dimensions=dimensions, least=LEAST_SQUARE)
+        return inputs
+
+    def create(self, folder: Path, documents: Documents[Inputs]) -> None:  # noqa: ARG002 - the collection knows
         """Make the collection, with an index of keywords for each field of the metadata."""
-        dense = documents.column.dense
-        self._store.make(None if self._settings.dense is None or dense is None else dense.shape[1])
-        if documents.metadata is not None:
-            self._store.index_fields(documents.metadata.column_names)
-        self._built_state = self.state_of(documents.column)
-
-    _built_state: Mapping[str, ParameterValue] = {}
+        sparse, dense = documents.column.sparse, documents.column.dense
+        self._collection.make(None if self._settings.dense is None or dense is None else dense.shape[1])
+        for field in [] if documents.metadata is None else documents.metadata.column_names:
+            self._collection.index_field(field, _quoted(field))
+        if self._settings.sparse is not None and sparse is not None:
+            with_terms = len(sparse.nonempty_rows)
+            self._idf_state = {"idf_documents": with_terms, "empty_vectors": len(sparse) - with_terms}
 
     def build(self, folder: Path, documents: Documents[Inputs], progress: Progress) -> None:  # noqa: ARG002
         """Send all documents in batches; getting ready is optimising until idle, and writing to disk.
@@ -127,8 +139,14 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
             inputs = replace(inputs, metadata=with_ids(inputs.metadata, documents.ids))
         self._send(inputs, progress)
         progress.start("optimise", None)
-        self._optimise_until_idle()
-        self._store.flush()
+        deadline = time.monotonic() + self._settings.optimize_timeout_s
+        while self._collection.optimise():
+            if time.monotonic() > deadline:
+                raise EngineTimeoutError(
+                    f"Qdrant was still optimising after {self._settings.optimize_timeout_s:g} s",
+                    fix="raise 'optimize_timeout_s'",
+                )
+        self._collection.flush()
 
     def _send(self, documents: Inputs, progress: Progress) -> None:
         size, every = self._settings.batch_size, self._settings.optimize_every
@@ -137,15 +155,15 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
             self._send_at_once(documents, batches, progress)
             return
         for start, stop in batches:
-            self._store.upsert(documents, start, stop)
+            self._upsert(documents, start, stop)
             if every and start // every != stop // every:
-                self._store.optimise()
+                self._collection.optimise()
             progress.advance(stop - start)
 
     def _send_at_once(self, documents: Inputs, batches: Sequence[tuple[int, int]], progress: Progress) -> None:
         pool = ThreadPoolExecutor(self._settings.senders, thread_name_prefix="upload")
         try:
-            sent = {pool.submit(self._store.upsert, documents, *batch): batch for batch in batches}
+            sent = {pool.submit(self._upsert, documents, *batch): batch for batch in batches}
             for done in as_completed(sent):
                 done.result()
                 start, stop = sent[done]
@@ -153,61 +171,59 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after a failure, what waits for a retry is not waited for
 
-    def _optimise_until_idle(self) -> None:
-        deadline = time.monotonic() + self._settings.optimize_timeout_s
-        while self._store.optimise():
-            if time.monotonic() > deadline:
-                raise EngineTimeoutError(
-                    f"Qdrant was still optimising after {self._settings.optimize_timeout_s:g} s",
-                    fix="raise 'optimize_timeout_s'",
-                )
+    def _upsert(self, documents: Inputs, start: int, stop: int) -> None:
+        self._collection.upsert(_points_of(documents, start, stop), start, stop)
 
-    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the store is open
+    def load(self, folder: Path) -> LoadedIndex:  # noqa: ARG002 - the collection is open
         """Count the points, and list what is missing of those that were just sent."""
-        documents, state = self._store.count(), {**self._store.state(), **self._built_state}
+        documents, state = self._collection.count(), {**self._collection.state(), **self._idf_state}
         missing = np.empty(0, dtype=np.int32)
         if not self.finished and documents != len(self.ids):
             stored = np.zeros(len(self.ids), dtype=bool)
-            stored[np.fromiter(self._store.rows(), dtype=np.int64)] = True
+            for page in pages(self._collection):
+                stored[np.array([point.id for point in page], dtype=np.int64)] = True
             missing = np.flatnonzero(~stored).astype(np.int32)
-        return LoadedIndex(documents, state, self._store.dimensions, missing)
+        return LoadedIndex(documents, state, self._collection.dimensions, missing)
 
     def prepare(self, queries: Inputs, k: int) -> list[Any]:
-        """Make queries in the client's own form; a query without a vector is not sent."""
-        return self.requests(queries, k, self._store.request if self._settings.fusion is None else self._store.fused)
+        """Make queries in the client's own form; None for a query without a vector, which is not sent."""
+        fusion = self._settings.fusion
+        return self._requests(
+            queries, k, self._collection.nearest if fusion is None else partial(self._collection.fused, fusion)
+        )
 
-    def requests(self, queries: Inputs, k: int, ask: Ask) -> list[Any]:
-        """Ask for each query that has a vector; None for the others."""
-        vectors = [query_of(queries, row) for row in range(len(queries))]
-        return [ask(one, k) if one else None for one in vectors]
+    @staticmethod
+    def _requests(queries: Inputs, k: int, make: Callable[[Vectors, int], Any]) -> list[Any]:
+        vectors_of_queries = (_vectors_of(queries, row) for row in range(len(queries)))
+        return [make(vectors, k) if vectors else None for vectors in vectors_of_queries]
 
     def retrieve(self, query: Any, k: int) -> list[Any]:  # noqa: ANN401, ARG002 - in the client's own form
         """Ask Qdrant, which makes a list of Python hits inside its own call: their making counts as search."""
-        return self._store.query(query)
+        return self._collection.query(query)
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
-        """One call for each query, or one for several: each of them is given an equal share of the call's time."""
+        """Make a call for each query, or one for several: each of them is given an equal share of the call's time."""
         size = self._settings.server.search_batch
         if size == 1:
             return super().search_prepared(prepared, ids, k, clock)
-        collector, store = HitCollector(len(ids)), cast("BatchingStore", self._store)
+        collector, collection = HitCollector(len(ids)), cast("ServerCollection", self._collection)
         for start in range(0, len(ids), size):
             requests = prepared[start : start + size]
             sent = [request for request in requests if request is not None]
             first, last = ids[start], ids[start + len(requests) - 1]
-            with store.translated(lambda: f"searching for queries '{first}' to '{last}'"):  # noqa: B023 - used inside
+            with collection.translated(lambda: f"searching for queries '{first}' to '{last}'"):  # noqa: B023 - used inside
                 started = clock()
-                answers = iter(store.query_batch(sent) if sent else [])
+                answers = iter(collection.query_batch(sent) if sent else [])
                 searched = clock()
-            found = [self.arrays(next(answers) if request is not None else []) for request in requests]
+            columns = [self.arrays(next(answers) if request is not None else []) for request in requests]
             transferred = clock() - searched
-            for rows, scores in found:
-                collector.add(rows, scores, (searched - started) // len(found), transferred // len(found))
+            for rows, scores in columns:
+                collector.add(rows, scores, (searched - started) // len(columns), transferred // len(columns))
         return collector.result(queries_per_call=size)
 
     def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
-        """Make arrays of hits; those of an external index are numbered as its store lists them."""
-        if self.parameters["external"]:
+        """Make arrays of hits; those of an external index are numbered as Qdrant lists its points."""
+        if self._settings.external is not None:
             return self._points.columns(answer)
         rows = np.fromiter([hit.id for hit in answer], dtype=np.int32, count=len(answer))
         return rows, np.fromiter([hit.score for hit in answer], dtype=np.float32, count=len(answer))
@@ -215,24 +231,24 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
     def translated(
         self,
         doing: Callable[[], str],
-        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the store decides
+        kind: type[BackendError] = EngineFailureError,  # noqa: ARG002 - the collection decides
         fix: str | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
         """Raise the client's errors as ours."""
-        return self._store.translated(doing) if hasattr(self, "_store") else nullcontext()
+        return self._collection.translated(doing) if hasattr(self, "_collection") else nullcontext()
 
     @property
     def repeated_calls(self) -> int:
         """Calls that the client made again so far."""
-        return self._store.repeated
+        return self._collection.repeated
 
     def filter(self, wanted: Mapping[str, str]) -> None:
         """Filter by payload."""
-        self._store.restrict(wanted)
+        self._collection.restrict({_quoted(field): value for field, value in wanted.items()})
 
-    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the store knows
+    def size(self, folder: Path) -> Storage:  # noqa: ARG002 - the collection knows
         """Return the bytes of the shard, its write-ahead log apart; a server's own estimate, without a log."""
-        return self._store.storage()
+        return self._collection.storage()
 
     @property
     def source(self) -> Path | None:
@@ -241,18 +257,25 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
 
     def open_external(self, folder: Path, progress: Progress) -> External:
         """Open a copy of the user's shard, or look at a collection by calls that only read."""
-        external = self._settings.external
+        external, changed = self._settings.external, None
         if external is None:
             raise AssertionError("an external index that the settings do not name")
-        store, changed = open_external(external, folder, self._settings, progress)
-        self._use(store)
-        self._settings = store.settings
-        self._points = ExternalPoints(store, external, progress)
+        if external.folder is not None:
+            shard = EdgeCollection(folder / SHARD, self._settings)
+            self._use(shard)
+            shard.attach(external.folder, progress)
+        else:
+            collection = ServerCollection.connected(external.collection, self._settings)
+            self._use(collection)
+            collection.attach()
+            changed = collection.changed
+        self._settings = self._collection.settings
+        self._points = ExternalPoints(self._collection, external, progress)
         dense = self._settings.dense
         read: Mapping[str, ParameterValue] = {} if dense is None else {"similarity": dense.similarity}
         ids = self._points.ids
-        loaded = LoadedIndex(len(ids), {**read, **store.state()}, store.dimensions)
-        return External(store.info, ids, loaded, folder, changed)
+        loaded = LoadedIndex(len(ids), {**read, **self._collection.state()}, self._collection.dimensions)
+        return External(self._collection.info, ids, loaded, folder, changed)
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector, and the idf; the columns of sparse ones must be the encoder's."""
@@ -263,17 +286,122 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         return self._points.stored_documents(count)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k
-        """No vector is found by a graph where every search scans."""
+        """Say that no vector is found by a graph where every search scans."""
         dense = self._settings.dense
         return {"vectors_in_graph": 0} if dense is not None and dense.exact else {}
 
     def caveats(self, k: int) -> Caveats:  # noqa: ARG002 - Qdrant looks at no k
-        """Parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
-        return caveats_of(self._settings, self._store.index_state())
+        """Name parameters that changed nothing, because no segment is optimised, compressed or searched by a graph."""
+        return caveats_of(self._settings, self._collection.index_state())
 
 
-def _version_of(package: str) -> dict[str, str]:
-    try:
-        return {package: version(package)}
-    except PackageNotFoundError:
-        return {package: "not installed"}
+class QdrantEngine(PointsEngine):
+    """Sparse vectors in Qdrant, searched exactly through its inverted index, with its own idf on request.
+
+    Equal scores come in no fixed order: in a segment that the optimiser has not touched it changes from build to
+    build, and the top 3 need not begin the top 5.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="sparse", exact=True, deterministic=False, reopens=True, keeps_k_prefix=False
+    )
+    name = "qdrant"
+
+
+class QdrantDenseEngine(PointsEngine):
+    """Dense vectors in Qdrant: an HNSW graph, or a scan of all vectors.
+
+    Segments below ``indexing_threshold_kb`` have no graph, and those below ``full_scan_threshold_kb`` are scanned even
+    if they have one: the state's ``vectors_in_graph`` says how many vectors are found by a graph. Graphs differ from
+    build to build. Scores are Qdrant's own for cosine and dot product; for ``l2`` it gives the distance ``d``, and the
+    score is ``-d²``.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="dense", exact=False, deterministic=False, reopens=True, keeps_k_prefix=False
+    )
+    name = "qdrant-dense"
+
+    def columns(self, answer: Sequence[Any]) -> tuple[Int32Array, Float32Array]:
+        """Return rows and scores of hits, higher being better."""
+        rows, scores = super().columns(answer)
+        dense = self._settings.dense
+        return rows, -np.square(scores) if dense is not None and dense.similarity == "l2" else scores
+
+
+class QdrantHybridEngine(PointsEngine):
+    """Qdrant's own hybrid query: one query with two prefetches, fused by reciprocal ranks or by distributions.
+
+    Each prefetch gives the best ``candidates`` of one vector; a query without terms has that of the dense vector only.
+    So a query has at most twice as many hits as there are candidates. Reciprocal ranks tell documents of equal score
+    apart by their places, and these come in no fixed order.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        input="hybrid",
+        exact=False,
+        deterministic=False,
+        reopens=True,
+        keeps_k_prefix=False,
+        gaps={"test_equal_scores": "with fusion=rrf equal documents have different places, and so different scores"},
+    )
+    name = "qdrant-hybrid"
+
+    def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
+        """Return what each prefetch finds: the best ``candidates`` of the sparse and of the dense vector of a query."""
+        fusion = self._settings.fusion
+        if fusion is None:
+            raise AssertionError("a hybrid without a fusion")
+        queries = self.check(queries, "query", self._collection.dimensions)
+        columns = {
+            "sparse": Inputs(queries.ids, sparse=queries.sparse),
+            "dense": Inputs(queries.ids, dense=queries.dense),
+        }
+        k, lists = min(fusion.candidates, self.loaded.documents), {}
+        for name, column in columns.items():
+            requests = self._requests(column, k, self._collection.nearest)
+            result = self.search_prepared(requests, queries.ids, k, clock)
+            lists[name] = Hits(result.indptr, result.rows, result.scores)
+        return lists
+
+
+def _quoted(field: str) -> str:
+    """Return the name of a payload's field as a path: in quotes, so that a dot or bracket in it is not taken apart."""
+    return f'"{field}"'
+
+
+def _points_of(documents: Inputs, start: int, stop: int) -> Iterator[Point]:
+    """Make points of the rows ``start`` to ``stop``, with a vector for each column of ``documents``, empty ones too.
+
+    Each batch is converted to lists at once: slicing lists is several times faster than slicing arrays row by row.
+    """
+    columns: dict[str, Iterator[Vector]] = {}
+    if documents.sparse is not None:
+        columns[TERMS] = _sparse_rows(documents.sparse, start, stop)
+    if documents.dense is not None:
+        columns[DENSE] = iter(documents.dense[start:stop].tolist())
+    payloads: Sequence[Mapping[str, str] | None] = [None] * (stop - start)
+    if documents.metadata is not None:
+        payloads = [record or None for record in records_of(documents.metadata, start, stop)]
+    for row, (payload, *vectors) in enumerate(zip(payloads, *columns.values(), strict=True), start):
+        yield Point(row, dict(zip(columns, vectors, strict=True)), payload)
+
+
+def _sparse_rows(vectors: SparseVectors, start: int, stop: int) -> Iterator[Vector]:
+    low, high = int(vectors.indptr[start]), int(vectors.indptr[stop])
+    bounds = (vectors.indptr[start : stop + 1] - low).tolist()
+    indices, values = vectors.indices[low:high].tolist(), vectors.values[low:high].tolist()
+    for a, b in pairwise(bounds):
+        yield indices[a:b], values[a:b]
+
+
+def _vectors_of(queries: Inputs, query: int) -> Vectors:
+    """Return the vectors of one query, without a sparse one that is empty."""
+    vectors: dict[str, Vector] = {}
+    if queries.sparse is not None:
+        indices, values = queries.sparse.row(query)
+        if len(indices):
+            vectors[TERMS] = indices.tolist(), values.tolist()
+    if queries.dense is not None:
+        vectors[DENSE] = queries.dense[query].tolist()
+    return vectors

@@ -11,7 +11,7 @@ from harness.data.terms import TermCounts
 from harness.data.types import Ids, Run
 from harness.encoders.bm25 import document_weights
 from harness.engines.interface import IndexReport
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact.qdrant_shards import shards_of
 from harness.parity import Parity, SparseReference, compare_run, make_recipe
 from harness.registry.lookup import find_cards

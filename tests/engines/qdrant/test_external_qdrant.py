@@ -24,7 +24,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.encoders import bm25
 from harness.engines.interface import ExpectedContent, IndexHandle
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

@@ -24,9 +24,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids
 from harness.encoders import bm25
 from harness.engines.interface import ExpectedContent, IndexHandle
-from harness.engines.qdrant.dense import QdrantDenseEngine
-from harness.engines.qdrant.engine import PointsEngine
-from harness.engines.qdrant.hybrid import QdrantHybridEngine
+from harness.engines.qdrant.engine import PointsEngine, QdrantDenseEngine, QdrantHybridEngine
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,9 +14,10 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.manifest import MANIFEST
-from harness.engines.qdrant.points import TERMS, Vectors
-from harness.engines.qdrant.sparse import QdrantEngine
-from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInputError, UnknownNameError
+from harness.engines.qdrant.collection import Point, Vectors
+from harness.engines.qdrant.engine import QdrantEngine
+from harness.engines.qdrant.parameters import TERMS
+from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
@@ -31,10 +32,17 @@ class Hit(NamedTuple):
     score: float
 
 
-class Store:
+class Record(NamedTuple):
+    id: int
+    vector: None = None
+    payload: None = None
+
+
+class FakeCollection:
     """Remembers what it was told; loses the rows in ``losing``; has ``rounds`` rounds of optimisation to do."""
 
-    info = EngineInfo("Store", "1", "test")
+    names: ClassVar[Mapping[str, str]] = {}
+    info = EngineInfo("Fake", "1", "test")
     repeated = 0
     dimensions = None
 
@@ -46,7 +54,8 @@ class Store:
     def make(self, dimensions: int | None) -> None:
         assert dimensions is None
 
-    def upsert(self, documents: Inputs, start: int, stop: int) -> None:
+    def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
+        assert [point.row for point in points] == list(range(start, stop))
         self.batches.append((start, stop))
         self.calls.append("upsert")
 
@@ -58,16 +67,18 @@ class Store:
     def flush(self) -> None:
         self.calls.append("flush")
 
-    def rows(self) -> Iterator[int]:
-        yield from (row for start, stop in self.batches for row in range(start, stop) if row not in self.losing)
+    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Record], Any]:
+        assert (offset, key, vectors) == (None, None, False)
+        rows = (row for start, stop in self.batches for row in range(start, stop) if row not in self.losing)
+        return [Record(row) for row in rows], None
 
     def count(self) -> int:
-        return len(list(self.rows()))
+        return len(self.scroll(None, 10, None, vectors=False)[0])
 
     def state(self) -> Mapping[str, ParameterValue]:
         return {"points": self.count()}
 
-    def request(self, vectors: Vectors, k: int) -> tuple[Vectors, int]:
+    def nearest(self, vectors: Vectors, k: int) -> tuple[Vectors, int]:
         return (vectors, k)
 
     def query(self, request: tuple[Vectors, int]) -> list[Hit]:
@@ -90,22 +101,24 @@ class Store:
         self.calls.append("close")
 
 
-def prepared(folder: Path, store: Store, documents: int, **changed: ParameterValue) -> tuple[QdrantEngine, Inputs]:
+def prepared(
+    folder: Path, store: FakeCollection, documents: int, **changed: ParameterValue
+) -> tuple[QdrantEngine, Inputs]:
     engine = QdrantEngine({**DEFAULTS, **changed})
     ids = Ids.of(f"d{row}" for row in range(documents))
-    engine._store, engine._folder, engine.ids = store, folder, ids
+    engine._collection, engine._folder, engine.ids = store, folder, ids
     return engine, Inputs(ids, sparse=to_vectors([{row % 3: 1.0} for row in range(documents)], 3))
 
 
 def test_missing_documents_are_named(tmp_path: Path) -> None:
-    engine, documents = prepared(tmp_path, Store(losing=[3, 7]), 10)
+    engine, documents = prepared(tmp_path, FakeCollection(losing=[3, 7]), 10)
     report = engine.index(documents, RecordingProgress(), StepClock())
     assert (report.sent, report.indexed, report.missing_rows.tolist()) == (10, 8, [3, 7])
     assert report.missing_rows.dtype == np.int32
 
 
 def test_batches_cover_everything_once(tmp_path: Path) -> None:
-    store, progress = Store(), RecordingProgress()
+    store, progress = FakeCollection(), RecordingProgress()
     engine, documents = prepared(tmp_path, store, 10, batch_size=4)
     engine.index(documents, progress, StepClock())
     assert store.batches == [(0, 4), (4, 8), (8, 10)]
@@ -114,7 +127,7 @@ def test_batches_cover_everything_once(tmp_path: Path) -> None:
 
 
 def test_optimises_during_ingestion_on_request(tmp_path: Path) -> None:
-    store = Store()
+    store = FakeCollection()
     engine, documents = prepared(tmp_path, store, 10, batch_size=2, optimize_every=5)
     engine.index(documents, RecordingProgress(), StepClock())
     sent = ["upsert", "upsert", "upsert", "optimise", "upsert", "upsert", "optimise"]
@@ -122,7 +135,7 @@ def test_optimises_during_ingestion_on_request(tmp_path: Path) -> None:
 
 
 def test_an_optimiser_without_end_meets_the_deadline(tmp_path: Path) -> None:
-    store = Store(rounds=10**12)
+    store = FakeCollection(rounds=10**12)
     engine, documents = prepared(tmp_path, store, 2, optimize_timeout_s=0.05)
     with pytest.raises(EngineTimeoutError, match=r"0\.05 s"):
         engine.index(documents, RecordingProgress(), StepClock())
@@ -130,14 +143,14 @@ def test_an_optimiser_without_end_meets_the_deadline(tmp_path: Path) -> None:
 
 
 def test_rounds_within_the_deadline_are_waited_for(tmp_path: Path) -> None:
-    store = Store(rounds=3)
+    store = FakeCollection(rounds=3)
     engine, documents = prepared(tmp_path, store, 2)
     engine.index(documents, RecordingProgress(), StepClock())
     assert store.calls.count("optimise") == 4
 
 
 def test_the_query_that_failed_is_named(tmp_path: Path) -> None:
-    engine, documents = prepared(tmp_path, Store(), 5)
+    engine, documents = prepared(tmp_path, FakeCollection(), 5)
     engine.index(documents, RecordingProgress(), StepClock())
     queries = Inputs(Ids.of(["fine", "bad"]), sparse=to_vectors([{0: 1.0}, {2: 1.0}], 3))
     with pytest.raises(EngineFailureError, match="query 'bad': the engine is gone"):
@@ -145,7 +158,7 @@ def test_the_query_that_failed_is_named(tmp_path: Path) -> None:
 
 
 def test_no_more_is_asked_for_than_there_is(tmp_path: Path) -> None:
-    engine, documents = prepared(tmp_path, Store(), 2)
+    engine, documents = prepared(tmp_path, FakeCollection(), 2)
     engine.index(documents, RecordingProgress(), StepClock())
     found = engine.search(Inputs(Ids.of(["q"]), sparse=to_vectors([{0: 1.0}], 3)), 10**12, StepClock())
     assert found.rows.tolist() == [0, 1]
@@ -153,14 +166,9 @@ def test_no_more_is_asked_for_than_there_is(tmp_path: Path) -> None:
 
 
 def test_bad_documents_are_not_sent(tmp_path: Path) -> None:
-    store = Store()
+    store = FakeCollection()
     engine, documents = prepared(tmp_path, store, 2)
     bad = Inputs(documents.ids, sparse=to_vectors([{0: 1.0}, {1: float("nan")}], 3))
     with pytest.raises(RejectedInputError, match="'d1' has a value that is NaN"):
         engine.index(bad, RecordingProgress(), StepClock())
     assert store.calls == []
-
-
-def test_unknown_datatype() -> None:
-    with pytest.raises(UnknownNameError, match="float16"):
-        QdrantEngine({**DEFAULTS, "datatype": "float61"})

@@ -7,8 +7,8 @@ import pytest
 from harness.engines.address import Address
 from harness.engines.chroma import address as chroma
 from harness.engines.chroma.settings import ServerSettings as ChromaServer
-from harness.engines.qdrant.address import address_of
-from harness.engines.qdrant.settings import QdrantSettings, ServerSettings
+from harness.engines.qdrant.connection import address_of
+from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
 from harness.plan.backend_spec import parse_backends
 from harness.plan.stages import rerankers
@@ -198,7 +198,7 @@ def test_every_parameter_that_names_a_variable_takes_one() -> None:
     [({}, "edge"), ({"url": "http://host"}, "server"), ({"mode": "server"}, "server")],
 )
 def test_modes(given: dict[str, ParameterValue], mode: str) -> None:
-    settings = QdrantSettings.of({**DEFAULTS, **given})
+    settings = QdrantSettings.of({**DEFAULTS, **given}, "sparse")
     assert settings.mode == mode
     assert settings.senders == (4 if mode == "server" else 1)
 
@@ -214,9 +214,4 @@ def test_modes(given: dict[str, ParameterValue], mode: str) -> None:
 )
 def test_what_a_mode_cannot_do_is_refused(given: dict[str, ParameterValue], named: str) -> None:
     with pytest.raises(RejectedInputError, match=f"^{named} cannot be set with mode="):
-        QdrantSettings.of({**DEFAULTS, **given})
-
-
-def test_unknown_mode() -> None:
-    with pytest.raises(UnknownNameError, match="edge"):
-        QdrantSettings.of({**DEFAULTS, "mode": "edgy"})
+        QdrantSettings.of({**DEFAULTS, **given}, "sparse")

@@ -18,53 +18,32 @@ from qdrant_indexes import write_collection
 from qdrant_stub import serve
 
 from harness.data.inputs import Inputs
-from harness.engines.qdrant.address import URL_VARIABLE
-from harness.engines.qdrant.client_store import COLLECTION_FILE
+from harness.engines.qdrant.connection import URL_VARIABLE, address_of, connect
+from harness.engines.qdrant.parameters import ServerSettings
+from harness.engines.qdrant.server import COLLECTION_FILE
 from harness.registry.parameters import ParameterValue
 
 pytestmark = pytest.mark.contract
 
-
-@pytest.fixture(scope="class")
-def serving(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A stub for all tests of a class; collections are kept, because the suite opens indexes again."""
-    with serve() as stub:
-        request.cls.parameters = {**DEFAULTS, "url": stub.url, "transport": "rest", "keep": True}
-        yield
+ON_SERVER: Mapping[str, ParameterValue] = {**DEFAULTS, "mode": "server", "keep": True}
+"""The server is the one that the environment names; collections are kept, because the suite opens indexes again."""
 
 
 class ServedContract(FaultsOfAServer, QdrantContract):
     """An index on a server; one that somebody else made is a collection there."""
 
+    parameters: ClassVar[Mapping[str, ParameterValue]] = ON_SERVER
+
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Somebody else's collection."""
         name = f"theirs-{folder.parent.name}"
-        write_collection(self.url, name, documents, idf=self.bm25.idf)
+        write_collection(os.environ[URL_VARIABLE], name, documents, idf=self.bm25.idf)
         return {"external": True, "collection": name, "id_key": "docno"}
-
-    @property
-    def url(self) -> str:
-        return str(self.parameters.get("url") or os.environ[URL_VARIABLE])
-
-
-@pytest.mark.usefixtures("serving")
-class TestStub(ServedContract):
-    """Real requests over REST, answered by Qdrant's own engine behind the stub."""
-
-
-@pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
-class TestServer(ServedContract):
-    """A real server; the collections that a test made are removed after it."""
-
-    parameters: ClassVar[Mapping[str, ParameterValue]] = {**DEFAULTS, "mode": "server", "keep": True}
 
     @pytest.fixture(autouse=True)
     def removed(self, tmp_path: Path) -> Iterator[None]:
+        """Remove the collections that a test made."""
         yield
-        from harness.engines.qdrant.address import address_of
-        from harness.engines.qdrant.connect import connect
-        from harness.engines.qdrant.settings import ServerSettings
-
         settings = ServerSettings.of(self.parameters)
         client = connect(address_of(settings), settings).client
         left = {
@@ -80,3 +59,23 @@ class TestServer(ServedContract):
         for name in left:
             client.delete_collection(name)
         client.close()
+
+
+@pytest.fixture(scope="class")
+def stub_is_named() -> Iterator[None]:
+    """Name a stub as a user would name a server."""
+    with serve() as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(URL_VARIABLE, stub.url)
+        yield
+
+
+@pytest.mark.usefixtures("stub_is_named")
+class TestStub(ServedContract):
+    """Real requests over REST, answered by Qdrant's own engine behind the stub, set up as for a real server."""
+
+    parameters: ClassVar[Mapping[str, ParameterValue]] = {**ON_SERVER, "transport": "rest"}
+
+
+@pytest.mark.skipif(URL_VARIABLE not in os.environ, reason=f"{URL_VARIABLE} names no server")
+class TestServer(ServedContract):
+    """A real server, by whatever transport it answers."""

@@ -10,8 +10,8 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.qdrant.client_store import COLLECTION_FILE
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
+from harness.engines.qdrant.server import COLLECTION_FILE
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -66,7 +66,7 @@ def test_batches_answer_what_single_queries_answer_and_share_the_time(url: str, 
 
 def test_a_failure_names_the_query(url: str, tmp_path: Path) -> None:
     engine = built(tmp_path, url)
-    engine._store._client.delete_collection(engine._store.collection)  # type: ignore[union-attr]
+    engine._collection._client.delete_collection(engine._collection.name)  # type: ignore[union-attr]
     with pytest.raises(EngineFailureError, match=r"searching for query 'q0'.*"):
         engine.search(QUERIES, 5, StepClock())
     engine.close()
@@ -74,7 +74,7 @@ def test_a_failure_names_the_query(url: str, tmp_path: Path) -> None:
 
 def test_a_collection_that_is_gone_is_named_on_reopening(url: str, tmp_path: Path) -> None:
     engine = built(tmp_path, url)
-    engine._store._client.delete_collection(engine._store.collection)  # type: ignore[union-attr]
+    engine._collection._client.delete_collection(engine._collection.name)  # type: ignore[union-attr]
     engine.close()
     with pytest.raises(EngineUnavailableError, match="does not exist any more"):
         engine_at(url).open(tmp_path, IDS)

@@ -11,7 +11,7 @@ from engine_faults import FaultsInTheProcess
 from qdrant_indexes import write_shard
 
 from harness.data.inputs import Inputs
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

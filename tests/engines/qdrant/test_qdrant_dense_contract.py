@@ -12,7 +12,7 @@ from engine_faults import FaultsInTheProcess, FaultsOfAServer
 from qdrant_indexes import write_collection, write_shard
 
 from harness.data.inputs import Inputs
-from harness.engines.qdrant.dense import QdrantDenseEngine
+from harness.engines.qdrant.engine import QdrantDenseEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract

@@ -13,7 +13,7 @@ import pytest
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.manifest import MANIFEST
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineFailureError, EngineUnavailableError, LostDocumentsError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -75,9 +75,7 @@ def test_a_shard_that_is_open_elsewhere_says_so(tmp_path: Path) -> None:
 
 def test_a_panic_of_the_engine_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turbo8 is for dense vectors: Edge takes it for sparse ones, and panics when it optimises."""
-    monkeypatch.setattr(
-        "harness.engines.qdrant.edge_config._datatypes", lambda _: {"float32": client.VectorStorageDatatype.Turbo8}
-    )
+    monkeypatch.setattr("harness.engines.qdrant.edge.member", lambda kind, name: client.VectorStorageDatatype.Turbo8)
     with pytest.raises(EngineFailureError, match="optimising the segments"):
         built(tmp_path, indexing_threshold_kb=1)
 
@@ -101,7 +99,7 @@ def test_without_a_log_there_is_none(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards
 from harness.testing import StepClock
@@ -132,7 +130,7 @@ def test_a_build_that_was_killed_is_not_continued(tmp_path: Path, repository: Pa
 CRAMPED = """
 import resource, signal, sys
 from pathlib import Path
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError
 from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards

@@ -20,7 +20,7 @@ from qdrant_stub import Stub, error, serve
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.interface import IndexReport, SearchResult
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import (
     EngineFailureError,
     EngineTimeoutError,

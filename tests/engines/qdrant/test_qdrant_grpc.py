@@ -21,7 +21,7 @@ from qdrant_stub import Stub, error, serve
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.interface import EngineInfo, IndexReport, SearchResult
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
@@ -156,3 +156,12 @@ def test_a_pause_that_the_server_asks_for_is_kept_to(ports: Ports, tmp_path: Pat
     ports.stub.fail("upsert", error(429, "Slowly", retry_after="1"), times=1)
     _, report, _ = run(ports, tmp_path, retry_s=5.0)
     assert (report.indexed, report.state["repeated_calls"]) == (60, 1)
+
+
+@pytest.mark.parametrize("transport", ["grpc", "rest"])
+def test_a_failing_replica_of_a_cluster_is_waited_for(transport: str, ports: Ports, tmp_path: Path) -> None:
+    words = "Service internal error: Some replica of shard 2 failed to apply operation with error: timeout"
+    for operation in ("upsert", "query"):
+        ports.stub.fail(operation, error(500, words), times=1)
+    _, report, found = run(ports, tmp_path, transport=transport, retry_s=5.0)
+    assert (report.indexed, report.state["repeated_calls"], found.repeated_calls) == (60, 1, 1)

@@ -17,7 +17,7 @@ from test_qdrant_dense_contract import GRAPH
 from harness.data.inputs import Inputs
 from harness.data.types import Float64Array
 from harness.engines.interface import Capabilities, EngineProtocol, SearchResult
-from harness.engines.qdrant.hybrid import QdrantHybridEngine
+from harness.engines.qdrant.engine import QdrantHybridEngine
 from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

@@ -10,7 +10,7 @@ import pytest
 from harness.data.inputs import Inputs
 from harness.data.types import Float32Array, Ids, SparseVectors
 from harness.engines.interface import SearchResult
-from harness.engines.qdrant.sparse import QdrantEngine
+from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import UnknownNameError
 from harness.exact.qdrant_model import qdrant_idf, qdrant_normalised, qdrant_weights
 from harness.registry.lookup import find_cards

@@ -12,7 +12,7 @@ pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed
 
 import harness
 from harness.doctor.servers import left_collections
-from harness.engines.qdrant.address import URL_VARIABLE
+from harness.engines.qdrant.connection import URL_VARIABLE
 
 pytestmark = [
     pytest.mark.integration,

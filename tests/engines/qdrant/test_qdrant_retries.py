@@ -16,10 +16,9 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from harness.engines.faults import Cause, FaultError, shown
-from harness.engines.qdrant.address import address_of
-from harness.engines.qdrant.connect import check_versions
-from harness.engines.qdrant.faults import Retrier, fault_of, translated
-from harness.engines.qdrant.settings import ServerSettings
+from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of, server_errors
+from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
+from harness.engines.qdrant.server import ServerCollection
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 
@@ -189,22 +188,15 @@ def test_versions_that_do_not(server: str) -> None:
 
 
 def test_a_queue_of_updates_is_no_idle_server() -> None:
-    from harness.engines.interface import EngineInfo
-    from harness.engines.qdrant.client_store import ClientStore
-    from harness.engines.qdrant.settings import QdrantSettings
-    from harness.registry.lookup import find_cards
-
-    told = [
+    states = [
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=3, deferred_points=None)),
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=9)),
         SimpleNamespace(status="green", update_queue=SimpleNamespace(length=0, deferred_points=0)),
     ]
-    client = SimpleNamespace(get_collection=lambda _: told.pop(0))
-    settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"})
-    store = ClientStore(
-        client, "c", settings, info=EngineInfo("Qdrant", "1", "test"), address=address_of(settings.server, {})
-    )
-    assert [store.optimise() for _ in range(3)] == [True, True, False]
+    connection = Connection(SimpleNamespace(get_collection=lambda _: states.pop(0)), "1", "rest", "")
+    settings = QdrantSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"}, "sparse")
+    collection = ServerCollection("c", settings, address_of(settings.server, {}), connection)
+    assert [collection.optimise() for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("before", range(264, 289, 4))
@@ -213,7 +205,7 @@ def test_no_part_of_a_key_survives_the_cut(before: int) -> None:
     settings = ServerSettings.of({**find_cards("backends")["qdrant"].defaults, "url": "http://host"})
     address = address_of(settings, {"QDRANT_API_KEY": "k3y-0f-the-house"})
     body = f"{'x' * before}k3y-0f-the-house and more words, so that it is cut".encode()
-    with pytest.raises(EngineFailureError) as caught, translated(address, lambda: "asking"):
+    with pytest.raises(EngineFailureError) as caught, server_errors(address, lambda: "asking"):
         raise FaultError(fault_of(answer(400, body)), 1, 0.0)
     assert "k3y" not in str(caught.value)
     assert " …" in str(caught.value)

@@ -1,0 +1,240 @@
+"""The way to a Qdrant server: address, transport and versions; what errors mean, and which calls are made again."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import orjson
+
+from harness.engines import faults
+from harness.engines.address import Address, Place, read_address
+from harness.engines.faults import Cause, Fault, FaultError, cause_of_status, told
+from harness.engines.qdrant.parameters import ServerSettings
+from harness.errors import EngineUnavailableError
+from harness.registry.optional import require
+
+__all__ = [
+    "URL_VARIABLE",
+    "Connection",
+    "Retrier",
+    "address_of",
+    "check_versions",
+    "connect",
+    "fault_of",
+    "require_client",
+    "server_errors",
+]
+
+URL_VARIABLE = "HARNESS_QDRANT_URL"
+_PLACE = Place("Qdrant", 6333, URL_VARIABLE, "QDRANT_API_KEY")
+_PROBE_S = 2
+_OLDEST = (1, 10)
+"""The first version with the IDF of sparse vectors and with the query API."""
+
+_BY_CODE = {
+    "UNAVAILABLE": Cause.UNREACHABLE,
+    "DEADLINE_EXCEEDED": Cause.SLOW,
+    "RESOURCE_EXHAUSTED": Cause.LIMITED,
+    "ABORTED": Cause.BROKEN,
+    "CANCELLED": Cause.BROKEN,
+    "UNAUTHENTICATED": Cause.UNAUTHORISED,
+    "PERMISSION_DENIED": Cause.UNAUTHORISED,
+    "NOT_FOUND": Cause.MISSING,
+    "ALREADY_EXISTS": Cause.CONFLICT,
+    "UNIMPLEMENTED": Cause.UNREADABLE,
+    "INTERNAL": Cause.FAILED,
+    "UNKNOWN": Cause.FAILED,
+}
+_REPLICA = re.compile(r"\breplicas? (of|set for) shard\b", re.IGNORECASE)
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'batch_size' or 'upload_threads'",
+    Cause.LIMITED: "lower 'upload_threads' or 'batch_size', raise 'retry_s', or lift the server's limit",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "somebody else removed the collection, or 'url' names another service: look, and run again",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.UNREADABLE: "check that 'url' names Qdrant's REST port and that no proxy changes its answers",
+}
+
+
+class Connection(NamedTuple):
+    """A client of a server that answered: ``transport`` is grpc or rest, ``doubt`` a remark on the versions, or ''."""
+
+    client: Any
+    version: str
+    transport: str
+    doubt: str
+
+
+def address_of(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> Address:
+    """Return the server that ``settings`` name, or ``HARNESS_QDRANT_URL``; raises as :func:`read_address`."""
+    return read_address(_PLACE, settings.url, settings.api_key_env, environment)
+
+
+def connect(address: Address, settings: ServerSettings) -> Connection:
+    """Return a client of the server at ``address``.
+
+    ``transport=auto`` takes gRPC when it answers within two seconds, on the port after the REST port unless
+    ``grpc_port`` names another, else REST.
+
+    Raises:
+        EngineUnavailableError: Nothing answers, or no Qdrant, or its version and the client's do not go together.
+        EngineTimeoutError, EngineFailureError: It answers with another fault.
+    """
+    transport, where = "rest", ""
+    if settings.transport == "grpc" or (settings.transport == "auto" and _answers_grpc(address, settings)):
+        transport, where = "grpc", f" over gRPC, port {_grpc_port(address, settings)}"
+    client = _client(address, settings, transport, settings.timeout_s)
+    try:
+        with server_errors(address, lambda: f"asking for its version{where}"):
+            info = Retrier(0).call(client.info)
+        if "qdrant" not in info.title.lower():
+            raise EngineUnavailableError(
+                f"what answers at {address.url} is not Qdrant: it calls itself '{address.hide(info.title)[:60]}'",
+                fix="mend 'url'",
+            )
+        return Connection(client, info.version, transport, check_versions(info.version, version("qdrant-client")))
+    except BaseException:
+        client.close()
+        raise
+
+
+def _answers_grpc(address: Address, settings: ServerSettings) -> bool:
+    client = _client(address, settings, "grpc", _PROBE_S)
+    try:
+        Retrier(0).call(client.info)
+    except FaultError as error:
+        return error.fault.cause is Cause.UNAUTHORISED  # it is there, and says no
+    finally:
+        client.close()
+    return True
+
+
+def _client(address: Address, settings: ServerSettings, transport: str, timeout_s: int) -> Any:  # noqa: ANN401 - untyped
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "Api key is used with an insecure connection": the report says so itself
+        return require_client().QdrantClient(
+            url=address.url,
+            api_key=address.api_key,
+            headers=dict(address.headers),
+            prefer_grpc=transport == "grpc",
+            grpc_port=_grpc_port(address, settings),
+            timeout=timeout_s,
+            check_compatibility=False,  # done here: before anything is sent, and as an error
+        )
+
+
+def _grpc_port(address: Address, settings: ServerSettings) -> int:
+    return settings.grpc_port or address.port + 1
+
+
+def check_versions(server: str, client: str) -> str:
+    """Return a remark when the versions are further apart than the client documents, '' when they go together.
+
+    The client is made for servers of its own major version and at most one minor version away. Raises
+    EngineUnavailableError for another major version, for a server that lacks what is needed, and for no version at all.
+    """
+    of_server, of_client = _parsed(server), _parsed(client)
+    if of_server is None or of_client is None:
+        raise EngineUnavailableError(
+            f"the server's version is '{server[:60]}', which is no version of Qdrant",
+            fix="check that 'url' names Qdrant itself",
+        )
+    major, minor = of_client
+    if of_server[0] != major or of_server < _OLDEST:
+        raise EngineUnavailableError(
+            f"Qdrant {server} and qdrant-client {client} do not go together",
+            fix=f"run Qdrant {major}.{minor}, or another {major}.x from {_OLDEST[0]}.{_OLDEST[1]} on",
+        )
+    if abs(of_server[1] - minor) > 1:
+        return f"qdrant-client {client} is made for servers at most one minor version away, this is {server}"
+    return ""
+
+
+def _parsed(text: str) -> tuple[int, int] | None:
+    match = re.match(r"v?(\d+)\.(\d+)\.\d+", text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def require_client(module: str = "qdrant_client") -> Any:  # noqa: ANN401 - the client is imported late
+    """Import a module of the client of servers; raises MissingExtraError."""
+    return require(module, extra="qdrant", feature="backend qdrant with mode=server")
+
+
+class Retrier(faults.Retrier):
+    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.faults.Retrier`."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the client's own errors, and what its parsing of answers lets out."""
+        http = require_client("qdrant_client.http.exceptions")
+        common = require_client("qdrant_client.common.client_exceptions")
+        parsing = ValueError, AssertionError, RuntimeError, IndexError
+        transport = require_client("httpx").TransportError, require_client("grpc").RpcError
+        return http.UnexpectedResponse, http.ResponseHandlingException, common.QdrantException, *transport, *parsing
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Say what an error of the client means."""
+        return fault_of(error)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Say what an error of the client of servers means."""
+    http, httpx = require_client("qdrant_client.http.exceptions"), require_client("httpx")
+    common = require_client("qdrant_client.common.client_exceptions")
+    if isinstance(error, http.ResponseHandlingException):
+        error = error.source
+    if isinstance(error, http.UnexpectedResponse):
+        status, words = int(getattr(error, "status_code", 0)), _words_of(error)
+        return Fault(_of_replicas(cause_of_status(status), words), f"{status} {words}")
+    if isinstance(error, common.ResourceExhaustedResponse):
+        pause = float(getattr(error, "retry_after_s", 0))
+        return Fault(Cause.LIMITED, f"429, asking for a pause of {pause:g} s: {error}", pause)
+    if isinstance(error, common.QdrantException):  # a Retry-After that is a date: the client reads seconds only
+        return Fault(Cause.LIMITED, f"429 {error}")
+    if isinstance(error, require_client("grpc").RpcError):
+        code = error.code().name if hasattr(error, "code") else "UNKNOWN"
+        details = error.details() if hasattr(error, "details") else str(error)
+        return Fault(_of_replicas(_BY_CODE.get(code, Cause.REFUSED), str(details)), f"gRPC {code}: {details}")
+    if isinstance(error, httpx.ConnectError):
+        return Fault(Cause.UNREACHABLE, str(error))
+    if isinstance(error, httpx.TimeoutException):
+        return Fault(Cause.SLOW, type(error).__name__)
+    if isinstance(error, httpx.TransportError):
+        return Fault(Cause.BROKEN, str(error) or type(error).__name__)
+    return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+
+
+def _of_replicas(cause: Cause, words: str) -> Cause:
+    """Call a server busy, not failed, whose cluster has a replica that is starting or gone: that may pass."""
+    return Cause.BUSY if cause is Cause.FAILED and _REPLICA.search(words) else cause
+
+
+def _words_of(error: Any) -> str:  # noqa: ANN401 - UnexpectedResponse of the client
+    """Return Qdrant's own message where the body holds one, else the body's beginning."""
+    content = bytes(error.content or b"")
+    try:
+        message = orjson.loads(content)["status"]["error"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        message = content.decode(errors="replace").strip() or "without a message"
+    return f"{error.reason_phrase}: {message}"
+
+
+@contextmanager
+def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
+    """Turn a FaultError into an error of the harness that names the server and what was being done.
+
+    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
+    """
+    try:
+        yield
+    except FaultError as error:
+        raise told(error, address, doing(), _REMEDIES) from error

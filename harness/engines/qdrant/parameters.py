@@ -1,0 +1,374 @@
+"""The parameters of the backends on Qdrant, typed: vectors, the index, the way to a server, an external index.
+
+A class has the names of the card's parameters for its fields wherever both mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+from harness.data.types import Similarity
+from harness.engines.external_index import source_folder
+from harness.engines.interface import InputKind
+from harness.errors import RejectedInputError
+from harness.registry.parameters import ParameterValue
+
+__all__ = [
+    "DENSE",
+    "DISTANCES",
+    "LEAST_SQUARE",
+    "OF_QUANTISATION",
+    "QDRANT_RRF_K",
+    "STORED",
+    "TERMS",
+    "DenseSettings",
+    "ExternalSettings",
+    "FusionSettings",
+    "QdrantSettings",
+    "Quantisation",
+    "ServerSettings",
+    "SparseSettings",
+    "WantedVector",
+    "member",
+    "mode_of",
+]
+
+TERMS, DENSE = "terms", "dense"
+"""The names of the sparse and of the dense vector in a collection of the harness's own."""
+
+DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "l2": "Euclid"}
+"""Qdrant's names of the similarities."""
+LEAST_SQUARE = 2.0**-23
+"""Under cosine Qdrant leaves a vector as it is whose squared length is below this, and its scores are no cosines."""
+STORED = "stored"
+"""The kind of a quantisation of an external index, whatever it is."""
+QDRANT_RRF_K = 2
+"""Qdrant's own default, which servers of any version know without being told."""
+
+_NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
+    "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
+    "server": {"wal": True, "optimize_every": 0},
+}
+"""What a mode cannot do, as the only value that its parameter may have there."""
+OF_QUANTISATION: Mapping[str, tuple[ParameterValue, str]] = {
+    "quantile": (-1.0, "scalar"),
+    "compression": ("", "product"),
+    "binary_encoding": ("", "binary"),
+    "binary_query_encoding": ("", "binary"),
+    "turbo_bits": ("", "turbo"),
+    "quantized_always_ram": (False, ""),
+    "rescore": ("", ""),
+    "oversampling": (1.0, ""),
+    "ignore_quantization": (False, ""),
+}
+"""The parameters of a quantisation: the value that stands for none, and the only kind that has it ("" for all)."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SparseSettings:
+    """The sparse vector: idf by Qdrant or not, and how an optimised segment keeps the weights."""
+
+    idf: bool
+    datatype: str
+    on_disk: bool
+    full_scan_threshold: int | None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue], prefix: str) -> SparseSettings:
+        """Read the card's complete parameters; ``prefix`` begins the names of those that a dense vector has too."""
+        return cls(
+            idf=bool(parameters["idf"]),
+            datatype=str(parameters[f"{prefix}datatype"]),
+            on_disk=bool(parameters[f"{prefix}on_disk"]),
+            full_scan_threshold=_unless_negative(parameters[f"{prefix}full_scan_threshold"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """How vectors are compressed, and how searches use that.
+
+    Attributes:
+        kind: ``scalar``, ``product``, ``binary`` or ``turbo``; of an external index :data:`STORED`, whatever it has,
+            and only what searches use counts.
+        rescore: Whether hits get the scores of the original vectors. Here and elsewhere None and "" leave a choice to
+            Qdrant.
+    """
+
+    kind: str
+    quantile: float | None
+    compression: str
+    binary_encoding: str
+    binary_query_encoding: str
+    turbo_bits: str
+    quantized_always_ram: bool
+    rescore: bool | None
+    oversampling: float
+    ignore_quantization: bool
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> Quantisation | None:
+        """Read the card's complete parameters; raises RejectedInputError for those that do not go together."""
+        kind = str(parameters["quantization"]) or (STORED if parameters.get("external") else "")
+        other = [
+            name
+            for name, (neutral, owner) in OF_QUANTISATION.items()
+            if parameters[name] != neutral and (not kind or owner not in ("", kind))
+        ]
+        if other:
+            raise RejectedInputError(
+                f"{', '.join(other)} cannot be set with quantization={kind or 'none'}",
+                fix="choose the quantisation that they belong to, or leave them out",
+            )
+        if not kind:
+            return None
+        quantile, rescore = float(parameters["quantile"]), str(parameters["rescore"])
+        return _filled(
+            cls,
+            parameters,
+            kind=kind,
+            quantile=None if quantile < 0 else quantile,
+            compression=str(parameters["compression"]) or "x4",
+            rescore=None if not rescore else rescore == "true",
+        )
+
+    def config(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
+        """Say how vectors are compressed, in the words that both client libraries share."""
+        ram = {"always_ram": self.quantized_always_ram}
+        if self.kind == "scalar":
+            kind = member(client.ScalarType, "int8")
+            return client.ScalarQuantizationConfig(type=kind, quantile=self.quantile, **ram)
+        if self.kind == "product":
+            ratio = member(client.CompressionRatio, self.compression)
+            return client.ProductQuantizationConfig(compression=ratio, **ram)
+        if self.kind == "binary":
+            encoding = member(client.BinaryQuantizationEncoding, self.binary_encoding)
+            of_queries = member(client.BinaryQuantizationQueryEncoding, self.binary_query_encoding)
+            return client.BinaryQuantizationConfig(encoding=encoding, query_encoding=of_queries, **ram)
+        return client.TurboQuantQuantizationConfig(bits=member(client.TurboQuantBitSize, self.turbo_bits), **ram)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSettings:
+    """The dense vector: its similarity, how it is kept, its graph, and how that is searched.
+
+    ``hnsw_ef`` is None for Qdrant's own choice; ``exact`` scans all vectors, whatever graph there is.
+    """
+
+    similarity: Similarity
+    datatype: str
+    on_disk: bool
+    m: int
+    ef_construct: int
+    full_scan_threshold_kb: int
+    graph_on_disk: bool
+    indexing_threads: int
+    hnsw_ef: int | None
+    exact: bool
+    quantisation: Quantisation | None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> DenseSettings:
+        """Read the card's complete parameters; raises as :meth:`Quantisation.of`."""
+        hnsw_ef = int(parameters["hnsw_ef"]) or None
+        return _filled(cls, parameters, hnsw_ef=hnsw_ef, quantisation=Quantisation.of(parameters))
+
+    @property
+    def graph(self) -> Mapping[str, Any]:
+        """The parameters of the graph, as both client libraries take them."""
+        return {
+            "m": self.m,
+            "ef_construct": self.ef_construct,
+            "full_scan_threshold": self.full_scan_threshold_kb,
+            "max_indexing_threads": self.indexing_threads,
+            "on_disk": self.graph_on_disk,
+        }
+
+    def search_parameters(self, client: Any) -> Any:  # noqa: ANN401 - either client library, imported late
+        """Say how the vector is searched for, in the words that both client libraries share."""
+        compressed = self.quantisation
+        quantisation = compressed and client.QuantizationSearchParams(
+            ignore=compressed.ignore_quantization, rescore=compressed.rescore, oversampling=compressed.oversampling
+        )
+        return client.SearchParams(hnsw_ef=self.hnsw_ef, exact=self.exact, quantization=quantisation)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How Qdrant fuses the best ``candidates`` of each vector: by ``rrf``, with its constant, or by ``dbsf``."""
+
+    fusion: str
+    rrf_k: int
+    candidates: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> FusionSettings:
+        """Read the card's complete parameters; raises RejectedInputError for a constant without the method."""
+        settings = _filled(cls, parameters)
+        if settings.fusion != "rrf" and settings.rrf_k != QDRANT_RRF_K:
+            raise RejectedInputError(
+                f"rrf_k cannot be set with fusion={settings.fusion}", fix="leave it out, or take fusion=rrf"
+            )
+        return settings
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server is reached and used; times in seconds. ``grpc_port`` is None for the port after the REST port."""
+
+    url: str
+    transport: str
+    grpc_port: int | None
+    api_key_env: str
+    shards: int
+    replicas: int
+    keep: bool
+    timeout_s: int
+    retry_s: float
+    upload_threads: int
+    search_batch: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> ServerSettings:
+        """Read the card's complete parameters."""
+        return _filled(cls, parameters, grpc_port=int(parameters["grpc_port"]) or None)
+
+
+class WantedVector(NamedTuple):
+    """The name of a vector, empty for the only one of its kind, and the parameter that gives it."""
+
+    name: str
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSettings:
+    """An index that the user already has.
+
+    Attributes:
+        folder: Of a shard; None for a collection on a server.
+        collection: Name of the collection on the server, empty for a shard.
+        vectors: Which to search, by what they are to the harness.
+        id_key: Key of the payload for the documents' ids; empty for the ids of the points.
+        text_key: Key of the payload for their texts; empty for the usual ones.
+    """
+
+    folder: Path | None
+    collection: str
+    vectors: Mapping[str, WantedVector]
+    id_key: str
+    text_key: str
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue], mode: str) -> ExternalSettings:
+        """Read the card's complete parameters; raises RejectedInputError when ``mode`` cannot have such an index.
+
+        ``vector`` is the only vector, or the dense one beside that of ``sparse_vector``.
+        """
+        collection = str(parameters["collection"])
+        if mode != ("server" if collection else "edge"):
+            where = "a collection is on a server" if collection else "a shard's folder is opened in the process"
+            raise RejectedInputError(
+                f"{where}, and mode={mode}", fix="give url= with collection=, and neither url= nor mode= with path="
+            )
+        of_terms = "sparse_vector" if "sparse_vector" in parameters else "vector"
+        vectors = {
+            kind: WantedVector(str(parameters[name]), name) for kind, name in ((TERMS, of_terms), (DENSE, "vector"))
+        }
+        folder = None if collection else source_folder(parameters)
+        return cls(folder, collection, vectors, str(parameters["id_key"]), str(parameters.get("text_key", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantSettings:
+    """All that a card of Qdrant declares for the engine; None leaves a setting to Qdrant.
+
+    ``sparse`` and ``dense`` say which vectors a point has: None for those that it has not. ``fusion`` is set for a
+    hybrid of both, ``external`` for an index that somebody else made.
+    """
+
+    mode: str
+    sparse: SparseSettings | None
+    dense: DenseSettings | None
+    fusion: FusionSettings | None
+    batch_size: int
+    default_segment_number: int | None
+    max_segment_size_kb: int | None
+    indexing_threshold_kb: int | None
+    optimize_every: int
+    optimize_timeout_s: float
+    wal: bool
+    threads: int
+    server: ServerSettings
+    external: ExternalSettings | None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue], vectors: InputKind) -> QdrantSettings:
+        """Read the card's complete parameters, of which -1 leaves a choice to Qdrant; raises as :func:`mode_of`.
+
+        ``vectors`` are those that a point has: ``sparse``, ``dense``, or both for a ``hybrid``.
+        """
+        mode, hybrid = mode_of(parameters), vectors == "hybrid"
+        return _filled(
+            cls,
+            parameters,
+            mode=mode,
+            sparse=SparseSettings.of(parameters, "sparse_" if hybrid else "") if vectors != "dense" else None,
+            dense=DenseSettings.of(parameters) if vectors != "sparse" else None,
+            fusion=FusionSettings.of(parameters) if hybrid else None,
+            # encoders that run a model have a batch_size of their own
+            batch_size=int(parameters["upsert_batch" if "upsert_batch" in parameters else "batch_size"]),
+            default_segment_number=_unless_negative(parameters["default_segment_number"]),
+            max_segment_size_kb=_unless_negative(parameters["max_segment_size_kb"]),
+            indexing_threshold_kb=_unless_negative(parameters["indexing_threshold_kb"]),
+            server=ServerSettings.of(parameters),
+            external=ExternalSettings.of(parameters, mode) if parameters.get("external") else None,
+        )
+
+    @property
+    def optimisers(self) -> Mapping[str, Any]:
+        """The parameters of the optimisers, as both client libraries take them."""
+        return {
+            "default_segment_number": self.default_segment_number,
+            "max_segment_size": self.max_segment_size_kb,
+            "indexing_threshold": self.indexing_threshold_kb,
+        }
+
+    @property
+    def senders(self) -> int:
+        """How many batches may be on their way at once: only a server takes several."""
+        return self.server.upload_threads if self.mode == "server" else 1
+
+
+def member(kind: Any, name: str) -> Any:  # noqa: ANN401 - enumerations of the clients
+    """Return the member of an enumeration that a parameter names, however it is spelt there; None for ""."""
+    members = {spelling.replace("_", "").lower(): spelling for spelling in dir(kind)}
+    return getattr(kind, members[name.replace("_", "")]) if name else None
+
+
+def mode_of(parameters: Mapping[str, ParameterValue]) -> str:
+    """Say how Qdrant is reached; raises RejectedInputError for a parameter that the mode cannot honour."""
+    mode = str(parameters["mode"]) or ("server" if parameters["url"] else "edge")
+    wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
+    if wrong:
+        raise RejectedInputError(
+            f"{', '.join(wrong)} cannot be set with mode={mode}",
+            fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(_NEUTRAL)}",
+        )
+    return mode
+
+
+def _filled(settings: Callable[..., T], parameters: Mapping[str, ParameterValue], /, **special: object) -> T:
+    """Make a settings class of the parameters that have the names of its fields, but for the ``special`` ones."""
+    names = [field.name for field in fields(cast("Any", settings)) if field.name not in special]
+    return settings(**{name: parameters[name] for name in names}, **special)
+
+
+def _unless_negative(value: ParameterValue) -> int | None:
+    number = int(value)
+    return None if number < 0 else number

@@ -1,0 +1,444 @@
+"""Qdrant through ``qdrant-client``: a collection on a server, reached over REST or gRPC.
+
+Only calls that read ever reach a collection that somebody else made.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from harness.engines.address import Address
+from harness.engines.faults import Cause, FaultError, shown
+from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
+from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
+from harness.engines.qdrant.connection import (
+    Connection,
+    Retrier,
+    address_of,
+    connect,
+    require_client,
+    server_errors,
+)
+from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
+from harness.engines.qdrant.parameters import (
+    DENSE,
+    DISTANCES,
+    QDRANT_RRF_K,
+    TERMS,
+    DenseSettings,
+    FusionSettings,
+    QdrantSettings,
+    Quantisation,
+    SparseSettings,
+)
+from harness.errors import EngineFailureError, EngineUnavailableError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["COLLECTION_FILE", "ServerCollection", "new_name", "saved_name"]
+
+COLLECTION_FILE = "collection.json"
+"""Beside the manifest: which collection of which server holds the index."""
+
+_POLL_S = 0.1
+_GONE_S = 1.5
+_ANSWER_S = 2.0
+"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+_ALL_DETAILS = 10
+_BYTES_PER_KB = 1024
+_BYTES_OF = {"float32": 4, "float16": 2, "uint8": 1}
+_log = logging.getLogger("harness")
+T = TypeVar("T")
+
+
+class ServerCollection(Collection):
+    """One collection on a server, which is removed when it is closed if it was made here and is not to be kept."""
+
+    def __init__(
+        self, name: str, settings: QdrantSettings, address: Address, connection: Connection, folder: Path | None = None
+    ) -> None:
+        """``folder`` is that of the index; None for a collection that somebody else made."""
+        info = EngineInfo("Qdrant", connection.version, f"server, {connection.transport}", connection.doubt)
+        super().__init__(require_client("qdrant_client.models"), settings, info)
+        self.name, self._address, self._folder = name, address, folder
+        self._client, self._transport = connection.client, connection.transport
+        self._retrier = Retrier(settings.server.retry_s)
+        self._shards, self._owns = settings.server.shards, False
+        self._content: tuple[int, str] | None = None
+
+    @classmethod
+    def connected(cls, name: str, settings: QdrantSettings, folder: Path | None = None) -> ServerCollection:
+        """Connect to the server that ``settings`` name; raises what :func:`connect` raises."""
+        address = address_of(settings.server)
+        return cls(name, settings, address, connect(address, settings.server), folder)
+
+    def load(self) -> None:
+        """Look for the collection again that :meth:`make` made; raises EngineUnavailableError when it is gone."""
+        if not self._exists():
+            raise EngineUnavailableError(
+                f"the collection '{self.name}' of the index in '{self._folder}' does not exist any more",
+                fix="it is removed when the engine that made it closes: build it with keep=true, or index again",
+            )
+        if self.settings.dense is not None:
+            self.dimensions = int(self._look().config.params.vectors[DENSE].size)
+
+    def attach(self) -> None:
+        """Look at somebody else's collection, and note what it holds.
+
+        Raises EngineUnavailableError when there is none of that name, and what :func:`choose_vectors` raises.
+        """
+        if not self._exists():
+            raise EngineUnavailableError(
+                f"there is no collection '{self.name}' on the server", fix="name one that is there: collection="
+            )
+        config = self._look().config
+        schemas = _schemas(config, self.types.Modifier.IDF)
+        chosen = choose_vectors(schemas, self.settings, f"the collection '{self.name}'")
+        self.names, self.dimensions, self.settings = chosen
+        self.info = replace(self.info, mode=f"{self.info.mode}, an external collection")
+        self._shards = int(config.params.shard_number or 1)
+        self._content = self._summary()
+
+    def make(self, dimensions: int | None) -> None:
+        """Make the empty collection, for dense vectors of ``dimensions``; an answer lost on the way does not matter."""
+        if self._folder is not None:
+            (self._folder / COLLECTION_FILE).write_bytes(orjson.dumps({"collection": self.name}))
+        self._owns, self.dimensions = True, dimensions
+        with self.translated(lambda: f"creating the collection '{self.name}'"):
+            config = _config(self.types, self.settings, dimensions)
+            try:
+                self._retrier.call(lambda: self._client.create_collection(self.name, **config))
+            except FaultError as error:
+                # the name is random: what exists was made by a try whose answer was lost
+                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
+                    raise
+
+    def _exists(self) -> bool:
+        doing = f"looking for the collection '{self.name}'"
+        return bool(self._call(doing, lambda: self._client.collection_exists(self.name)))
+
+    def index_field(self, field: str, path: str) -> None:
+        """Keep an index of keywords of a field."""
+        keyword = self.types.PayloadSchemaType.KEYWORD
+        make = partial(self._client.create_payload_index, self.name, path, field_schema=keyword, wait=True)
+        self._call(f"indexing the field '{field}'", make)
+
+    def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
+        """Store points, which are documents ``start`` to ``stop``; several threads may do so at once."""
+        batch = self._points(self.types.PointStruct, points)
+        doing = f"storing documents {start} to {stop - 1}"
+        self._call(doing, lambda: self._client.upsert(self.name, batch, wait=True))
+
+    def optimise(self) -> bool:
+        """Wait a moment when the server's optimiser is at work; False when it is idle."""
+        info = self._look("waiting for the optimiser")
+        status, queue = str(getattr(info.status, "value", info.status)), getattr(info, "update_queue", None)
+        if status == "red":
+            reason = shown(str(info.optimizer_status), self._address)
+            raise EngineFailureError(
+                f"the collection '{self.name}' is in state red: {reason}",
+                fix="the server's log says what its optimiser failed at",
+            )
+        if status == "green" and not (queue is not None and (queue.length or queue.deferred_points)):
+            return False
+        if status == "grey":  # the optimiser waits for an update since the server was started again
+            nothing = self.types.OptimizersConfigDiff()
+            wake = partial(self._client.update_collection, self.name, optimizers_config=nothing)
+            self._call("waking the optimiser", wake)
+        time.sleep(_POLL_S)
+        return True
+
+    def flush(self) -> None:
+        """Do nothing: a server writes by its own schedule."""
+
+    def count(self) -> int:
+        """Return the number of points, by an exact count."""
+        return int(self._call("counting the points", lambda: self._client.count(self.name, exact=True)).count)
+
+    def scroll(self, offset: Any, limit: int, key: str | None, *, vectors: bool) -> tuple[list[Any], Any]:  # noqa: ANN401
+        """Return a page of points, each with the payload under ``key`` and its vectors, and the next page's offset."""
+        page = partial(
+            self._client.scroll,
+            self.name,
+            limit=limit,
+            offset=offset,
+            with_payload=[key] if key is not None else False,
+            with_vectors=list(self.names.values()) if vectors else False,
+        )
+        records, following = self._call("listing the points", page)
+        return records, following
+
+    def read(self, ids: Sequence[Hashable]) -> list[Any]:
+        """Return the points of these ids, with their whole payload and the vectors searched."""
+        names = list(self.names.values())
+        read = partial(self._client.retrieve, self.name, ids, with_payload=True, with_vectors=names)
+        return list(self._call("reading some points", read))
+
+    def _nearest_to(self, name: str, vector: Vector) -> Mapping[str, Any]:
+        return {"query": self._vector(vector), "using": self.names[name]}
+
+    def _fusion(self, fusion: FusionSettings, searches: list[Any]) -> Mapping[str, Any]:
+        types = self.types
+        if fusion.fusion == "rrf" and fusion.rrf_k != QDRANT_RRF_K:
+            return {"prefetch": searches, "query": types.RrfQuery(rrf=types.Rrf(k=fusion.rrf_k))}
+        # servers before 1.16 do not know a constant, so that Qdrant's own is left out
+        return {"prefetch": searches, "query": types.FusionQuery(fusion=types.Fusion(fusion.fusion))}
+
+    def query(self, request: Any) -> list[Any]:  # noqa: ANN401 - the client's own type
+        """Return the hits of a query, best first, each with ``id`` and ``score``; raises FaultError."""
+        answer = self._retrier.call(
+            lambda: self._client.query_points(
+                self.name,
+                query=request.query,
+                using=request.using,
+                prefetch=request.prefetch,
+                query_filter=request.filter,
+                search_params=request.params,
+                limit=request.limit,
+                with_payload=False,
+                with_vectors=False,
+            )
+        )
+        hits: list[Any] = answer.points
+        return hits
+
+    def query_batch(self, requests: Sequence[Any]) -> list[list[Any]]:
+        """Return the hits of several queries, sent in one call; raises FaultError."""
+        answers = self._retrier.call(lambda: self._client.query_batch_points(self.name, requests))
+        return [answer.points for answer in answers]
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far, because the first answer was an error that may pass."""
+        return self._retrier.repeated
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`query`."""
+        return server_errors(self._address, doing)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Say where the index is, what the server tells of it, and how often a call had to be made again."""
+        info, server = self._look("asking for the state of the collection"), self.settings.server
+        state = self._index_state(info)
+        own = {"kept": server.keep, "shards": self._shards, "replicas": server.replicas}
+        return {
+            "server": self._address.url,
+            "transport": self._transport,
+            "authentication": self._address.authentication,
+            "collection": self.name,
+            **(own if self._content is None else {"shards": self._shards}),
+            "repeated_calls": self.repeated,
+            "points": int(info.points_count or 0),
+            "indexed_vectors": int(info.indexed_vectors_count or 0),
+            "segments": int(info.segments_count),
+            **(state.segments.state() if state.segments is not None else {}),
+            **({} if state.in_graphs is None else {"vectors_in_graph": state.in_graphs}),
+        }
+
+    def index_state(self) -> IndexState:
+        """Say how the collection keeps its vectors now, as far as the server tells."""
+        return self._index_state(self._look("asking for the state of the collection"))
+
+    def _index_state(self, info: Any) -> IndexState:  # noqa: ANN401 - of the client
+        points, dense = int(info.points_count or 0), self.settings.dense
+        threshold = info.config.optimizer_config.indexing_threshold
+        shards = self._telemetry() or []
+        segments = [segment for shard in shards for segment in shard.get("segments") or []]
+        in_graphs = None
+        if dense is not None and self.dimensions is not None:
+            indexed = min(int(info.indexed_vectors_count or 0), points)
+            in_graphs = self._in_graphs(dense, self.dimensions, indexed, segments)
+        return IndexState(points, self._segments(segments), in_graphs, None if threshold is None else int(threshold))
+
+    def _segments(self, telemetry: Sequence[Mapping[str, Any]]) -> Segments | None:
+        """Return the segments that hold points; None where the server does not describe them."""
+        try:
+            filled = [segment["config"] for segment in telemetry if segment["info"]["num_points"]]
+            return Segments.of(filled, self.names, self.settings) if telemetry else None
+        except (KeyError, TypeError):
+            return None
+
+    def _in_graphs(
+        self, dense: DenseSettings, dimensions: int, indexed: int, telemetry: Sequence[Mapping[str, Any]]
+    ) -> int | None:
+        """Count the vectors in graphs that searches use; ``indexed`` is the server's count of vectors with an index.
+
+        A segment that was optimised has a graph, and is scanned all the same when it holds fewer vectors than fit into
+        the full scan threshold. None where the server does not tell, unless there are too few vectors for any graph.
+        """
+        threshold = dense.full_scan_threshold_kb * _BYTES_PER_KB // (dimensions * _BYTES_OF[dense.datatype])
+        if dense.m == 0 or indexed < threshold or indexed == 0:
+            return 0
+        if not telemetry:
+            return None
+        vectors = [segment["info"]["vector_data"][self.names[DENSE]] for segment in telemetry]
+        counts = [int(vector["num_indexed_vectors"]) for vector in vectors]
+        return sum(count for count in counts if count >= threshold)
+
+    def storage(self) -> Storage:
+        """Return the server's own estimate of its vectors' bytes; no log.
+
+        A server tells nothing about its disk, and its estimate only where its telemetry may be read and every shard is
+        its own: else the bytes are None.
+        """
+        shards = self._telemetry()
+        try:
+            return Storage(sum(int(shard["vectors_size_bytes"]) for shard in shards) if shards else None, 0)
+        except (KeyError, TypeError, ValueError):
+            return Storage(None, 0)
+
+    def _telemetry(self) -> list[Mapping[str, Any]] | None:
+        """Return what the server's telemetry says of each shard; None where it does not, or not of all of them."""
+        request = self._client.http.client.request
+        try:
+            answer = Retrier(0).call(
+                lambda: request(type_=dict, method="GET", url="/telemetry", params={"details_level": _ALL_DETAILS})
+            )
+            collections = answer["result"]["collections"]["collections"]
+            (shards,) = (collection["shards"] for collection in collections if collection["id"] == self.name)
+            return [{**shard["local"]} for shard in shards]
+        except (FaultError, KeyError, TypeError, ValueError):
+            return None
+
+    def changed(self) -> str | None:
+        """Say what changed since :meth:`attach`: the number of points, or the configuration; None for neither."""
+        if self._content is None:
+            raise AssertionError("only an external collection can change")
+        (points, config), (points_now, config_now) = self._content, self._summary()
+        if points != points_now:
+            return f"the collection '{self.name}' held {points:,} points and now holds {points_now:,}"
+        return None if config == config_now else f"the configuration of the collection '{self.name}'"
+
+    def _summary(self) -> tuple[int, str]:
+        """Return what can be told of a collection's content without reading all of it."""
+        return self.count(), str(self._look().config.model_dump_json())
+
+    def close(self) -> None:
+        """Remove the collection when it was made here and is not kept, and let go of the client."""
+        self._retrier.give_up()
+        try:
+            if self._owns and not self.settings.server.keep:
+                self._remove()
+        finally:
+            self._client.close()
+
+    def _remove(self) -> None:
+        """Called after failures too: what fails here must not hide them, and nobody waits for a server that hangs."""
+        failures: list[str] = []
+
+        def remove() -> None:
+            try:
+                Retrier(_GONE_S).call(lambda: self._client.delete_collection(self.name))
+            except FaultError as error:
+                failures.append(shown(str(error), self._address))
+
+        removing = threading.Thread(target=remove, daemon=True)
+        removing.start()
+        removing.join(_ANSWER_S)
+        if removing.is_alive():
+            failures.append(f"no answer within {_ANSWER_S:g} s")
+        if failures:
+            _log.warning(
+                "%sthe collection '%s' could not be removed: %s; 'harness doctor%s --remove-left-collections' does it",
+                *(LEFT_BEHIND, self.name, " ".join(failures)),
+                f" --url {self._address.url}",
+            )
+
+    def _look(self, doing: str = "") -> Any:  # noqa: ANN401 - what the client returns
+        doing = doing or f"looking at the collection '{self.name}'"
+        return self._call(doing, lambda: self._client.get_collection(self.name))
+
+    def _call(self, doing: str, operation: Callable[[], T]) -> T:
+        with self.translated(lambda: doing):
+            return self._retrier.call(operation)
+
+
+def new_name(folder: Path) -> str:
+    """Return a name for the collection of the index in ``folder`` that no other has."""
+    key = re.sub(r"[^A-Za-z0-9_-]", "", folder.name)[:40]
+    return f"harness-{key}-{secrets.token_hex(4)}"
+
+
+def saved_name(folder: Path) -> str:
+    """Return the name of the collection that holds the index in ``folder``; raises EngineUnavailableError."""
+    path = folder / COLLECTION_FILE
+    try:
+        return str(orjson.loads(path.read_bytes())["collection"])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise EngineUnavailableError(
+            f"'{path}' does not say which collection holds the index: {error}", fix="delete the folder and index again"
+        ) from error
+
+
+def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the client's own types
+    """Read the vectors of a collection; a vector's own graph parameters go before those of its collection."""
+    vectors = config.params.vectors or {}
+    dense, graphs = dict[str, DenseSchema](), config.hnsw_config
+    # a vector of a collection may have no name
+    for name, vector in (vectors if isinstance(vectors, dict) else {"": vectors}).items():
+        graph = vector.hnsw_config
+        m = graph.m if graph is not None and graph.m is not None else graphs.m
+        threshold = graph.full_scan_threshold if graph is not None else None
+        dense[name] = DenseSchema(
+            distance=str(vector.distance.value),
+            dimensions=int(vector.size),
+            datatype=str(vector.datatype.value) if vector.datatype is not None else "float32",
+            several=vector.multivector_config is not None,
+            m=int(m),
+            full_scan_threshold_kb=int(graphs.full_scan_threshold if threshold is None else threshold),
+        )
+    sparse = {name: vector.modifier == idf for name, vector in (config.params.sparse_vectors or {}).items()}
+    return VectorSchemas(sparse, dense)
+
+
+def _config(models: Any, settings: QdrantSettings, dimensions: int | None) -> dict[str, Any]:  # noqa: ANN401
+    """Return what ``create_collection`` takes; ``dimensions`` are those of the dense vectors, None without any."""
+    dense, sparse = settings.dense, settings.sparse
+    return {
+        "vectors_config": {DENSE: _dense(models, dense, dimensions)} if dense is not None else {},
+        "sparse_vectors_config": {TERMS: _sparse(models, sparse)} if sparse is not None else None,
+        "optimizers_config": models.OptimizersConfigDiff(**settings.optimisers),
+        "shard_number": settings.server.shards,
+        "replication_factor": settings.server.replicas,
+    }
+
+
+def _sparse(models: Any, sparse: SparseSettings) -> Any:  # noqa: ANN401 - the client is imported late
+    index = models.SparseIndexParams(
+        full_scan_threshold=sparse.full_scan_threshold,
+        on_disk=sparse.on_disk,
+        datatype=models.Datatype(sparse.datatype),
+    )
+    return models.SparseVectorParams(index=index, modifier=models.Modifier.IDF if sparse.idf else None)
+
+
+def _dense(models: Any, dense: DenseSettings, dimensions: int | None) -> Any:  # noqa: ANN401 - imported late
+    return models.VectorParams(
+        size=dimensions,
+        distance=models.Distance(DISTANCES[dense.similarity]),
+        on_disk=dense.on_disk,
+        datatype=models.Datatype(dense.datatype),
+        quantization_config=dense.quantisation and _quantisation(models, dense.quantisation),
+        hnsw_config=models.HnswConfigDiff(**dense.graph),
+    )
+
+
+def _quantisation(models: Any, wanted: Quantisation) -> Any:  # noqa: ANN401 - the client is imported late
+    wrappers = {
+        "scalar": models.ScalarQuantization,
+        "product": models.ProductQuantization,
+        "binary": models.BinaryQuantization,
+        "turbo": models.TurboQuantization,
+    }
+    return wrappers[wanted.kind](**{wanted.kind: wanted.config(models)})
