@@ -21,6 +21,7 @@ from harness.loaders.checks import dataset_findings
 from harness.loaders.structured_files import states_order
 from harness.metrics import is_mean
 from harness.parity.outcome_parity import References
+from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
@@ -55,7 +56,6 @@ from harness.worker.embeddings import remote_calls
 from harness.worker.executor import create_executor
 from harness.worker.failure import failure_of
 from harness.worker.outcome import Outcome
-from harness.worker.stored_trials import Identities, LookUp, StoredTrials
 
 __all__ = [
     "Documents",

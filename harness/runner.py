@@ -21,6 +21,9 @@ from harness.data.types import Ids, Int64Array, Run
 from harness.engines.interface import Capabilities
 from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
 from harness.loaders.trec import read_run
+from harness.pipeline.load_runs import HeldOpen, LoadRuns
+from harness.pipeline.rebuilds import Rebuilder, of_build
+from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.plan.options import ExecutionOptions
 from harness.plan.plan import Plan, Trial
 from harness.registry.cards import BackendCard
@@ -30,24 +33,15 @@ from harness.store.columns import save_table
 from harness.store.records import load, save
 from harness.wording import counted
 from harness.worker.attach import changed_too
-from harness.worker.builds import (
-    Rebuilder,
-    SharedBuild,
-    SharedBuilds,
-    builds_of,
-    of_build,
-    rebuilt_runs,
-)
+from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, rebuilt_runs
 from harness.worker.candidate_hits import save_candidates
 from harness.worker.embeddings import CacheCheck
 from harness.worker.encodings import Encodings
 from harness.worker.executor import Executor, create_clients, create_executor, side_by_side
 from harness.worker.failure import failure_of
 from harness.worker.jobs import TrialJob, TrialRecord
-from harness.worker.load_runs import HeldOpen, LoadRuns
 from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
 from harness.worker.second_stages import SecondStage, fuse, second_stage
-from harness.worker.stored_trials import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
 from harness.worker.vectors import Vectors
 
 __all__ = ["run_plan", "warm_up_queries"]

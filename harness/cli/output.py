@@ -17,12 +17,12 @@ from harness.errors import ResultError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from harness.pipeline.resume import LookUp
     from harness.plan.plan import Plan
     from harness.regression.schema import RegressionReport
     from harness.reporting.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
     from harness.results.schema import Report
-    from harness.worker.stored_trials import LookUp
 
 __all__ = [
     "FormatOption",

@@ -10,9 +10,9 @@ import orjson
 
 from harness.data.filtering import in_words
 from harness.errors import UnknownNameError
+from harness.pipeline.resume import LookUp
 from harness.plan.options import WARM_UP_SECONDS, ExecutionOptions, LoadOptions
 from harness.plan.plan import Plan, Trial
-from harness.worker.stored_trials import LookUp
 
 __all__ = ["render_plan"]
 

@@ -14,13 +14,13 @@ from harness.data.filtering import apply_filter, in_words, matching_rows, parse_
 from harness.data.memory import run_from_dict
 from harness.errors import RankingError, UnknownNameError, UsageError
 from harness.loaders import filter_dataset, load_dataset
+from harness.pipeline.resume import LookUp
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
 from harness.reporting.plan import render_plan
 from harness.store.cache import Cache
 from harness.worker.outcome import refuse_unmatched
-from harness.worker.stored_trials import LookUp
 
 RECORDS = [
     {"_id": "a", "title": "", "text": "x", "metadata": {"section": "news", "year": 1971, "tags": ["u"]}},

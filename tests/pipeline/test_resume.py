@@ -17,13 +17,13 @@ from warm_harness import harness_command
 
 import harness
 from harness.api import plan_for, preview
+from harness.pipeline.resume import LookUp, differences
 from harness.plan.request import CompareRequest
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult
 from harness.store import environment
 from harness.store.cache import JSON, Cache, file_digest
 from harness.store.cache_entries import Entry, list_entries
-from harness.worker.stored_trials import LookUp, differences
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

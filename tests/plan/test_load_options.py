@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
+from harness.pipeline.resume import LookUp
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareOptions, CompareRequest
 from harness.reporting.plan import render_plan
-from harness.worker.stored_trials import LookUp
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 

@@ -7,10 +7,10 @@ import pytest
 from small_world import write_cards
 
 from harness.errors import UnknownNameError, UsageError
+from harness.pipeline.resume import LookUp
 from harness.plan.plan import Plan, make_plan
 from harness.plan.request import CompareRequest
 from harness.reporting.plan import render_plan
-from harness.worker.stored_trials import LookUp
 
 
 def plan(*, lucene_available: bool = True, **fields: object) -> Plan:

@@ -19,6 +19,7 @@ from harness.engines.interface import EngineInfo, IndexReport, Storage
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
 from harness.loaders import load_dataset
+from harness.pipeline.resume import SCHEME, Identities, is_kept, trial_key
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
 from harness.registry.cards import Parameter
@@ -28,7 +29,6 @@ from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
 from harness.worker.jobs import BuildCost, ClientRecord, ExternalIndexRecord, LoadRecord, RebuildHits, TrialRecord
 from harness.worker.process import Finished
-from harness.worker.stored_trials import SCHEME, Identities, is_kept, trial_key
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.loaders.registry import loaders
-from harness.worker import stored_trials
+from harness.pipeline import resume
 
 LOADER = """
 class Loader:
@@ -41,17 +41,17 @@ def test_the_versions_of_adapters_are_read_again_when_something_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = 0
-    really = stored_trials.packages_distributions
+    really = resume.packages_distributions
 
     def counted() -> Mapping[str, list[str]]:
         nonlocal read
         read += 1
         return really()
 
-    monkeypatch.setattr(stored_trials, "packages_distributions", counted)
+    monkeypatch.setattr(resume, "packages_distributions", counted)
     monkeypatch.syspath_prepend(tmp_path)
-    assert [stored_trials._distributions().get("loader_of_another") for _ in range(3)] == [None] * 3
+    assert [resume._distributions().get("loader_of_another") for _ in range(3)] == [None] * 3
     assert read == 1
     install(tmp_path)
-    assert [stored_trials._distributions().get("loader_of_another") for _ in range(3)] == [["another"]] * 3
+    assert [resume._distributions().get("loader_of_another") for _ in range(3)] == [["another"]] * 3
     assert read == 2
