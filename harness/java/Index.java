@@ -31,12 +31,15 @@ import org.apache.lucene.index.NumericDocValues;
 import org.apache.lucene.index.PostingsEnum;
 import org.apache.lucene.index.SortedDocValues;
 import org.apache.lucene.index.StoredFields;
+import org.apache.lucene.index.Term;
 import org.apache.lucene.index.VectorSimilarityFunction;
-import org.apache.lucene.queryparser.classic.ParseException;
-import org.apache.lucene.queryparser.classic.QueryParser;
+import org.apache.lucene.search.BooleanClause;
+import org.apache.lucene.search.BooleanQuery;
+import org.apache.lucene.search.BoostQuery;
 import org.apache.lucene.search.KnnFloatVectorQuery;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.search.ScoreDoc;
+import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.search.TopDocs;
 import org.apache.lucene.util.Bits;
 import org.apache.lucene.util.BytesRef;
@@ -213,11 +216,19 @@ public final class Index {
     return found;
   }
 
-  /** A query of each text, as the parser reads it. */
-  public static List<Query> parsed(QueryParser parser, byte[] texts) throws ParseException {
+  /** Queries of terms with boosts; starts say where the terms of each query begin, and those of the last end. */
+  public static List<Query> termQueries(String field, byte[] terms, byte[] boosts, byte[] starts) {
+    var weights = ByteBuffer.wrap(boosts).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer();
+    var limits = ByteBuffer.wrap(starts).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer();
+    String[] texts = read(terms);
     List<Query> found = new ArrayList<>();
-    for (String text : read(texts)) {
-      found.add(parser.parse(text));
+    for (int query = 0; query < limits.limit() - 1; query++) {
+      BooleanQuery.Builder builder = new BooleanQuery.Builder();
+      for (int place = limits.get(query); place < limits.get(query + 1); place++) {
+        Query term = new TermQuery(new Term(field, texts[place]));
+        builder.add(new BoostQuery(term, weights.get(place)), BooleanClause.Occur.SHOULD);
+      }
+      found.add(builder.build());
     }
     return found;
   }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -27,12 +26,9 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["LuceneImpactEngine", "read_vocabulary"]
 
 _BATCH = 1024
-_SPECIAL = re.compile(r'([+\-!():^\[\]"{}~*?|&/\\<>=])')
-_OPERATORS = ("AND", "OR", "NOT", "TO")
 _OTHER_TERMS = (
     "name the field (field=), and the file with the model's terms (vocabulary=), that the index was made with"
 )
-_PARSER = "org.apache.lucene.queryparser.classic.QueryParser"
 
 
 class LuceneImpactEngine(RowsEngine[SparseVectors]):
@@ -90,15 +86,12 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
                 yield Batch(java, start + np.arange(span.start, span.stop))
 
     def prepare(self, queries: SparseVectors, k: int) -> list[JavaObject]:  # noqa: ARG002 - that of the search
-        """Make queries of terms with their impacts as boosts, read by Lucene's own parser; None without terms."""
-        bridge = self.bridge
-        parser = bridge.load(_PARSER)(self.field, bridge.load("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
-        filled = queries.nonempty_rows.tolist()
-        built = bridge.index.parsed(parser, packed_texts([self._query_text(queries, row) for row in filled]))
-        prepared: list[JavaObject] = [None] * len(queries)
-        for row, query in zip(filled, bridge.queries(built), strict=True):
-            prepared[row] = self.filtered(query)
-        return prepared
+        """Make queries of terms with their impacts as boosts; None without terms."""
+        terms = packed_texts([self._term(column) for column in queries.indices.tolist()])
+        boosts, starts = queries.values.astype("<f4").tobytes(), queries.indptr.astype("<i4").tobytes()
+        built = self.bridge.queries(self.bridge.index.termQueries(self.field, terms, boosts, starts))
+        lengths = np.diff(queries.indptr).tolist()
+        return [self.filtered(query) if length else None for query, length in zip(built, lengths, strict=True)]
 
     def require_field(self) -> None:
         """Require a field of terms and of how often they occur."""
@@ -169,12 +162,6 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
             )
         return self._terms[column]
 
-    def _query_text(self, vectors: SparseVectors, row: int) -> str:
-        """Write a query in the language of Lucene's parser."""
-        columns, impacts = vectors.row(row)
-        terms = [_escaped(self._term(column)) for column in columns.tolist()]
-        return " ".join(f"{term}^{int(impact)}" for term, impact in zip(terms, impacts.tolist(), strict=True))
-
     def configure_searcher(self) -> None:
         """Score by sums of products of impacts."""
         self._containing, self._filled = {}, self.reader.documents_with_terms()
@@ -193,12 +180,6 @@ def read_vocabulary(path: Path) -> list[str]:
         raise RejectedInputError(
             f"the vocabulary cannot be read from '{path}': {error}", fix="name a file with one term a line: vocabulary="
         ) from error
-
-
-def _escaped(term: str) -> str:
-    """Take from a term its meaning to Lucene's parser; ``AND``, ``OR`` and ``NOT`` are words then."""
-    plain = _SPECIAL.sub(r"\\\1", term)
-    return f"\\{plain}" if term in _OPERATORS else plain
 
 
 def _text(vectors: SparseVectors, row: int) -> str:
