@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
 from harness.engines.address import Address
-from harness.engines.chroma.address import URL_VARIABLE, address_of
-from harness.engines.chroma.client import close_http_client
-from harness.engines.chroma.connect import connect
-from harness.engines.chroma.faults import Retrier, translated
-from harness.engines.chroma.settings import ServerSettings
+from harness.engines.chroma.connection import URL_VARIABLE, address_of, close_http_client, connect
+from harness.engines.chroma.errors import Retrier, server_errors
+from harness.engines.chroma.parameters import ChromaParameters
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
@@ -60,25 +58,25 @@ def remove_collections(url: str, names: Iterable[str]) -> None:
     """Remove the collections ``names`` from that server; raises BackendError at the first that cannot be removed."""
     with _reached(url) as server:
         for name in names:
-            with translated(server.address, lambda: f"removing the collection '{name}'"):  # noqa: B023 - used inside
+            with server_errors(server.address, lambda: f"removing the collection '{name}'"):  # noqa: B023 - used inside
                 server.retrier.call(lambda: server.client.delete_collection(name))  # noqa: B023 - called here
 
 
 @contextmanager
 def _reached(url: str) -> Iterator[_Server]:
     parameters = {**find_cards("backends")["chroma"].defaults, "url": url, "timeout_s": _PATIENCE_S}
-    settings, retrier = ServerSettings.of(parameters), Retrier(_PATIENCE_S)
+    settings, retrier = ChromaParameters.of(parameters), Retrier(_PATIENCE_S)
     address = address_of(settings)
-    found = connect(address, settings, retrier)
+    client, version, _ = connect(address, settings, retrier)
     try:
-        yield _Server(address, found.client, found.version, retrier)
+        yield _Server(address, client, version, retrier)
     finally:
-        close_http_client(found.client)
+        close_http_client(client)
 
 
 def _names(server: _Server) -> list[str]:
     names: list[str] = []
-    with translated(server.address, lambda: "listing its collections"):
+    with server_errors(server.address, lambda: "listing its collections"):
         while page := server.retrier.call(partial(server.client.list_collections, _PAGE, len(names))):
             names += [str(one.name) for one in page]
     return names

@@ -11,7 +11,7 @@ import chromadb
 from chromadb.config import Settings
 
 from harness.data.inputs import Inputs
-from harness.engines.chroma.client import close_http_client
+from harness.engines.chroma.connection import close_http_client
 
 COLLECTION = "theirs"
 

@@ -24,7 +24,7 @@ WARM = sys.platform == "linux"
 """Elsewhere everything is started as it is for users: a system may lack what this needs, or not bear the copying."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 _LATER = (
-    "email.parser", "filelock", "harness.engines.chroma.engine", "harness.engines.chroma.embedded",
+    "email.parser", "filelock", "harness.engines.chroma.engine",
     "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
     "harness.engines.qdrant.engine", "harness.text.snowball",
     "harness.text.analyzers", "harness.api", "harness.cli.config", "harness.worker.trial",

@@ -1,43 +1,56 @@
-"""Records that were in Chroma before: their ids, and whether their vectors are those of the collection."""
+"""Collections that were in Chroma before: ids, distance, and whether their vectors are the expected ones."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.data.types import Float32Array, Ids, Int32Array
-from harness.engines.chroma.store import ChromaStore, Hits
+from harness.data.types import Float32Array, Ids, Int32Array, Similarity
+from harness.engines.chroma.collection import Collection
+from harness.engines.chroma.parameters import SPACES
 from harness.engines.external_index import other_vectors, places_of, spread_rows, unique_ids
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError, RejectedInputError
 
-__all__ = ["ExternalRecords"]
+__all__ = ["ExternalRecords", "similarity_of"]
 
+_PAGE = 5_000
+_PAGE_OF_VECTORS = 1_000
 _STEPS = 8
 """Chroma keeps a vector of a cosine graph as direction and length, and gives back their product: a few float32 steps
 of the largest value away from what it was given (4 were seen)."""
+_PROBED = 16
+"""Records of which one is asked for again, the longest: zeros tell nothing."""
+_SCALES = (2.0, 3.0, 0.5)
+"""Of a query made of a stored vector: one of them sets the three distances apart, whatever its length."""
+_CLOSE = 1e-3
 
 
 class ExternalRecords:
     """The records of a collection by row, in the order in which Chroma lists them."""
 
-    def __init__(self, store: ChromaStore, id_key: str, progress: Progress) -> None:
-        """Reads all ids; raises RejectedInputError for records without one, or with the same."""
+    def __init__(self, collection: Collection, id_key: str, progress: Progress) -> None:
+        """Read all ids; raises RejectedInputError for records without one, or with the same."""
         progress.start("attach", None)
-        self._store = store
-        named = list(store.names(id_key or ID_FIELD))
-        key = id_key or (ID_FIELD if any(name is not None for _, name in named) else "")
-        if not key:
-            named = [(one, one) for one, _ in named]
-        self._row_of = {one: row for row, (one, _) in enumerate(named)}
+        self._collection = collection
+        names: list[str] = []
+        under_key: list[str | None] = []
+        for page in collection.pages(_PAGE, "metadatas"):
+            names += page["ids"]
+            under_key += [_as_id((metadata or {}).get(id_key or ID_FIELD)) for metadata in page["metadatas"]]
+        self._row_of = {name: row for row, name in enumerate(names)}
+        key = id_key or (ID_FIELD if any(name is not None for name in under_key) else "")
         where = f"text or whole number in the metadata under '{key}'" if key else "id"
-        self.ids: Ids = unique_ids([name for _, name in named], where)
+        self.ids: Ids = unique_ids(under_key if key else names, where)
 
-    def rows(self, hits: Hits) -> Int32Array:
-        """Rows of hits; raises IndexChangedError for a record that was not there before."""
+    def rows(self, names: Sequence[str]) -> Int32Array:
+        """Return the rows of Chroma's ids; raises IndexChangedError for a record that was not there before."""
         try:
-            return np.fromiter((self._row_of[one] for one in hits.ids), dtype=np.int32, count=len(hits.ids))
+            return np.fromiter((self._row_of[name] for name in names), dtype=np.int32, count=len(names))
         except KeyError as error:
             raise IndexChangedError(
                 f"the record {error} was added while the index was searched", fix="stop whatever writes to it"
@@ -47,39 +60,115 @@ class ExternalRecords:
         """Return records from all over the collection."""
         names = list(self._row_of)
         wanted = [names[row] for row in spread_rows(len(names), count).tolist()]
-        found = self._store.records(wanted)
-        records = {one: found[one] for one in wanted if one in found}
+        page = self._collection.get(ids=wanted, include=["documents", "embeddings"])
+        texts = page["documents"] or [None] * len(page["ids"])
+        order = np.argsort(self.rows(page["ids"]))  # Chroma gives them in an order of its own
         return StoredDocuments(
-            rows=np.array([self._row_of[one] for one in records], dtype=np.int32),
-            texts=tuple(record.document for record in records.values()),
-            dense=np.stack([record.vector for record in records.values()]),
+            rows=self.rows(page["ids"])[order],
+            texts=tuple(texts[place] for place in order.tolist()),
+            dense=_vectors(page)[order],
             place="Chroma's documents",
         )
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Compares every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
+        """Compare every stored vector, page by page; see :meth:`harness.engines.base.ExternalIndex.mismatch`."""
         expected, queries = content.documents.dense, content.queries.dense
         if expected is None or queries is None:
             raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
         place_of = places_of(content, len(self.ids))
         progress.start("compare", len(self.ids))
         strange = [np.empty(0, dtype=np.int32)]
-        for ids, stored in self._store.stored():
+        for page in self._collection.pages(_PAGE_OF_VECTORS, "embeddings"):
+            stored = _vectors(page)
             if stored.shape[1] != queries.shape[1]:
                 raise RejectedInputError(
                     f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {queries.shape[1]}",
                     fix="name the model and the truncate_dim that the index was made with",
                 )
-            places = place_of[[self._row_of[one] for one in ids]]
+            places = place_of[[self._row_of[name] for name in page["ids"]]]
             known = np.flatnonzero(places >= 0)
-            strange.append(places[known][_other(stored[known], expected[places[known]])])
-            progress.advance(len(ids))
-        found = np.sort(np.concatenate(strange))
-        return other_vectors(found, content.documents.ids) if len(found) else None
+            strange.append(places[known][_differing(stored[known], expected[places[known]])])
+            progress.advance(len(places))
+        rows = np.sort(np.concatenate(strange))
+        return other_vectors(rows, content.documents.ids) if len(rows) else None
 
 
-def _other(stored: Float32Array, expected: Float32Array) -> Int32Array:
-    """Numbers of the rows that differ by more than Chroma's own rounding."""
+def similarity_of(collection: Collection, wanted: str) -> Similarity:
+    """Return the similarity by which a collection is searched: as Chroma says, and measured.
+
+    Its account can be wrong: a folder that Chroma 0.5 made with the metadata ``hnsw:space`` is searched by that space,
+    and Chroma 1.5 says that it is ``l2`` (seen with 0.5.23 and 1.5.9).
+
+    Raises:
+        RejectedInputError: The collection has no HNSW graph, is searched by another distance than Chroma says, or
+            ``wanted`` is another similarity, unless it is empty: its distances would mean something else.
+    """
+    said = next((name for name, space in SPACES.items() if space == collection.configured().get("space")), None)
+    if said is None:
+        raise RejectedInputError(
+            f"the collection '{collection.name}' has no HNSW graph", fix="other indexes than HNSW cannot be searched"
+        )
+    similarity = _measured(collection) or said
+    if similarity != said:
+        raise RejectedInputError(
+            f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}', and Chroma says "
+            f"'{SPACES[said]}', as of folders that Chroma before 1.0 made",
+            fix="make the collection anew with this version of Chroma",
+        )
+    if wanted not in ("", similarity):
+        space = next(space for name, space in SPACES.items() if name == wanted)
+        raise RejectedInputError(
+            f"the collection '{collection.name}' is searched by Chroma's '{SPACES[similarity]}', and "
+            f"similarity={wanted} is '{space}'",
+            fix=f"give similarity={similarity}, or leave it out",
+        )
+    return similarity
+
+
+def _measured(collection: Collection) -> Similarity | None:
+    """Return the distance that Chroma gives for a query made of a stored vector; None without one to ask for."""
+    stored = _vectors(collection.get(limit=_PROBED, include=["embeddings"]))
+    longest = max(stored, key=lambda vector: float(np.linalg.norm(vector)), default=None)
+    if longest is None or not longest.any():
+        return None
+    query = max((np.float32(scale) * longest for scale in _SCALES), key=lambda one: _gap(_distances(one, longest)))
+    with collection.translated(lambda: "asking for the nearest record"):
+        answer = collection.query(query[None], 1, "distances", "embeddings")
+    distance = float(answer["distances"][0][0])
+    expected = _distances(query, np.asarray(answer["embeddings"][0][0], dtype=np.float32))
+    nearest = min(expected, key=lambda name: abs(expected[name] - distance))
+    if abs(expected[nearest] - distance) > _CLOSE * max(1.0, abs(distance)):
+        raise RejectedInputError(
+            f"the collection '{collection.name}' gives the distance {distance:g} where "
+            + ", ".join(f"{SPACES[name]} is {value:g}" for name, value in expected.items()),
+            fix="this is none of the distances that the harness knows",
+        )
+    return nearest
+
+
+def _distances(query: Float32Array, vector: Float32Array) -> Mapping[Similarity, float]:
+    """Return Chroma's three distances of two vectors, neither of them zero."""
+    one, other = query.astype(np.float64), vector.astype(np.float64)
+    product = float(one @ other)
+    cosine = product / float(np.linalg.norm(one) * np.linalg.norm(other))
+    return {"cosine": 1.0 - cosine, "dot": 1.0 - product, "l2": float(np.square(one - other).sum())}
+
+
+def _gap(distances: Mapping[Similarity, float]) -> float:
+    return min(abs(one - other) for one, other in combinations(distances.values(), 2))
+
+
+def _differing(stored: Float32Array, expected: Float32Array) -> Int32Array:
+    """Return the numbers of the rows that differ by more than Chroma's own rounding."""
     allowed = _STEPS * np.spacing(np.abs(expected).max(axis=1, initial=0.0))
-    differs: Int32Array = np.flatnonzero((np.abs(stored - expected) > allowed[:, None]).any(axis=1)).astype(np.int32)
-    return differs
+    other: Int32Array = np.flatnonzero((np.abs(stored - expected) > allowed[:, None]).any(axis=1)).astype(np.int32)
+    return other
+
+
+def _vectors(page: Mapping[str, object]) -> Float32Array:
+    return np.asarray(page["embeddings"], dtype=np.float32)
+
+
+def _as_id(value: object) -> str | None:
+    """Return text and whole numbers as an id."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

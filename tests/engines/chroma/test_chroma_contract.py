@@ -15,7 +15,7 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 from chroma_indexes import COLLECTION, served, write_collection, write_folder
 
 from harness.data.inputs import Inputs
-from harness.engines.chroma.address import URL_VARIABLE
+from harness.engines.chroma.connection import URL_VARIABLE
 from harness.engines.chroma.engine import ChromaEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

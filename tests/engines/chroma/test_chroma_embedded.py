@@ -182,7 +182,7 @@ def test_settings_lying_about_are_not_taken(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / ".env").write_text("CHROMA_API_IMPL=chromadb.api.fastapi.FastAPI\nANONYMIZED_TELEMETRY=true\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CHROMA_API_IMPL", "chromadb.api.fastapi.FastAPI")
-    from harness.engines.chroma.client import persistent_client
+    from harness.engines.chroma.connection import persistent_client
 
     with persistent_client(tmp_path / "index", "default_database") as client:
         assert client.get_settings().anonymized_telemetry is False

@@ -9,7 +9,7 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 import httpx
 from chromadb.errors import InternalError, NotFoundError, RateLimitError
 
-from harness.engines.chroma.faults import Retrier, fault_of
+from harness.engines.chroma.errors import Retrier, fault_of
 from harness.engines.faults import Cause
 
 

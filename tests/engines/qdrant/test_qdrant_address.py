@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.engines.address import Address
-from harness.engines.chroma import address as chroma
-from harness.engines.chroma.settings import ServerSettings as ChromaServer
+from harness.engines.chroma import connection as chroma
+from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.qdrant.connection import address_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
@@ -24,7 +24,7 @@ def address(environment: dict[str, str], **changed: ParameterValue) -> Address:
 
 
 def chroma_address(environment: dict[str, str]) -> Address:
-    return chroma.address_of(ChromaServer.of(find_cards("backends")["chroma"].defaults), environment)
+    return chroma.address_of(ChromaParameters.of(find_cards("backends")["chroma"].defaults), environment)
 
 
 @pytest.mark.parametrize(

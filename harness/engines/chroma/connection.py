@@ -1,0 +1,172 @@
+"""The way to Chroma: its client, the address of a server, and whether a Chroma for this client answers there."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from harness.engines.address import Address, Place, read_address
+from harness.engines.chroma.errors import Retrier, require_chroma, server_errors
+from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.faults import Cause, Fault, FaultError
+from harness.errors import EngineUnavailableError, RejectedInputError
+
+__all__ = [
+    "URL_VARIABLE",
+    "Connection",
+    "address_of",
+    "close_http_client",
+    "connect",
+    "http_session",
+    "persistent_client",
+    "within",
+]
+
+URL_VARIABLE = "HARNESS_CHROMA_URL"
+_PLACE = Place("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY")
+_MAJOR = 1
+_SILENT = (
+    "Chroma's server calls itself 1.0.0 in every release that was looked at (1.5.9 is the newest of them): "
+    "look at the package or image for its real version"
+)
+
+T = TypeVar("T")
+
+
+class Connection(NamedTuple):
+    """A client of a server that answered; ``doubt`` is a remark on its version, or ''."""
+
+    client: Any
+    version: str
+    doubt: str
+
+
+def address_of(parameters: ChromaParameters, environment: Mapping[str, str] = os.environ) -> Address:
+    """Return the server that ``parameters`` name, or ``HARNESS_CHROMA_URL``; raises as :func:`read_address`."""
+    return read_address(_PLACE, parameters.url, parameters.api_key_env, environment)
+
+
+def persistent_client(folder: Path, database: str) -> Any:  # noqa: ANN401 - the client is untyped
+    """Return a client of Chroma's engine in this process, on ``folder``."""
+    settings = _settings(chroma_api_impl="chromadb.api.rust.RustBindingsAPI")
+    return require_chroma().PersistentClient(path=str(folder), settings=settings, database=database)
+
+
+def connect(address: Address, parameters: ChromaParameters, retrier: Retrier) -> Connection:
+    """Return a client of the server at ``address``, whose answers ``retrier`` sees.
+
+    Every later call ends after ``timeout_s``; the client itself knows no limit.
+
+    Raises:
+        EngineUnavailableError: Nothing answers, or it is no Chroma of a known version.
+        EngineTimeoutError, EngineFailureError: Other faults.
+    """
+    headers, httpx, once = _headers_of(address, parameters.api_key_header), require_chroma("httpx"), Retrier(0)
+    with httpx.Client(base_url=f"{address.url}/api/v2", headers=headers, timeout=parameters.timeout_s) as asking:
+
+        def get(path: str) -> Any:  # noqa: ANN401 - JSON is anything
+            answer = asking.get(path)
+            answer.raise_for_status()
+            return answer.json()
+
+        with server_errors(address, lambda: "asking for its version"):
+            version = str(once.call(lambda: get("/version")))
+        doubt = _check_version(version, address)
+        tenant, database = parameters.tenant, parameters.database
+        with server_errors(address, lambda: f"looking for the database '{database}' of '{tenant}'"):
+            once.call(lambda: get(f"/tenants/{quote(tenant)}/databases/{quote(database)}"))
+    with server_errors(address, lambda: "opening the client"):
+        client = once.call(lambda: within(parameters.timeout_s, lambda: _http_client(address, headers, parameters)))
+    session = http_session(client)
+    session.timeout = httpx.Timeout(parameters.timeout_s)
+    session.event_hooks = {"response": [retrier.remember]}
+    return Connection(client, version, doubt)
+
+
+def http_session(client: Any) -> Any:  # noqa: ANN401 - the client is untyped
+    """Return the ``httpx.Client`` of a client, to which there is no public way. It knows no time limit."""
+    return client._server._session  # noqa: SLF001
+
+
+def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is untyped
+    """Close the client and its connections, which it would leave open: its own, and those to look for databases."""
+    sessions = [http_session(owner) for owner in (client, client._admin_client)]  # noqa: SLF001 - no public way
+    client.close()
+    for session in sessions:
+        session.close()
+
+
+def within(seconds: float, operation: Callable[[], T]) -> T:
+    """Return the result of ``operation``, which has no limit of its own; raises its error, FaultError when late."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            done.append(operation())
+        except Exception as error:  # noqa: BLE001 - raised below, in the thread that waits
+            failed.append(error)
+
+    working = threading.Thread(target=work, daemon=True)
+    working.start()
+    working.join(seconds)
+    if failed:
+        raise failed[0]
+    if working.is_alive():
+        raise FaultError(Fault(Cause.SLOW, f"no answer within {seconds:g} s"), 1, seconds)
+    return done[0]
+
+
+def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:  # noqa: ANN401
+    """Return a client of the server; asks it several things, and without a time limit."""
+    return require_chroma().HttpClient(
+        host=address.url,
+        port=address.port,
+        ssl=address.url.startswith("https:"),
+        headers=dict(headers),
+        settings=_settings(chroma_server_host=None, chroma_server_http_port=None),
+        tenant=parameters.tenant,
+        database=parameters.database,
+    )
+
+
+def _settings(**given: Any) -> Any:  # noqa: ANN401 - the client is untyped
+    """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
+    return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **given)
+
+
+def _headers_of(address: Address, header: str) -> dict[str, str]:
+    """Return what is sent along with every call; ``header`` carries the API key.
+
+    Raises:
+        RejectedInputError: A user name needs the header that the key was to have.
+    """
+    headers = dict(address.headers)
+    if address.api_key is None:
+        return headers
+    if header in headers:
+        raise RejectedInputError(
+            f"the user name in {URL_VARIABLE} and the key in {address.key_variable} both need the header '{header}'",
+            fix="give one of them only, or api_key_header=x-chroma-token",
+        )
+    return {**headers, header: f"Bearer {address.api_key}" if header == "authorization" else address.api_key}
+
+
+def _check_version(version: str, address: Address) -> str:
+    """Return a remark on the version, or ''; raises EngineUnavailableError for one that cannot work."""
+    numbers = re.fullmatch(r"(\d+)\.\d+\.\d+\S*", version)
+    if numbers is None:
+        raise EngineUnavailableError(
+            f"what answers at {address.url} is not Chroma: it gives '{address.hide(version)[:60]}' for its version",
+            fix="mend 'url'",
+        )
+    if int(numbers[1]) != _MAJOR:
+        raise EngineUnavailableError(
+            f"Chroma {version} at {address.url} and the client do not go together", fix="run a Chroma of version 1"
+        )
+    return _SILENT if version == "1.0.0" else ""

@@ -1,0 +1,98 @@
+"""The parameters of the chroma backend, typed, and those that a mode cannot honour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self, cast
+
+from harness.data.types import Similarity
+from harness.engines.external_index import source_folder
+from harness.errors import RejectedInputError, UnknownNameError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["SPACES", "ChromaParameters"]
+
+SPACES: Mapping[Similarity, str] = {"cosine": "cosine", "dot": "ip", "l2": "l2"}
+"""Chroma's names of the similarities."""
+_NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
+    "embedded": {"url": "", "keep": False, "tenant": "default_tenant"},
+    "server": {"flush": True},
+}
+"""What a mode cannot do, as the only value that its parameter may have there."""
+_OF_CHROMA = ("ef_construction", "ef_search", "max_neighbors", "sync_threshold", "resize_factor")
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaParameters:
+    """The card's parameters of the engine, each by its name.
+
+    Attributes:
+        mode: ``embedded`` or ``server``, never empty.
+        similarity: Empty for that of an external index, until it is read.
+    """
+
+    mode: str
+    similarity: Similarity
+    ef_construction: int
+    ef_search: int
+    max_neighbors: int
+    num_threads: int
+    hnsw_batch_size: int
+    sync_threshold: int
+    resize_factor: float
+    upsert_batch: int
+    flush: bool
+    url: str
+    tenant: str
+    database: str
+    api_key_env: str
+    api_key_header: str
+    keep: bool
+    timeout_s: int
+    retry_s: float
+    external: bool
+    path: str
+    collection: str
+    id_key: str
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+        """Read the card's complete parameters.
+
+        Raises:
+            UnknownNameError: There is no such similarity or mode.
+            RejectedInputError: The mode cannot honour a parameter.
+        """
+        similarity, external, path = (parameters[name] for name in ("similarity", "external", "path"))
+        if similarity not in SPACES and not (similarity == "" and external):
+            raise UnknownNameError("similarity", str(similarity), SPACES)
+        mode = str(parameters["mode"]) or ("server" if parameters["url"] else "embedded")
+        if mode not in _NEUTRAL:
+            raise UnknownNameError("mode", mode, _NEUTRAL)
+        wrong = [name for name, neutral in _NEUTRAL[mode].items() if parameters[name] != neutral]
+        if wrong:
+            raise RejectedInputError(
+                f"{', '.join(wrong)} cannot be set with mode={mode}",
+                fix=f"leave {'it' if len(wrong) == 1 else 'them'} out, or choose another mode: {', '.join(_NEUTRAL)}",
+            )
+        if external and bool(path) != (mode == "embedded"):
+            raise RejectedInputError(
+                f"{'a folder is opened in the process' if path else 'no folder is named'}, and mode={mode}",
+                fix="give collection= with path= for a folder, or with url= for a server",
+            )
+        values = {field.name: parameters[field.name] for field in fields(cls)}
+        return cls(**cast("Any", {**values, "mode": mode}))
+
+    @property
+    def source(self) -> Path | None:
+        """The folder of an external index; None for a collection on a server, or one of the harness's own."""
+        return source_folder({"path": self.path}) if self.external and self.path else None
+
+    @property
+    def hnsw(self) -> dict[str, ParameterValue]:
+        """Chroma's configuration of the graph; what is left to Chroma is left out."""
+        optional = {"num_threads": self.num_threads, "batch_size": self.hnsw_batch_size}
+        given = {name: getattr(self, name) for name in _OF_CHROMA}
+        return {"space": SPACES[self.similarity], **given} | {name: value for name, value in optional.items() if value}
