@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from harness.data.columns import parse_columns
-from harness.data.dataset import Dataset, DatasetFiles
-from harness.data.findings import Finding
+from harness.data.dataset import Dataset, DatasetFiles, sample_documents, sample_queries
+from harness.data.problems import Finding
 from harness.data.progress import Display
-from harness.data.sampling import sample_documents, sample_queries
 from harness.data.types import Corpus
 from harness.errors import HarnessError, UsageError
 from harness.loaders import check_dataset, filter_dataset, load_corpus, load_dataset

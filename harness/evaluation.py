@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 
 from harness.data.dataset import Dataset
-from harness.data.findings import Finding
-from harness.data.memory import are_hits
+from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
+from harness.data.problems import Finding
 from harness.data.ranking import among_candidates, order, without_identical_ids
-from harness.data.shapes import QRELS, RUNS, Shape, read_shape
 from harness.data.types import Qrels, Run
 from harness.errors import DataError, UnknownNameError, UsageError
 from harness.loaders import trec
@@ -52,11 +51,11 @@ AUDITED_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
 """What an audit takes by default: metrics with cutoffs, which all tools compute."""
 
 RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
-"""A run as one of the shapes of ``harness.data.shapes.RUNS``, its path, or its columns."""
+"""A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
 QrelsLike: TypeAlias = (
     "Qrels | Dataset | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
 )
-"""Judgments as one of the shapes of ``harness.data.shapes.QRELS``, their path, or their columns."""
+"""Judgments as one of the shapes of ``harness.data.memory.QRELS``, their path, or their columns."""
 
 _FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet with these columns"
 

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from harness.cli.compare_options import LabelsOption
-from harness.data.findings import Finding
-from harness.data.predictions import part_of_file
+from harness.data.memory import part_of_file
+from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Qrels
 from harness.errors import DataError, UsageError

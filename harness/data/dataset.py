@@ -1,26 +1,147 @@
-"""A dataset: documents, queries and judgments, and where they come from."""
+"""A dataset: documents, queries and judgments, where they come from, samples of it, and datasets of Python objects."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import orjson
+import pyarrow as pa
 
-from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, parse_columns
+from harness.data.arrow import numbers, strings, take_rows
+from harness.data.columns import DOCUMENT_ROLES, QUERY_ROLES, ColumnMap, RecordBatch, Role, parse_columns, text_batches
 from harness.data.filtering import Filtered
+from harness.data.frames import as_table
 from harness.data.judgments import refuse_unknown
-from harness.data.objects import texts_of
-from harness.data.shapes import QRELS, read_shape
-from harness.data.texts import TitleCounts
-from harness.data.types import Corpus, Qrels, Queries
+from harness.data.memory import QRELS, read_shape
+from harness.data.problems import Problems
+from harness.data.texts import (
+    TEXT_SCHEMA,
+    ContentDigest,
+    JoinRule,
+    TitleCounts,
+    content_digest,
+    joined,
+    note_duplicates,
+)
+from harness.data.types import Corpus, Ids, Qrels, Queries
 from harness.errors import UsageError
 
-__all__ = ["Dataset", "DatasetFiles", "IdenticalIds"]
+__all__ = ["Dataset", "DatasetFiles", "IdenticalIds", "TextColumns", "sample_documents", "sample_queries", "texts_of"]
+
+_SHAPES = """one of
+  {id: text} or {id: {"title": …, "text": …}}
+  [{"id": …, "text": …}, …], with "title" if there are titles
+  [(id, text), …] or [(id, title, text), …]
+  a pandas or Polars frame, an Arrow table or a Hugging Face Dataset with such columns
+Fields that are called otherwise are named: columns={"id": "key", "text": "body"}"""
+
+
+class TextColumns(NamedTuple):
+    """Ids and texts as columns, and the digest that names them."""
+
+    ids: Ids
+    texts: pa.ChunkedArray
+    digest: str
+
+
+def texts_of(value: object, subject: str, roles: Sequence[Role], named: Mapping[str, str]) -> TextColumns:
+    """Return documents or queries that are an object in Python.
+
+    Args:
+        value: the object; what it may be is in the message of the error.
+        subject: what it is called in messages.
+        roles: what its fields are for: of an id, of a text, and perhaps of a title.
+        named: role -> field where fields are called otherwise than is common; of no account for what stands at a place
+            of its own, as the key of a mapping or in a tuple.
+
+    Raises:
+        UsageError: the object has none of the shapes.
+        DataError: a field is missing, an id is neither text nor a whole number, or there twice; or nothing is there.
+    """
+    problems, lines = Problems(subject, "record"), np.empty(0, dtype=np.int64)
+    records, fixed = _records(value, subject, roles)
+    named = {role: field for role, field in named.items() if role not in fixed}
+    batch = RecordBatch(list(range(1, len(records) + 1)), records)
+    parts = []
+    for texts in text_batches([batch], ColumnMap(roles, named, "columns"), problems):
+        lines = np.array(texts.lines, dtype=np.int64)
+        if len(texts.ids):
+            parts.append(joined(texts, lines, JoinRule(), problems))
+    table = pa.Table.from_batches(parts, schema=TEXT_SCHEMA)
+    ids = table.column("id").combine_chunks() if parts else strings([])
+    if len(ids):
+        note_duplicates(ids, lines, problems)
+    elif not problems.count:
+        problems.add(None, "there are none")
+    problems.raise_if_any()
+    digest = ContentDigest()
+    digest.ids.update(ids)
+    for chunk in table.column("text").chunks:
+        digest.texts.update(chunk)
+    return TextColumns(Ids(ids), table.column("text"), digest.hexdigest())
+
+
+def _records(value: object, subject: str, roles: Sequence[Role]) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return the records, and the roles that their places settle, so that no field has to be named."""
+    id_field, text_field = roles[0].sure, roles[1].sure
+    every = {role.name for role in roles}
+    if isinstance(value, Mapping):
+        if all(isinstance(item, str) for item in value.values()):
+            return [{id_field: key, text_field: item} for key, item in value.items()], every
+        if all(isinstance(item, Mapping) for item in value.values()):
+            return [{**item, id_field: key} for key, item in value.items()], {roles[0].name}
+        raise _unfit(value, subject)
+    table = as_table(value)
+    if table is not None:
+        columns = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else table.columns)]
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            raise UsageError(f"the {subject} have two columns '{twice[0]}'", fix="rename one")
+        return _rows(table), set()
+    items = list(value) if isinstance(value, Sequence | Iterator) and not isinstance(value, str | bytes) else None
+    if items is not None and all(isinstance(item, Mapping) for item in items):
+        return [{str(name): item[name] for name in item} for item in items], set()
+    fields = {2: (id_field, text_field), 3: (id_field, "title", text_field)}
+    if items is not None and all(isinstance(item, tuple | list) for item in items):
+        lengths = {len(item) for item in items}
+        if len(lengths) == 1 and lengths <= (fields.keys() if len(roles) > 2 else {2}):
+            names = fields[lengths.pop()]
+            return [dict(zip(names, item, strict=True)) for item in items], every
+    raise _unfit(value, subject)
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a table of any library
+    """Return the rows of a table, without columns of lists and structures; the index of a frame counts if it is named.
+
+    What is missing is None.
+    """
+    if isinstance(table, pa.Table):
+        columns = {
+            field.name: table.column(field.name).to_pylist()
+            for field in table.schema
+            if not pa.types.is_nested(field.type)
+        }
+    else:
+        named = table.index.name is not None and table.index.name not in table.columns
+        frame = table.reset_index() if named else table
+        columns = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _unfit(value: object, subject: str) -> UsageError:
+    kind = type(value).__name__
+    items: list[object] = []
+    if isinstance(value, Mapping | list | tuple):
+        items = list(value.values() if isinstance(value, Mapping) else value)
+    of = f" of {type(items[0]).__name__}" if items else ""
+    return UsageError(f"the {subject} cannot be read from a {kind}{of}", fix=f"give {_SHAPES}")
+
 
 IdenticalIds = Literal["keep", "drop"]
 """Whether a hit that has its query's id counts, or is left out before scoring."""
@@ -133,3 +254,49 @@ class Dataset:
             identical_ids=identical_ids,
             language=language,
         )
+
+
+def sample_queries(dataset: Dataset, size: int, seed: int) -> Dataset:
+    """Return the dataset with ``size`` random queries, in their own order, and their judgments.
+
+    All documents stay, so retrieval is as hard as before. A dataset of fewer queries is returned as it is.
+    """
+    if size >= len(dataset.queries):
+        return dataset
+    rows = np.sort(np.random.default_rng(seed).choice(len(dataset.queries), size=size, replace=False))
+    queries = Queries(
+        ids=Ids(dataset.queries.ids.values.take(numbers(rows))),
+        texts=take_rows(dataset.queries.texts, rows),
+        digest=f"{dataset.queries.digest}/sample-{size}-{seed}",
+    )
+    qrels = dataset.qrels.of_queries(queries.ids) if dataset.qrels is not None else None
+    return replace(dataset, queries=queries, qrels=qrels)
+
+
+def sample_documents(dataset: Dataset, size: int, seed: int) -> Dataset:
+    """Return the dataset with ``size`` documents, in their own order: every judged one, and others at random.
+
+    Where more than ``size`` are judged, exactly these are kept. A dataset of fewer documents is returned as it is.
+    Raises UsageError where the filter's documents are all left out, and where queries are ranked among candidates.
+    """
+    corpus = dataset.corpus
+    if size >= len(corpus):
+        return dataset
+    if dataset.candidates is not None:
+        raise UsageError(
+            "--max-docs would leave candidates of the queries out, which they are ranked among",
+            fix="leave it out, or ask fewer queries: --sample-queries",
+        )
+    kept = np.zeros(len(corpus), dtype=np.bool_)
+    if dataset.qrels is not None:
+        judged = corpus.ids.rows_of(dataset.qrels.doc_ids)[np.unique(dataset.qrels.rows)]
+        kept[judged[judged >= 0]] = True
+    others = np.flatnonzero(~kept)
+    wanted = max(size - int(kept.sum()), 0)
+    kept[np.random.default_rng(seed).choice(others, size=wanted, replace=False)] = True
+    rows = np.flatnonzero(kept)
+    ids, texts = Ids(corpus.ids.values.take(numbers(rows))), take_rows(corpus.texts, rows)
+    filtered = dataset.filtered.take(rows) if dataset.filtered is not None else None
+    if filtered is not None and not len(filtered):
+        raise UsageError(f"none of {len(rows):,} sampled documents matches the filter", fix="raise --max-docs")
+    return replace(dataset, corpus=Corpus(ids, texts, content_digest(ids, texts)), filtered=filtered)

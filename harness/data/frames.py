@@ -1,21 +1,23 @@
 """Runs and judgments in tables with named columns: pandas, Polars, Arrow, Parquet.
 
-A column is found by the names that ranx, ir_measures, PyTerrier, BEIR and MTEB give it.
+A column is found by the names that ranx, ir_measures, PyTerrier, BEIR and MTEB give it. Ids become text: strings as
+they are, whole numbers in decimal digits.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from reprlib import Repr
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.data.arrow import as_numpy
+from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import build_judgments, build_run
-from harness.data.ids import id_column
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 from harness.wording import counted
@@ -26,11 +28,53 @@ __all__ = [
     "QUERY",
     "SCORE",
     "as_table",
+    "described",
     "first_of",
+    "id_column",
+    "is_id",
     "lacking",
     "qrels_from_frame",
     "run_from_frame",
 ]
+
+_SHORT = Repr()
+_SHORT.maxstring, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset, _SHORT.maxdict, _SHORT.maxlevel = 40, 3, 3, 3, 2, 3
+_SHOWN = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+
+
+def is_id(value: object) -> bool:
+    """Return whether ``value`` can be an id: a string or a whole number, NumPy's too; truth values cannot."""
+    return isinstance(value, str) or (isinstance(value, Integral) and not isinstance(value, bool))
+
+
+def id_column(values: Iterable[object]) -> pa.StringArray:
+    """Return ids as a column of text, in their order.
+
+    Raises:
+        TypeError: a value is no id.
+        UnicodeEncodeError: a lone surrogate.
+    """
+    items = list(values)
+    try:
+        column = strings(items)  # type: ignore[arg-type] # nearly always all are strings
+    except TypeError:
+        column = None
+    if column is not None and not column.null_count:
+        return column
+    for value in items:
+        if not is_id(value):
+            raise TypeError(f"an id is {described(value)}, expected a string or a whole number")
+    return strings(map(str, items))
+
+
+def described(value: object) -> str:
+    """Return the type of ``value`` and its beginning: ``an int (3)``; only the type of what has no short form."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    kind = f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return f"{kind} ({' '.join(_SHORT.repr(value).split())})" if isinstance(value, _SHOWN) else kind
+
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "topic", "query")
 """Names of the column of query ids; ``query`` last, because PyTerrier keeps texts there, beside ``qid``."""

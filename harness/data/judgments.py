@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, strings
+from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.problems import Problems
 from harness.data.types import Ids, Int64Array, Qrels
-from harness.data.unmet_ids import unmet_documents, unmet_queries
 
 __all__ = [
     "BEIR_COLUMNS",

@@ -1,35 +1,64 @@
-"""Runs and judgments that are already in memory: dictionaries and lists."""
+"""Runs and judgments that are objects in Python: dictionaries, lists, tables, and MTEB's predictions.
+
+``RUNS`` and ``QRELS`` list the shapes that are taken, for reading and for messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from numbers import Real
-from typing import Any, NamedTuple, TypeVar, cast
+from os import PathLike
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.arrow import numbers
-from harness.data.frames import DOCUMENT, GRADE, QUERY, SCORE, first_of
+from harness.data.frames import (
+    DOCUMENT,
+    GRADE,
+    QUERY,
+    SCORE,
+    as_table,
+    described,
+    first_of,
+    id_column,
+    is_id,
+    lacking,
+    qrels_from_frame,
+    run_from_frame,
+)
 from harness.data.grouping import build_judgments, build_run
-from harness.data.ids import described, id_column, is_id
 from harness.data.types import Qrels, Run
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 
 __all__ = [
     "HITS",
     "JUDGED",
+    "QRELS",
+    "RUNS",
+    "Accepted",
+    "PartOfFile",
     "QueryShape",
+    "Shape",
     "are_hits",
+    "are_predictions",
     "are_rows",
+    "described_shape",
+    "examples_of",
     "first_unfit",
+    "part_of_file",
     "qrels_from_dict",
     "qrels_from_rows",
+    "read_shape",
     "run_from_dict",
     "run_from_hits",
+    "run_from_predictions",
     "run_from_rows",
+    "shape_of",
 ]
 
 Built = TypeVar("Built", Run, Qrels)
@@ -257,3 +286,184 @@ def _faults(table: Mapping[Any, Any], parts: Sequence[_Numbered]) -> Iterator[st
                 yield f"query {query!r}: a document id is {described(document)}, expected a string or a whole number"
             if not isinstance(value, Real):
                 yield f"query {query!r}, document {document!r}: the value is {described(value)}, expected a number"
+
+
+_ABOUT = "mteb_model_meta"
+
+
+class PartOfFile(NamedTuple):
+    """A file, and which of the runs in it is meant: the text after ``#``, empty where there is none."""
+
+    path: Path
+    fragment: str
+
+
+def part_of_file(path: str | PathLike[str]) -> PartOfFile:
+    """Return the file and the fragment of ``predictions.json#subset/split``; a file may have a ``#`` in its name."""
+    file, mark, fragment = str(path).rpartition("#")
+    if mark and not Path(path).exists() and Path(file).is_file():
+        return PartOfFile(Path(file), fragment)
+    return PartOfFile(Path(path), "")
+
+
+def are_predictions(value: object) -> bool:
+    """Return whether ``value`` is ``{subset: {split: {query id: {document id: score}}}}``."""
+    if not isinstance(value, Mapping):
+        return False
+    subsets = [splits for subset, splits in value.items() if subset != _ABOUT]
+    return _nested(subsets, 3) and any(subsets)
+
+
+def _nested(values: Iterable[object], levels: int) -> bool:
+    """Return whether all values are mappings of mappings …, so many levels deep."""
+    return all(isinstance(value, Mapping) and (levels == 1 or _nested(value.values(), levels - 1)) for value in values)
+
+
+def run_from_predictions(predictions: Mapping[str, Any], fragment: str = "", source: str = "the predictions") -> Run:
+    """Return one of the runs in MTEB's predictions; they are stored in no order, so that of the scores is taken.
+
+    Args:
+        predictions: what :func:`are_predictions` accepts.
+        fragment: ``subset/split``, or as much of it as tells which run is meant.
+        source: where they come from, for messages.
+
+    Raises:
+        UsageError: none or several of the runs are meant.
+        DataError: as :func:`harness.data.memory.run_from_dict` does.
+    """
+    runs = {
+        (subset, split): run
+        for subset, splits in predictions.items()
+        if subset != _ABOUT
+        for split, run in splits.items()
+    }
+    meant = [key for key in runs if fragment in ("", "/".join(key), *key)]
+    if len(meant) != 1:
+        there = ", ".join("/".join(key) for key in runs)
+        subset, split = (meant or list(runs))[0]
+        problem = f"is no run '{fragment}'" if not meant else f"are {len(meant)} runs, and one is scored"
+        how = f"name one after the path, as in FILE#{subset}/{split}, or give predictions[{subset!r}][{split!r}]"
+        raise UsageError(f"{source}: there {problem}: {there}", fix=how)
+    return run_from_dict(runs[meant[0]], by_score=True)
+
+
+class Shape(NamedTuple, Generic[Built]):
+    """One shape: how it is written, whether an object is written so, and what reads it."""
+
+    examples: tuple[str, ...]
+    matches: Callable[[Any], bool]
+    read: Callable[[Any], Built]
+
+
+class Accepted(NamedTuple, Generic[Built]):
+    """Everything that is taken as a run, or as judgments; the first shape that matches reads it.
+
+    ``subject`` begins messages, ``numbers`` are the names of the column of scores or grades, ``of_query`` the shapes of
+    one query's documents.
+    """
+
+    subject: str
+    numbers: Sequence[str]
+    of_query: Sequence[QueryShape]
+    shapes: tuple[Shape[Built], ...]
+
+
+def _of_queries(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> Shape[Built]:
+    def matches(value: object) -> bool:
+        return isinstance(value, Mapping) and first_unfit(value, shapes) is None
+
+    return Shape(tuple(f"{{query id: {shape.example}}}" for shape in shapes), matches, read)
+
+
+def _of_rows(number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+    example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
+    return Shape((example,), lambda value: are_rows(value, names), read)
+
+
+def _of_tables(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+    def matches(value: object) -> bool:
+        table = as_table(value)
+        return table is not None and lacking(table, names) is None
+
+    return Shape((f"a pandas or Polars frame or an Arrow table, with columns {numbers}",), matches, read)
+
+
+RUNS: Accepted[Run] = Accepted(
+    "the run is",
+    SCORE,
+    HITS,
+    (
+        Shape(
+            ("{subset: {split: {query id: {document id: score}}}}, MTEB's predictions",),
+            are_predictions,
+            run_from_predictions,
+        ),
+        _of_queries(HITS, run_from_dict),
+        Shape(
+            ('[[{"corpus_id": document id, "score": score}, …], …], a list for each query (sentence-transformers)',),
+            are_hits,
+            run_from_hits,
+        ),
+        _of_rows("score", SCORE, run_from_rows),
+        _of_tables(
+            "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
+            SCORE,
+            run_from_frame,
+        ),
+    ),
+)
+"""What a run may be as an object. Predictions come before other dictionaries, which they are too."""
+
+QRELS: Accepted[Qrels] = Accepted(
+    "the judgments are",
+    GRADE,
+    JUDGED,
+    (
+        _of_queries(JUDGED, qrels_from_dict),
+        _of_rows("grade", GRADE, qrels_from_rows),
+        _of_tables(
+            "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier) or q_id, doc_id, score (ranx)",
+            GRADE,
+            qrels_from_frame,
+        ),
+    ),
+)
+"""What judgments may be as an object."""
+
+
+def read_shape(value: object, accepted: Accepted[Built]) -> Built:
+    """Return the run or the judgments that an object holds.
+
+    Raises:
+        UsageError: the object has none of the shapes; all of them are listed.
+        DataError: an id, a score or a grade in it is wrong.
+    """
+    table = as_table(value)  # a stream is read once
+    value = value if table is None else table
+    shape = shape_of(value, accepted)
+    if shape is None:
+        raise UsageError(f"{accepted.subject} {described_shape(value, accepted)}", fix=examples_of(accepted))
+    return shape.read(value)
+
+
+def shape_of(value: object, accepted: Accepted[Built]) -> Shape[Built] | None:
+    """Return the first of the shapes that an object has, None where it has none."""
+    return next((shape for shape in accepted.shapes if shape.matches(value)), None)
+
+
+def described_shape(value: object, accepted: Accepted[Any]) -> str:
+    """Return what an object is that has none of the shapes, in words, and where it leaves them."""
+    table = as_table(value)
+    if table is not None:
+        return str(lacking(table, accepted.numbers))
+    if isinstance(value, Mapping):
+        return f"a {type(value).__name__} in which {first_unfit(value, accepted.of_query)}"
+    if isinstance(value, Iterator):
+        return f"{described(value)}, which can be read once only: make a list of it"
+    return described(value)
+
+
+def examples_of(accepted: Accepted[Any]) -> str:
+    """Return the list of all shapes, one a line, as the advice of a message."""
+    lines = [f"\n    {example}" for shape in accepted.shapes for example in shape.examples]
+    return f"taken are:{''.join(lines)}"

@@ -1,14 +1,15 @@
-"""What is wrong with one input file, collected line by line and reported at once."""
+"""Problems of one input file, collected line by line and reported at once; and findings, the outcomes of checks."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
+from typing import Literal, NamedTuple
 
 from harness.errors import DataError
 from harness.wording import counted
 
-__all__ = ["Problems"]
+__all__ = ["Finding", "Problems"]
 
 _KEPT = 20
 
@@ -52,3 +53,21 @@ class Problems:
         placed = f"{self.unit} {line}: {text}" if line else text
         others = self._again[text] - 1
         return f"{placed}, and so for {counted(others, self.unit)} more" if others > 0 else placed
+
+
+class Finding(NamedTuple):
+    """The outcome of one check. ``message`` gives the numbers, ``fix`` what to do, ``examples`` the first cases.
+
+    An *error* makes a result invalid: it gets no scores. A *warning* is shown beside the scores.
+    """
+
+    check: str
+    severity: Literal["error", "warning"]
+    message: str
+    fix: str
+    examples: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return one line: the name of the check, what it found, the first cases, and the fix."""
+        cases = f" ({'; '.join(self.examples)})" if self.examples else ""
+        return f"{self.severity} ({self.check}): {self.message}{cases}; fix: {self.fix}"

@@ -7,7 +7,7 @@ people or files need them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,19 @@ import pyarrow.compute as pc
 
 from harness.data.arrow import as_numpy, numbers, strings
 
-__all__ = ["BAD_ID", "BAD_ID_IS", "Corpus", "Ids", "Qrels", "Queries", "Run", "Similarity", "SparseVectors"]
+__all__ = [
+    "BAD_ID",
+    "BAD_ID_IS",
+    "Corpus",
+    "Ids",
+    "Qrels",
+    "Queries",
+    "Run",
+    "Similarity",
+    "SparseVectors",
+    "TermCounts",
+    "faulty_rows",
+]
 
 Int16Array = npt.NDArray[np.int16]
 Int32Array = npt.NDArray[np.int32]
@@ -291,3 +303,58 @@ def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int
     np.cumsum(lengths, out=offsets[1:])
     places: Int64Array = np.arange(offsets[-1], dtype=np.int64) + np.repeat(indptr[:-1][rows] - offsets[:-1], lengths)
     return offsets, places
+
+
+@dataclass(frozen=True, eq=False)
+class TermCounts:
+    """How often each term of the corpus occurs in each document and each query.
+
+    ``documents`` and ``queries`` share the columns of ``vocabulary`` (the terms of the corpus in ascending byte order);
+    their values are counts. ``unknown_terms`` int32 (Q,) counts query tokens that no document contains.
+    """
+
+    documents: SparseVectors
+    queries: SparseVectors
+    vocabulary: Ids
+    unknown_terms: Int32Array
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """Terms in each document, repeats included (int64, shape (n,)); 0 for a document without terms."""
+        lengths = np.zeros(len(self.documents), dtype=np.int64)
+        filled = self.documents.nonempty_rows
+        if len(filled):
+            starts = self.documents.indptr[filled]
+            lengths[filled] = np.add.reduceat(self.documents.values, starts, dtype=np.float64)
+        return lengths
+
+    def of_documents(self, rows: Int32Array) -> TermCounts:
+        """Return the counts of some documents, in the order of ``rows``; queries and vocabulary stay."""
+        return replace(self, documents=self.documents.take(rows))
+
+
+_ROWS_AT_ONCE = 4096
+
+
+def faulty_rows(vectors: SparseVectors) -> Iterator[tuple[int, str]]:
+    """Return each row with a value that is not finite or with columns that repeat, fall or lie outside the dimensions.
+
+    Returns:
+        The row's number and what its first such value or column is, in words that follow "the vector".
+    """
+    for first in range(0, len(vectors), _ROWS_AT_ONCE):
+        indptr = vectors.indptr[first : first + _ROWS_AT_ONCE + 1]
+        part = slice(int(indptr[0]), int(indptr[-1]))
+        indices, begins = vectors.indices[part], np.zeros(part.stop - part.start + 1, dtype=np.bool_)
+        begins[indptr - indptr[0]] = True
+        faults = {
+            "has a value that is NaN or infinite": ~np.isfinite(vectors.values[part]),
+            f"has a column number below 0 or beyond its {vectors.dimensions} dimensions": (
+                (indices < 0) | (indices >= vectors.dimensions)
+            ),
+            "has column numbers that repeat or fall": (np.diff(indices, prepend=-1) <= 0) & ~begins[:-1],
+        }
+        places = np.flatnonzero(np.logical_or.reduce(list(faults.values())))
+        rows, firsts = np.unique(np.searchsorted(indptr, places + part.start, side="right") - 1, return_index=True)
+        for row, place in zip(rows.tolist(), places[firsts].tolist(), strict=True):
+            yield first + row, next(words for words, fault in faults.items() if fault[place])

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.data.jit import kernel
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import UsageError
 
 __all__ = ["K1", "B", "Statistics", "check_parameters", "document_weights", "statistics"]

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.inputs import Inputs
-from harness.data.sparse_rows import faulty_rows
-from harness.data.types import Float32Array, Ids, SparseVectors
+from harness.data.types import Float32Array, Ids, SparseVectors, faulty_rows
 from harness.errors import RejectedInputError
 
 __all__ = ["require_announced_ids", "require_dense", "require_positive_k", "require_sparse", "require_texts"]

@@ -16,8 +16,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.registry.parameters import ParameterValue
 
 __all__ = [

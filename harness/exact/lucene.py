@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
 from harness.exact.idf import bm25_idf
 from harness.exact.index import check_dimensions

@@ -8,8 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.jit import inner_kernel, kernel
-from harness.data.sparse_rows import faulty_rows
-from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array, UInt64Array
+from harness.data.types import (
+    Float32Array,
+    Int32Array,
+    Int64Array,
+    SparseVectors,
+    UInt32Array,
+    UInt64Array,
+    faulty_rows,
+)
 from harness.errors import DataError
 
 __all__ = [

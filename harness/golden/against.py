@@ -18,8 +18,8 @@ import pyarrow as pa
 from harness import api
 from harness.data.arrow import strings
 from harness.data.dataset import Dataset
-from harness.data.findings import Finding
 from harness.data.golden_set import GoldenSet
+from harness.data.problems import Finding
 from harness.data.progress import Display
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Ids, Queries, Run

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from harness.data.findings import Finding
 from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer

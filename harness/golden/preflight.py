@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.data.arrow import take_rows
-from harness.data.findings import Finding
 from harness.data.golden_set import GoldenQuestion, GoldenSet
+from harness.data.problems import Finding
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Run
 from harness.engines.callable.answers import Answer

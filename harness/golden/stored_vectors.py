@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings, take_rows
 from harness.data.dataset import Dataset
-from harness.data.findings import Finding
+from harness.data.problems import Finding
 from harness.data.progress import Display
 from harness.data.texts import content_digest
 from harness.data.types import Corpus, Float32Array, Float64Array, Ids, Queries, SparseVectors

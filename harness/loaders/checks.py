@@ -2,7 +2,7 @@
 
 Each check takes a dataset and returns a finding or None; :data:`DATASET_CHECKS` lists them. A threshold lies where
 honest collections end, and its docstring names the one that it was drawn from. What no collection can mean well, such
-as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.unmet_ids` says why.
+as judgments of unknown documents, is an error of the loader, and :mod:`harness.data.id_spelling` says why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from harness.data.arrow import take_rows
 from harness.data.dataset import Dataset
-from harness.data.findings import Finding
+from harness.data.problems import Finding
 from harness.data.types import Ids, Int64Array
 from harness.loaders.text_index import RepeatedTexts, TextIndex, hashes_of, index_of
 from harness.store.cache import Cache

@@ -19,12 +19,12 @@ from harness.data.columns import parse_columns
 from harness.data.dataset import Dataset, DatasetFiles, IdenticalIds
 from harness.data.filtering import apply_filter
 from harness.data.golden_set import GoldenSet
+from harness.data.id_spelling import unmet_documents, unmet_queries
 from harness.data.judgments import group_judgments, unknown_rows
 from harness.data.problems import Problems
 from harness.data.progress import Progress
 from harness.data.texts import JoinRule, content_digest
 from harness.data.types import Corpus, Ids, Qrels, Queries
-from harness.data.unmet_ids import unmet_documents, unmet_queries
 from harness.errors import DataError, UsageError, nearest
 from harness.loaders.base import DatasetSpec, JudgmentSource, LoadedDataset, Loader, TextSource
 from harness.loaders.golden import load_golden, read_golden

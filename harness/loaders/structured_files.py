@@ -1,6 +1,6 @@
 """Runs and judgments in JSON and Parquet: the shapes that objects have, in a file.
 
-A JSON file holds a dictionary or a list as :mod:`harness.data.shapes` takes it, or MTEB's predictions. A JSON Lines
+A JSON file holds a dictionary or a list as :mod:`harness.data.memory` takes it, or MTEB's predictions. A JSON Lines
 file holds sentence-transformers' predictions. A Parquet file has named columns; ``harness compare`` writes runs so.
 """
 
@@ -19,9 +19,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from harness.data.arrow import read_parquet
-from harness.data.predictions import are_predictions, part_of_file, run_from_predictions
+from harness.data.memory import (
+    QRELS,
+    RUNS,
+    Accepted,
+    are_predictions,
+    described_shape,
+    examples_of,
+    part_of_file,
+    run_from_predictions,
+    shape_of,
+)
 from harness.data.problems import Problems
-from harness.data.shapes import QRELS, RUNS, Accepted, described_shape, examples_of, shape_of
 from harness.data.types import Qrels, Run
 from harness.errors import DataError
 

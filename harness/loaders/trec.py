@@ -20,7 +20,7 @@ from harness.data import ranking
 from harness.data.arrow import as_numpy, strings
 from harness.data.grouping import build_qrels, build_run, to_float32
 from harness.data.judgments import group_judgments
-from harness.data.predictions import part_of_file
+from harness.data.memory import part_of_file
 from harness.data.problems import Problems
 from harness.data.types import Qrels, Run
 from harness.errors import DataError

@@ -18,8 +18,16 @@ import numpy as np
 
 from harness.data import ranking
 from harness.data.filtering import BoolArray
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Run, Similarity, SparseVectors
+from harness.data.types import (
+    Float32Array,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    Run,
+    Similarity,
+    SparseVectors,
+    TermCounts,
+)
 from harness.encoders import bm25
 from harness.exact import bm25_idf
 from harness.exact.dense import vector_lengths

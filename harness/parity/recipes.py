@@ -14,8 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from harness.data.filtering import BoolArray
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, Similarity, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, Similarity, SparseVectors, TermCounts
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies

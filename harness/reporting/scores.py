@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from harness.data.findings import Finding
+from harness.data.problems import Finding
 from harness.metrics import Scores, Summary, TieRule, undecided_by_ties
 from harness.metrics.registry import kind_of
 from harness.reporting.trec_eval import trec_eval_text

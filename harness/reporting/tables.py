@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.data.filtering import in_words
-from harness.data.findings import Finding
+from harness.data.problems import Finding
 from harness.reporting.cells import FAILED, NOT_APPLICABLE, REUSED, Table
 from harness.reporting.collection_words import empty_documents, identical_ids
 from harness.reporting.cost_tables import indexing, phases, reranking, single_client, stages

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.findings import Finding
 from harness.data.id_spelling import respelling
+from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Float64Array, Ids, Qrels, Run, SparseVectors
 from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.data.terms import TermCounts
+from harness.data.types import TermCounts
 from harness.text.analyzers import (
     ENGLISH,
     Analyzer,

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from harness.data.jit import kernel
 from harness.data.progress import Progress
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.store.columns import load_column, load_ids, load_sparse, save_ids, save_sparse
 from harness.text.analyzers import Analyzer, CountingAnalyzer, Texts
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from harness.data.filtering import BoolArray
 from harness.data.ranking import candidate_places, candidate_rows, cut, hits_at
-from harness.data.terms import TermCounts
-from harness.data.types import Float32Array, Ids, SparseVectors, UInt32Array
+from harness.data.types import Float32Array, Ids, SparseVectors, TermCounts, UInt32Array
 from harness.errors import UsageError
 from harness.exact import DenseIndex, LuceneIndex, SparseIndex
 from harness.exact.topk import TopK

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.data.terms import TermCounts
-from harness.data.types import Float64Array
+from harness.data.types import Float64Array, TermCounts
 from harness.encoders.bm25 import document_weights, statistics
 from harness.errors import UsageError
 from harness.exact import SparseIndex, bm25_idf

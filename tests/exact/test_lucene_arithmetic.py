@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, SparseVectors
+from harness.data.types import Ids, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
 from harness.exact import LuceneIndex
 from harness.exact.lucene import byte_lengths, decoded_lengths

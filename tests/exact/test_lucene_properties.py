@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, SparseVectors
+from harness.data.types import Ids, SparseVectors, TermCounts
 from harness.exact import LuceneIndex
 
 TERMS = 5

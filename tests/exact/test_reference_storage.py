@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, SparseVectors
+from harness.data.types import Ids, SparseVectors, TermCounts
 from harness.errors import CacheError, DataError, UsageError
 from harness.exact import DenseIndex, Encoded, LuceneIndex, SparseIndex, load_encoded, save_encoded
 

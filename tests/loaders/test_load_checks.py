@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.dataset import Dataset
-from harness.data.findings import Finding
 from harness.data.id_spelling import respelling
+from harness.data.problems import Finding
 from harness.data.types import Ids
 from harness.errors import DataError
 from harness.loaders import load_dataset

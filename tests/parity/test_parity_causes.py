@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, Run, SparseVectors
+from harness.data.types import Ids, Run, SparseVectors, TermCounts
 from harness.encoders.bm25 import document_weights
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies

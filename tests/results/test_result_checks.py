@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
-from harness.data.findings import Finding
+from harness.data.problems import Finding
 from harness.data.types import SparseVectors
 from harness.errors import DataError
 from harness.evaluation import DEFAULT_METRICS, as_qrels, as_run

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.data.terms import TermCounts
+from harness.data.types import TermCounts
 from harness.errors import CacheError
 from harness.text import count_terms, create_analyzer, load_counts, save_counts
 

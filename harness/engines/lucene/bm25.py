@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from harness.data.arrow import strings
 from harness.data.progress import Progress
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, Int32Array
+from harness.data.types import Ids, Int32Array, TermCounts
 from harness.engines.base import Capabilities, Documents
 from harness.engines.interface import ExpectedContent
 from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine

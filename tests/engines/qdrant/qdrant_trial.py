@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.data.inputs import Inputs
-from harness.data.terms import TermCounts
-from harness.data.types import Ids, Run
+from harness.data.types import Ids, Run, TermCounts
 from harness.encoders.bm25 import document_weights
 from harness.engines.interface import IndexReport
 from harness.engines.qdrant.engine import QdrantEngine
