@@ -135,7 +135,7 @@ def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | 
 
 
 def float32_rounding(case: Case) -> Rescored | None:
-    """Two documents that change places may each be off by the error bound of their scores."""
+    """Widen the tolerance to the error bound: each of two documents that change places may be off by it."""
     reference = case.reference
     if isinstance(reference, DenseReference):
         error = _error_of_vectors(reference)
@@ -179,7 +179,7 @@ def _relative_error(steps: Int64Array) -> Float64Array:
 
 
 def fewer_hits(case: Case) -> Rescored | None:
-    """The engine stopped early: the exact ranking is cut to as many hits."""
+    """Cut the exact ranking to as many hits as the engine returned: it stopped early."""
     same = _with_reference(case, case.reference)
     returned = np.diff(case.run.indptr)
     if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
@@ -189,7 +189,7 @@ def fewer_hits(case: Case) -> Rescored | None:
 
 
 def approximate_search(case: Case) -> Rescored | None:
-    """A graph finds the neighbours of what it visits: rank the returned documents exactly, and nothing else."""
+    """Rank the returned documents exactly, and nothing else: a graph finds the neighbours of what it visits."""
     if not case.graph or not isinstance(case.reference, DenseReference):
         return None
     same = _with_reference(case, case.reference)
@@ -198,7 +198,7 @@ def approximate_search(case: Case) -> Rescored | None:
 
 
 def zero_score_padding(case: Case) -> Rescored | None:
-    """Documents that match nothing fill the list: leave them out."""
+    """Leave out documents that match nothing and fill the list."""
     if not isinstance(case.reference, SparseReference):
         return None
     same = _with_reference(case, case.reference)
@@ -210,7 +210,7 @@ def zero_score_padding(case: Case) -> Rescored | None:
 
 @_of_recipe
 def missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    """The missing documents are neither returned nor counted. Weights that were made before stay as they are."""
+    """Neither return nor count the missing documents. Weights that were made before stay as they are."""
     return _without(recipe, missing)
 
 
@@ -221,7 +221,7 @@ def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    """The missing documents are not returned, but the IDF counts them: deleted and not yet cleaned up."""
+    """Count the missing documents in the IDF without returning them: deleted and not yet cleaned up."""
     changed = _without(recipe, missing)
     if changed is None or not _has_bm25_idf(recipe):
         return None
@@ -230,7 +230,7 @@ def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | 
 
 @_of_recipe
 def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """N is the number of all documents, those without terms included."""
+    """Count all documents in N, those without terms included."""
     if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
@@ -238,19 +238,19 @@ def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | Non
 
 @_of_recipe
 def one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """N and df are counted over the whole collection."""
+    """Count N and df over the whole collection."""
     return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
 
 
 @_of_recipe
 def no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """The engine does not multiply by the IDF."""
+    """Leave the IDF out."""
     return replace(recipe, idf=None) if recipe.mode == "textbook" and recipe.idf is not None else None
 
 
 @_of_recipe
 def query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Every query weight is 1."""
+    """Set every query weight to 1."""
     if recipe.counts is None or (recipe.queries.values == 1).all():
         return None
     return replace(recipe, queries=replace(recipe.queries, values=np.ones_like(recipe.queries.values)))
@@ -258,7 +258,7 @@ def query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """The factor (k1 + 1) is put in where it was left out, and left out where it was in."""
+    """Put the factor (k1 + 1) in where it was left out, and leave it out where it was in."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
@@ -267,7 +267,7 @@ def other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None
 
 @_of_recipe
 def byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Textbook weights from lengths that are rounded to one byte."""
+    """Compute textbook weights from lengths that are rounded to one byte."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
@@ -276,7 +276,7 @@ def byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Everything as Lucene computes it."""
+    """Compute everything as Lucene does."""
     if recipe.mode != "textbook" or recipe.counts is None:
         return None
     return replace(recipe, mode="lucene", documents=recipe.counts.documents, idf="bm25", k1_plus_1=False)
@@ -284,7 +284,7 @@ def lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Exact lengths where Lucene rounds them, without (k1 + 1)."""
+    """Use exact lengths where Lucene rounds them, without (k1 + 1)."""
     if recipe.mode != "lucene" or recipe.counts is None:
         return None
     return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
@@ -292,13 +292,13 @@ def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Document weights rounded to float16 (Qdrant's ``datatype=float16``); the IDF does not change."""
+    """Round document weights to float16 (Qdrant's ``datatype=float16``); the IDF does not change."""
     return _stored_as(recipe, "float16")
 
 
 @_of_recipe
 def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Document weights in 256 steps between each dimension's smallest and largest (Qdrant's ``datatype=uint8``).
+    """Round document weights to 256 steps between each dimension's extremes (Qdrant's ``datatype=uint8``).
 
     A single segment does so; each of several segments has limits of its own.
     """
@@ -307,7 +307,7 @@ def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
 
 @_of_recipe
 def float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """The IDF with every step in float32, as Qdrant computes it."""
+    """Compute the IDF with every step in float32, as Qdrant does."""
     if not _has_bm25_idf(recipe):
         return None
     return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
@@ -327,27 +327,27 @@ def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = No
 
 @_of_vectors
 def missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> DenseReference | None:
-    """The engine does not hold these documents."""
+    """Never return the missing documents."""
     return reference.without(missing_rows) if len(missing_rows) else None
 
 
 @_of_vectors
 def float16_documents(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """The engine stores documents as float16; for cosine it divides them by their lengths before."""
+    """Round documents to float16; for cosine, after dividing them by their lengths."""
     documents, queries = _normalised(reference.recipe)
     return _of_normalised(reference.recipe, _float16(documents), queries)
 
 
 @_of_vectors
 def float16_vectors(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """Both documents and queries are rounded to float16, otherwise as :func:`float16_documents`."""
+    """Round both documents and queries to float16, otherwise like :func:`float16_documents`."""
     documents, queries = _normalised(reference.recipe)
     return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
 
 
 @_of_vectors
 def dot_product(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """The engine takes the dot product instead of the cosine: it does not divide by the lengths."""
+    """Take the dot product instead of the cosine: do not divide by the lengths."""
     if reference.recipe.similarity != "cosine":
         return None
     return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)

@@ -337,7 +337,7 @@ def spell(value: ParameterValue) -> str:
 
 
 def _repeated(specs: Sequence[BackendSpec]) -> list[HarnessError]:
-    """Specifications that resolve to the same thing: they would be one trial under two names."""
+    """Return a problem for each specification that repeats another: it would be one trial under two names."""
     seen: dict[Hashable, str] = {}
     problems: list[HarnessError] = []
     for spec in specs:

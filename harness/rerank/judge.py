@@ -56,7 +56,7 @@ class Judge(Reranker):
         self._calls: RemoteCalls | None = None
 
     def identity(self) -> dict[str, JSON]:
-        """Endpoint, model and settings; the prompt is in each pair's content. Endpoints may call two models alike."""
+        """Return endpoint, model and settings; the prompt is in the content. Endpoints may name two models alike."""
         settings = ("model", "revision", "max_tokens", "seed", "json_mode")
         endpoint = str(self._parameters["endpoint"]).rstrip("/")
         return {"endpoint": endpoint, **{name: self._parameters[name] for name in settings}}

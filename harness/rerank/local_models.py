@@ -62,7 +62,7 @@ class LocalModel(Reranker):
         self.device = str(parameters["device"])
 
     def identity(self) -> dict[str, JSON]:
-        """The model's files, and all that is done with the pair before the model sees it."""
+        """Return the model's files, and all that is done with the pair before the model sees it."""
         return {
             "model": encoding_key(self._settings, "documents", "", fetch=True)["model"],
             "dtype": self._settings.dtype,
@@ -208,7 +208,7 @@ class Classifier(Transformer):
     auto_class: ClassVar[str] = "AutoModelForSequenceClassification"
 
     def extra_identity(self) -> dict[str, JSON]:
-        """The label."""
+        """Return the label."""
         return {"label": self.parameters["label"]}
 
     def prepare(self) -> None:
@@ -250,7 +250,7 @@ class Qwen3(Transformer):
     auto_class: ClassVar[str] = "AutoModelForCausalLM"
 
     def extra_identity(self) -> dict[str, JSON]:
-        """The instruction."""
+        """Return the instruction."""
         return {"instruction": self.parameters["instruction"], "template": 2}
 
     def prepare(self) -> None:

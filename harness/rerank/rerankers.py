@@ -62,7 +62,7 @@ class Keywords(Reranker):
     stored: ClassVar[bool] = False
 
     def identity(self) -> dict[str, JSON]:
-        """The version of the rule."""
+        """Return the version of the rule."""
         return {"rule": 1}
 
     def score(self, queries: Sequence[str], documents: Sequence[str], out: Float32Array, progress: Progress) -> None:

@@ -177,12 +177,12 @@ class _Group:
 
     def look_up(self, cache: ScoreCache | None, scores: Float32Array) -> Int64Array:
         """Fill in cached scores; return the rows without one, the longest pairs first."""
-        own = scores[self._place]
+        part = scores[self._place]
         for query, rows in self._by_query(range(len(self.queries))):
             stored = cache.read(query) if cache is not None else {}
             for row in rows:
-                own[row] = stored.get(self._contents[row], np.nan)
-        missing: Int64Array = np.flatnonzero(np.isnan(own)).astype(np.int64)
+                part[row] = stored.get(self._contents[row], np.nan)
+        missing: Int64Array = np.flatnonzero(np.isnan(part)).astype(np.int64)
         lengths = np.array([len(self.queries[row]) + len(self._documents[row]) for row in missing], dtype=np.int64)
         return missing[np.argsort(-lengths, kind="stable")]
 
@@ -200,11 +200,11 @@ class _Group:
         try:
             reranker.score(queries, documents, new, progress)
         finally:
-            own = scores[self._place]
-            own[missing] = new
+            part = scores[self._place]
+            part[missing] = new
             if cache is not None:
                 for query, rows in self._by_query(sorted(missing[~np.isnan(new)].tolist())):
-                    cache.add(query, [self._contents[row] for row in rows], [own[row] for row in rows])
+                    cache.add(query, [self._contents[row] for row in rows], [part[row] for row in rows])
 
     def score_once(
         self, reranker: Reranker, cache: ScoreCache, missing: Int64Array, scores: Float32Array, progress: Progress
@@ -216,10 +216,10 @@ class _Group:
             reranker.score([self.queries[row]], [self._documents[row]], new, progress)
             return np.float32(new[0])
 
-        scored, own = 0, scores[self._place]
+        scored, part = 0, scores[self._place]
         for row in missing.tolist():
             answer = cache.once(self.queries[row], self._contents[row], partial(score, row))
-            own[row] = answer.score
+            part[row] = answer.score
             scored += answer.now
             progress.advance(int(not answer.now))
         return scored
