@@ -32,7 +32,7 @@ _TEXTS_AT_ONCE = 256
 
 
 def strings(values: Iterable[str | None]) -> pa.StringArray:
-    """An Arrow string array of any texts, in their order; None becomes null.
+    """Return an Arrow string array of any texts, in their order; None becomes null.
 
     Raises TypeError for what is neither, UnicodeEncodeError for a lone surrogate, and pyarrow.ArrowCapacityError for
     more than 2 GiB of UTF-8, which one array cannot hold.
@@ -51,7 +51,7 @@ def text_scalar(text: str) -> pa.StringScalar:
 
 
 def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray:
-    """An Arrow array of byte strings, each ``width`` long; raises pyarrow.ArrowInvalid where one is not."""
+    """Return an Arrow array of byte strings; raises pyarrow.ArrowInvalid unless each is ``width`` long."""
     items = list(values)
     if any(len(value) != width for value in items):
         raise pa.ArrowInvalid(f"not every byte string has {width} bytes")
@@ -59,7 +59,7 @@ def byte_strings(values: Iterable[bytes], width: int) -> pa.FixedSizeBinaryArray
 
 
 def numbers(values: npt.NDArray[Any]) -> pa.Array:
-    """An Arrow array of integers, floats or booleans (n,), of the same dtype and without nulls: NaN stays NaN.
+    """Return an Arrow array of integers, floats or booleans (n,), of the same dtype and without nulls: NaN stays NaN.
 
     Numbers share the memory of a C-contiguous array, and see what is written to it later; booleans are packed into
     bits. Raises pyarrow.ArrowInvalid for another shape, pyarrow.ArrowTypeError for another dtype.
@@ -105,7 +105,7 @@ def write_parquet(table: pa.Table, path: Path | str) -> None:
 
 
 def _text_buffers(texts: list[Any]) -> tuple[pa.Buffer, pa.Buffer]:
-    """Offsets (int32) and UTF-8.
+    """Return offsets (int32) and UTF-8.
 
     Texts are joined some at a time, into memory that Arrow keeps for the next column: that is twice as fast as one
     string of all of them.

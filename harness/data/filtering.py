@@ -42,7 +42,7 @@ class Filtered:
     matching: BoolArray
 
     def __len__(self) -> int:
-        """How many documents match."""
+        """Return the number of documents that match."""
         return int(np.count_nonzero(self.matching))
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Filtered:
@@ -63,7 +63,7 @@ class Filtered:
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, str]:
-    """``field=value`` strings as a filter; everything after the first ``=`` is the value.
+    """Parse ``field=value`` strings as a filter; everything after the first ``=`` is the value.
 
     Raises UsageError for a condition that is none, an empty value, and two values of one field.
     """

@@ -38,7 +38,7 @@ def build_run(
 
 
 def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[np.float64]) -> Qrels:
-    """Judgments from columns of equal length with grades as float64, which NaN may stand among.
+    """Build judgments from columns of equal length with grades as float64, which NaN may stand among.
 
     Raises DataError for a grade that is no whole number of 32 bits, and as :func:`build_qrels` does.
     """
@@ -50,7 +50,7 @@ def build_judgments(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades
 
 
 def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: npt.NDArray[Any]) -> Qrels:
-    """Judgments from columns of equal length; raises DataError for a document judged twice under one query."""
+    """Build judgments from columns of equal length; raises DataError for a document judged twice under a query."""
     query_ids, codes = _encode(queries)
     doc_ids, rows = _encode(documents)
     order = _grouping(codes, None)
@@ -66,7 +66,7 @@ def build_qrels(queries: pa.ChunkedArray, documents: pa.ChunkedArray, grades: np
 
 
 def to_float32(scores: npt.NDArray[Any]) -> Float32Array:
-    """Scores as trec_eval keeps them; beyond the range of float32 they are infinite, and refused as such."""
+    """Round scores as trec_eval does; beyond the range of float32 they are infinite, and refused as such."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32)
 

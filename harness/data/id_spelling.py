@@ -45,7 +45,7 @@ class Respelling(NamedTuple):
     known: str
 
     def __str__(self) -> str:
-        """A clause of a sentence: what meets, how, and an example."""
+        """Return a clause of a sentence: what meets, how, and an example."""
         return f"{self.met:,} of them are the same {self.rule}: '{self.named}' is '{self.known}'"
 
 

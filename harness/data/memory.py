@@ -126,7 +126,7 @@ def _of_hits(value: Sequence[Mapping[str, object]]) -> _Numbered:
 
 
 def _of_ranks(value: object) -> _Numbered:
-    """Scores that fall with the rank: whole numbers, which float32 tells apart up to 2^24 documents a query."""
+    """Give scores that fall with the rank: whole numbers, which float32 tells apart up to 2^24 documents a query."""
     documents = _listed(value) or ()
     return _Numbered(documents, range(len(documents), 0, -1))
 

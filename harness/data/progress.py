@@ -12,20 +12,20 @@ Clock = Callable[[], int]
 
 
 class Progress(Protocol):
-    """Where long work says how far it is."""
+    """Shows the progress of long work."""
 
     def start(self, phase: str, total: int | None) -> None:
         """Begin a phase; ``total`` is in the phase's own unit (documents, queries), None when unknown."""
 
     def advance(self, amount: int) -> None:
-        """``amount`` more units of the current phase are done."""
+        """Count ``amount`` more units of the current phase as done."""
 
 
 class Display(Protocol):
-    """Where the progress of a whole comparison is shown."""
+    """Shows the progress of a whole comparison."""
 
     def section(self, label: str) -> Progress:
-        """Progress of one encoding or one backend."""
+        """Return the progress of one encoding or one backend."""
 
     def done(self, label: str, outcome: str) -> None:
-        """One backend is finished; ``outcome`` is a few words."""
+        """Show that one backend is finished; ``outcome`` is a few words."""

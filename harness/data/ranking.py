@@ -84,7 +84,7 @@ def sortable_bits(score: np.float32) -> np.uint32:
 
 @inline_kernel
 def pack_key(score: np.float32, tie_break: np.uint32) -> np.uint64:
-    """One sort key for a hit: the larger key comes first."""
+    """Pack a hit into one sort key: the larger key comes first."""
     return (np.uint64(sortable_bits(score)) << np.uint64(32)) | np.uint64(tie_break)
 
 
@@ -106,7 +106,7 @@ def pack_keys(scores: Float32Array, tie_break: UInt32Array) -> UInt64Array:
 
 
 def unpack_keys(keys: UInt64Array) -> tuple[Float32Array, UInt32Array]:
-    """Scores and tie-breakers of packed keys (float32 and uint32, same shape); a score of -0.0 comes back as 0.0."""
+    """Return scores and tie-breakers of packed keys (float32 and uint32, same shape); -0.0 becomes 0.0."""
     ordered = (keys >> np.uint64(32)).astype(np.uint32)
     bits = np.where(ordered >> np.uint32(31), ordered ^ np.uint32(0x80000000), ~ordered)
     return bits.view(np.float32), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -273,7 +273,7 @@ def candidate_rows(queries: Ids, documents: Ids, candidates: Mapping[str, Sequen
 
 
 def same_rankings(runs: Sequence[Run]) -> npt.NDArray[np.bool_]:
-    """For which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
+    """Tell for which queries all ``runs`` (at least one) list the same documents at the same ranks: bool (Q,).
 
     Rankings are taken in the order in which they are given, ties included, to their full length; scores play no part.
     Empty rankings are the same. The runs answer the same queries over the same document column.
@@ -330,7 +330,7 @@ def _digest(*arrays: npt.NDArray[Any]) -> str:
 def best(
     queries: npt.NDArray[np.unsignedinteger[Any]], scores: npt.NDArray[Any], tie_break: UInt32Array, k: int
 ) -> Int64Array:
-    """Where the best ``k`` candidates of each query stand, best first, by ascending query (int64).
+    """Return the places of the best ``k`` candidates of each query, best first, by ascending query (int64).
 
     ``queries`` (unsigned, the narrower the faster), ``scores`` (float32 or float64, without NaN, compared as they are)
     and ``tie_break`` (uint32, the larger first among equal scores, different within a query) have one value a
@@ -403,7 +403,7 @@ def _quicksort_queries(indptr: Int64Array, keys: npt.NDArray[np.float64], places
 
 @kernel
 def first_duplicate(indptr: Int64Array, rows: Int32Array, documents: int) -> int:
-    """Position of the first row that its query already had, -1 when every query lists each row once."""
+    """Return the position of the first row that its query already had, -1 when every query lists each row once."""
     seen = np.full(documents, -1, dtype=np.int64)
     for query in range(len(indptr) - 1):
         for hit in range(indptr[query], indptr[query + 1]):

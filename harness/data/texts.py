@@ -134,7 +134,7 @@ def note_duplicates(ids: pa.StringArray, lines: Int64Array, problems: Problems) 
 
 
 def content_digest(ids: Ids, texts: pa.ChunkedArray) -> str:
-    """SHA-256 that names ids and texts in their order, however they are cut into chunks."""
+    """Return the SHA-256 that names ids and texts in their order, however they are cut into chunks."""
     digest = ContentDigest()
     digest.ids.update(ids.values)
     for chunk in texts.chunks:

@@ -60,7 +60,7 @@ class Ids:
 
     @classmethod
     def of(cls, ids: Iterable[str]) -> Ids:
-        """Ids from any iterable of strings, in its order."""
+        """Make ids of any iterable of strings, in its order."""
         return cls(strings(ids))
 
     def __getstate__(self) -> dict[str, pa.StringArray]:
@@ -87,7 +87,7 @@ class Ids:
         return ids
 
     def rows_of(self, ids: pa.Array | Ids) -> Int32Array:
-        """Row number of each given id, -1 where it is not in this column.
+        """Return the row number of each id, -1 where it is not in this column.
 
         The answer for another id column is remembered as long as that column lives: a corpus is matched with the same
         judgments for every backend, measure set and tie rule.
@@ -144,7 +144,7 @@ class Corpus:
         return np.flatnonzero(lengths == 0).astype(np.int32)
 
     def batches(self, size: int) -> Iterator[list[str]]:
-        """Texts in order, ``size`` at a time, as Python strings."""
+        """Yield texts in order, ``size`` at a time, as Python strings."""
         for start in range(0, len(self), size):
             yield self.texts.slice(start, size).to_pylist()
 
@@ -255,7 +255,7 @@ class SparseVectors:
         return len(self.values)
 
     def row(self, row: int) -> tuple[Int32Array, Float32Array]:
-        """Indices and values of one row."""
+        """Return indices and values of one row."""
         cut = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
         return self.indices[cut], self.values[cut]
 
@@ -266,7 +266,7 @@ class SparseVectors:
         return SparseVectors(indptr - indptr[0], self.indices[values], self.values[values], self.dimensions)
 
     def take(self, rows: npt.NDArray[Any]) -> SparseVectors:
-        """Some of the vectors, in the order of ``rows``."""
+        """Return some of the vectors, in the order of ``rows``."""
         indptr, places = _gather(self.indptr, rows)
         return SparseVectors(indptr, self.indices[places], self.values[places], self.dimensions)
 
@@ -283,7 +283,7 @@ class SparseVectors:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseVectors:  # noqa: ANN401 - SciPy has no type information
-        """From any SciPy sparse matrix or array: duplicates summed, indices sorted; the input is left as it was."""
+        """Convert any SciPy sparse matrix or array: duplicates summed, indices sorted; the input is left as it was."""
         from scipy.sparse import csr_array
 
         csr = csr_array(matrix, copy=True)
@@ -297,7 +297,7 @@ class SparseVectors:
 
 
 def _gather(indptr: Int64Array, rows: npt.NDArray[Any]) -> tuple[Int64Array, Int64Array]:
-    """Offsets of the chosen rows among themselves, and where each of their values lies now."""
+    """Return offsets of the chosen rows among themselves, and the present place of each of their values."""
     lengths = np.diff(indptr)[rows]
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
