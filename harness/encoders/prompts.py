@@ -16,7 +16,7 @@ from harness.data.inputs import Inputs
 from harness.encoders.model_checks import CONFIG
 from harness.encoders.model_files import model_folder
 from harness.encoders.settings import Role, Settings
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.registry.strict_toml import Table, read_document
 
 __all__ = ["KnownPrompts", "Prompt", "applied_prompt", "declared_prompts", "known_prompts", "prompted", "text_list"]
@@ -69,17 +69,21 @@ def applied_prompt(settings: Settings, role: Role) -> Prompt:
     """
     configuration = _configuration(settings)
     declared = _declared(configuration)
-    chosen = settings.given_prompt(role, declared)
-    if chosen is not None:
+    if (name := settings.prompt_names[role]) is not None:
+        if name not in declared:
+            known = ", ".join(declared) or "none"
+            raise UsageError(f"model '{settings.source.name}' declares no prompt '{name}'", fix=f"it declares: {known}")
+        return Prompt(declared[name])
+    if (chosen := settings.prompts[role]) is not None:
         return Prompt(chosen)
     if any(declared.values()):
         names = [name for name in (*_OWN_NAMES[role], configuration.get("default_prompt_name")) if name in declared]
         text = declared[names[0]] if names else ""
         return Prompt(text, f"its configuration's '{names[0]}'" if text else "")
-    name = _name(settings)
-    known = known_prompts().get(name.casefold())
-    text = "" if known is None else known.query if role == "queries" else known.document
-    return Prompt(text, f"what {name} needs" if text else "")
+    hub_name = _hub_name(settings)
+    needed = known_prompts().get(hub_name.casefold())
+    text = "" if needed is None else needed.query if role == "queries" else needed.document
+    return Prompt(text, f"what {hub_name} needs" if text else "")
 
 
 def declared_prompts(settings: Settings) -> Mapping[str, str]:
@@ -111,7 +115,7 @@ def _declared(configuration: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(text or "") for name, text in (configuration.get("prompts") or {}).items()}
 
 
-def _name(settings: Settings) -> str:
+def _hub_name(settings: Settings) -> str:
     """Return a model's name on the hub, "" where nothing states it: a folder's own name is anybody's choice."""
     source = settings.source
     if source.kind == "hub":

@@ -204,19 +204,6 @@ class Settings:
             return self
         return replace(self, truncate_dim=0, normalize=False)
 
-    def given_prompt(self, role: Role, declared: Mapping[str, str]) -> str | None:
-        """Return the prompt that the user chose for ``role``, "" for no prompt; None without a choice.
-
-        ``declared`` are the model's own prompts by name. Raises UsageError for a name that the model does not declare.
-        """
-        name = self.prompt_names[role]
-        if name is None:
-            return self.prompts[role]
-        if name not in declared:
-            known = ", ".join(declared) or "none"
-            raise UsageError(f"model '{self.source.name}' declares no prompt '{name}'", fix=f"it declares: {known}")
-        return declared[name]
-
 
 def _limits(values: Mapping[str, ParameterValue]) -> Limits:
     if "endpoint" not in values:

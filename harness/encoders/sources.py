@@ -17,11 +17,11 @@ from harness.encoders.settings import Facts, Model, Role, Settings
 from harness.errors import UsageError
 from harness.store.cache import JSON, file_digest
 
-__all__ = ["DIMENSIONS", "SCHEME", "RandomVectors", "create_model", "encoding_key"]
+__all__ = ["RandomVectors", "create_model", "encoding_key"]
 
-SCHEME = 1
+_SCHEME = 1
 """Version of the key: raised when a change of the harness changes the vectors that some model gives."""
-DIMENSIONS = 384
+_DIMENSIONS = 384
 """Width of random vectors without truncate_dim, the same as that of all-MiniLM-L6-v2."""
 
 
@@ -56,7 +56,7 @@ def encoding_key(settings: Settings, role: Role, texts: str, *, fetch: bool) -> 
         UsageError, DataError, EngineUnavailableError, MissingExtraError: The model cannot be had.
     """
     return {
-        "scheme": SCHEME,
+        "scheme": _SCHEME,
         "encoder": settings.encoder,
         "role": role,
         "model": _model_key(settings, role, fetch=fetch),
@@ -115,7 +115,7 @@ class RandomVectors:
     """The floor of chance: normal vectors of unit length, drawn from seed, role and id, whatever the texts say."""
 
     def __init__(self, settings: Settings) -> None:
-        self._seed, self._dimensions = settings.seed, settings.truncate_dim or DIMENSIONS
+        self._seed, self._dimensions = settings.seed, settings.truncate_dim or _DIMENSIONS
 
     @property
     def facts(self) -> Facts:

@@ -7,6 +7,7 @@ holds finished columns (:func:`harness.store.columns.load_vectors`) and ``made.j
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 from collections.abc import Mapping
@@ -17,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import orjson
+from numpy.lib import format as npy
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, SparseVectors
-from harness.encoders.npy_writer import NpyWriter
 from harness.encoders.settings import Model, Role, Rows, Settings
 from harness.encoders.sparsity import strongest
 from harness.errors import DataError
@@ -36,6 +37,8 @@ _CALLS = 1
 """Calls in a chunk of a model behind an endpoint: none is lost, and paid for again, when the next call fails."""
 _ROWS = 16_384
 """Rows in a chunk of vectors that are truncated."""
+_HEADER_BYTES = 128
+"""Room for any number of rows: NumPy pads its header to a multiple of 64 bytes, so this is a valid one."""
 _PROGRESS, _MADE = "progress.json", "made.json"
 _SHOWN = 20
 _log = logging.getLogger("harness")
@@ -156,7 +159,7 @@ def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Setting
     if not isinstance(rows, np.ndarray):
         raise AssertionError("only dense vectors are truncated")
     width = settings.truncate_dim or made.dimensions
-    column = NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)
+    column = _NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)
     try:
         for start in range(0, len(rows), _ROWS):
             part = _slice(Inputs(ids), start, _ROWS)
@@ -188,7 +191,7 @@ class _Columns:
     def __init__(self, folder: Path, role: Role, state: _State, example: Rows) -> None:
         width = None if isinstance(example, SparseVectors) else example.shape[1]
         self._files = {
-            name: NpyWriter(path, dtype, rows=rows, width=width)
+            name: _NpyWriter(path, dtype, rows=rows, width=width)
             for name, path, dtype, rows in _files(folder, role, state, sparse=width is None)
         }
         if width is None and not state.rows:
@@ -310,7 +313,7 @@ def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> 
         return _begin_again(folder, f"{_PROGRESS} tells of {state.rows} texts, and there are {len(texts)}")
     width = None if sparse else state.dimensions
     for _, file, dtype, rows in _files(folder, role, state, sparse=sparse):
-        if not NpyWriter.holds(file, dtype, rows=rows, width=width):
+        if rows and (not file.is_file() or file.stat().st_size < _file_bytes(rows, dtype, width)):
             return _begin_again(folder, f"{file.name} holds less than the {state.rows} texts that {_PROGRESS} tells of")
     return state
 
@@ -327,3 +330,63 @@ def _write(path: Path, content: object) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     unfinished.replace(path)
+
+
+class _NpyWriter:
+    """Append rows to one ``.npy`` file, as C-contiguous ``dtype`` of shape (n,) or (n, ``width``).
+
+    Until :meth:`finish` the header says that there are no rows.
+    """
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, *, rows: int, width: int | None = None) -> None:
+        """Begin the file, or continue it after its first ``rows`` rows: what follows them is cut off."""
+        self._dtype, self._width = np.dtype(dtype), width
+        size = _file_bytes(rows, dtype, width)
+        if rows and path.stat().st_size < size:  # truncate would fill the file up with zeros
+            raise AssertionError(f"'{path}' holds less than {rows} rows")
+        self._stream = path.open("r+b" if rows else "w+b")
+        if not rows:
+            self._stream.write(self._header(0))
+        self._stream.truncate(size)
+        self._stream.seek(0, os.SEEK_END)
+        self._rows = rows
+
+    def append(self, array: npt.NDArray[Any]) -> None:
+        """Add rows at the end; their bytes are on the disk after :meth:`sync`."""
+        shape = array.shape[1:]
+        if shape != (() if self._width is None else (self._width,)):
+            raise AssertionError(f"rows of shape {shape} for a column of width {self._width}")
+        self._stream.write(np.ascontiguousarray(array, dtype=self._dtype).data)
+        self._rows += len(array)
+
+    def sync(self) -> None:
+        """Force appended rows onto the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+
+    def finish(self) -> None:
+        """Write the number of rows into the header and close the file."""
+        self._stream.seek(0)
+        self._stream.write(self._header(self._rows))
+        self.sync()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        self._stream.close()
+
+    def _header(self, rows: int) -> bytes:
+        shape = (rows,) if self._width is None else (rows, self._width)
+        header = io.BytesIO()
+        npy.write_array_header_1_0(
+            header, {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        )
+        text = header.getvalue()
+        if len(text) > _HEADER_BYTES:
+            raise AssertionError(f"a header of {len(text)} bytes")
+        prefix, fields = text[:8], text[10:].rstrip()
+        return prefix + (_HEADER_BYTES - 10).to_bytes(2, "little") + fields.ljust(_HEADER_BYTES - 11) + b"\n"
+
+
+def _file_bytes(rows: int, dtype: npt.DTypeLike, width: int | None) -> int:
+    return _HEADER_BYTES + rows * np.dtype(dtype).itemsize * (1 if width is None else width)

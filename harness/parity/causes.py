@@ -1,9 +1,9 @@
 """Causes of a difference between an engine and its reference: each scores the queries again with one thing changed.
 
 A hypothesis is proven for a query when the engine's ranking is tie-equivalent to the new one *and* every score of the
-engine agrees with it, within the tolerance. Adding one is a function and a row of :data:`HYPOTHESES`, which are tried
-in order. A function returns None where its change does not apply or would change nothing. The last hypothesis proves
-less than the others: it changes nothing and widens the tolerance to what rounding can do.
+engine agrees with it, within the tolerance. Each cause is a function here, and they are tried in this order; it returns
+None where its change does not apply or would change nothing. The last one proves less than the others: it changes
+nothing and widens the tolerance to what rounding can do.
 
 Fusions have causes of their own, which lie in their components: :func:`hits_of_components`, :func:`causes_in_lists`.
 """
@@ -134,8 +134,230 @@ def _of_vectors(change: Callable[[DenseReference, Int32Array], DenseReference | 
     return rescore
 
 
-def float32_rounding(case: Case) -> Rescored | None:
-    """Widen the tolerance to the error bound: each of two documents that change places may be off by it."""
+_tried: list[Hypothesis] = []
+
+
+def _cause(name: str, meaning: str) -> Callable[[Rescore], Rescore]:
+    """Declare a cause: its name in reports, and its meaning in one sentence. Causes are tried in this file's order."""
+
+    def declare(rescore: Rescore) -> Rescore:
+        _tried.append(Hypothesis(name, meaning, rescore))
+        return rescore
+
+    return declare
+
+
+@_cause("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does")
+@_of_recipe
+def _float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if not _has_bm25_idf(recipe):
+        return None
+    return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
+
+
+def _has_bm25_idf(recipe: Recipe) -> bool:
+    return recipe.mode == "textbook" and recipe.idf == "bm25"
+
+
+@_cause("missing documents", "the engine does not hold these documents, and counts without them")
+@_of_recipe
+def _missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
+    # weights that were made before stay as they are
+    return _without(recipe, missing)
+
+
+def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
+    lost = missing[np.diff(recipe.documents.indptr)[missing] > 0]
+    return replace(recipe, documents=empty_rows(recipe.documents, lost)) if len(lost) else None
+
+
+@_cause("missing documents, IDF kept", "the engine does not return these documents, but its IDF still counts them")
+@_of_recipe
+def _missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
+    # deleted and not yet cleaned up
+    changed = _without(recipe, missing)
+    if changed is None or not _has_bm25_idf(recipe):
+        return None
+    return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
+
+
+@_cause("fewer hits", "the engine returned the right documents, and stopped early")
+def _fewer_hits(case: Case) -> Rescored | None:
+    same = _with_reference(case, case.reference)
+    returned = np.diff(case.run.indptr)
+    if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
+        return None
+    k: Int64Array = np.where(returned > 0, returned, case.k)
+    return same._replace(exact=ranking.cut(same.exact, k), k=k)
+
+
+@_cause("missing vectors", "the engine does not hold these documents")
+@_of_vectors
+def _missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> DenseReference | None:
+    return reference.without(missing_rows) if len(missing_rows) else None
+
+
+@_cause(
+    "approximate search",
+    "the right documents of those that were found, in their order with their scores; the graph missed better ones",
+)
+def _approximate_search(case: Case) -> Rescored | None:
+    # a graph finds the neighbours of what it visits
+    if not case.graph or not isinstance(case.reference, DenseReference):
+        return None
+    same = _with_reference(case, case.reference)
+    returned = ranking.order(case.run.with_scores(same.true_scores))
+    return same._replace(exact=returned, k=np.diff(returned.indptr))
+
+
+@_cause("float16 documents", "the index stores documents as float16, for cosine after normalising")
+@_of_vectors
+def _float16_documents(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    documents, queries = _normalised(reference.recipe)
+    return _of_normalised(reference.recipe, _float16(documents), queries)
+
+
+@_cause("float16 vectors", "documents and queries are rounded to float16")
+@_of_vectors
+def _float16_vectors(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    documents, queries = _normalised(reference.recipe)
+    return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
+
+
+@_cause("dot product", "the engine does not divide by the lengths")
+@_of_vectors
+def _dot_product(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
+    if reference.recipe.similarity != "cosine":
+        return None
+    return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)
+
+
+def _normalised(recipe: DenseRecipe) -> tuple[Float32Array, Float32Array]:
+    if recipe.similarity != "cosine":
+        return recipe.documents, recipe.queries
+    documents, queries = (
+        (vectors / vector_lengths(vectors)[:, None]).astype(np.float32)
+        for vectors in (recipe.documents, recipe.queries)
+    )
+    return documents, queries
+
+
+def _float16(vectors: Float32Array) -> Float32Array | None:
+    with np.errstate(over="ignore"):
+        rounded = vectors.astype(np.float16).astype(np.float32)
+    return rounded if np.isfinite(rounded).all() else None
+
+
+def _of_normalised(
+    recipe: DenseRecipe, documents: Float32Array | None, queries: Float32Array | None
+) -> DenseReference | None:
+    """Return the reference of changed vectors; for cosine they are of unit length, so their dot product scores them."""
+    if documents is None or queries is None:
+        return None
+    similarity: Similarity = "l2" if recipe.similarity == "l2" else "dot"
+    return DenseReference(replace(recipe, documents=documents, queries=queries, similarity=similarity))
+
+
+@_cause("zero-score padding", "documents that match nothing fill the list up to k")
+def _zero_score_padding(case: Case) -> Rescored | None:
+    if not isinstance(case.reference, SparseReference):
+        return None
+    same = _with_reference(case, case.reference)
+    matching = np.flatnonzero(same.true_scores)
+    if len(matching) == case.run.hits:
+        return None
+    return same._replace(run=ranking.hits_at(case.run, matching), true_scores=same.true_scores[matching])
+
+
+@_cause("IDF over all documents", "N counts documents without terms too")
+@_of_recipe
+def _idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
+        return None
+    return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
+
+
+@_cause("one IDF for all shards", "N and df are those of the whole collection")
+@_of_recipe
+def _one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
+
+
+@_cause("no IDF", "the engine leaves the IDF out")
+@_of_recipe
+def _no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    return replace(recipe, idf=None) if recipe.mode == "textbook" and recipe.idf is not None else None
+
+
+@_cause("query counts ignored", "a repeated query term counts once")
+@_of_recipe
+def _query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.counts is None or (recipe.queries.values == 1).all():
+        return None
+    return replace(recipe, queries=replace(recipe.queries, values=np.ones_like(recipe.queries.values)))
+
+
+@_cause("factor (k1 + 1)", "the constant factor is left out, or put in")
+@_of_recipe
+def _other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.mode != "textbook" or recipe.counts is None:
+        return None
+    changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
+    return replace(changed, documents=_weights(changed, recipe.counts))
+
+
+def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:
+    return bm25.document_weights(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
+
+
+@_cause("byte lengths", "document lengths are rounded to Lucene's single byte")
+@_of_recipe
+def _byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.mode != "textbook" or recipe.counts is None:
+        return None
+    lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
+    return replace(recipe, documents=_weights(recipe, recipe.counts, lengths=lengths))
+
+
+@_cause("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order")
+@_of_recipe
+def _lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.mode != "textbook" or recipe.counts is None:
+        return None
+    return replace(recipe, mode="lucene", documents=recipe.counts.documents, idf="bm25", k1_plus_1=False)
+
+
+@_cause("exact lengths", "document lengths are not rounded to a byte")
+@_of_recipe
+def _textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    if recipe.mode != "lucene" or recipe.counts is None:
+        return None
+    return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
+
+
+@_cause("float16 weights", "the index stores weights as float16")
+@_of_recipe
+def _float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    return _stored_as(recipe, "float16")
+
+
+@_cause("uint8 weights", "the index stores weights as uint8, scaled per posting list")
+@_of_recipe
+def _uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
+    # so does a single segment; each of several segments has limits of its own
+    return _stored_as(recipe, "uint8")
+
+
+def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
+    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype)) if recipe.mode == "textbook" else None
+
+
+@_cause(
+    "within float32 rounding",
+    "nothing is scored anew: the scores lie within the error bound of float32 sums in any order",
+)
+def _float32_rounding(case: Case) -> Rescored | None:
+    # each of two documents that change places may be off by the error bound of its score
     reference = case.reference
     if isinstance(reference, DenseReference):
         error = _error_of_vectors(reference)
@@ -178,246 +400,7 @@ def _relative_error(steps: Int64Array) -> Float64Array:
     return error
 
 
-def fewer_hits(case: Case) -> Rescored | None:
-    """Cut the exact ranking to as many hits as the engine returned: it stopped early."""
-    same = _with_reference(case, case.reference)
-    returned = np.diff(case.run.indptr)
-    if not ((returned > 0) & (returned < np.diff(same.exact.indptr))).any():
-        return None
-    k: Int64Array = np.where(returned > 0, returned, case.k)
-    return same._replace(exact=ranking.cut(same.exact, k), k=k)
-
-
-def approximate_search(case: Case) -> Rescored | None:
-    """Rank the returned documents exactly, and nothing else: a graph finds the neighbours of what it visits."""
-    if not case.graph or not isinstance(case.reference, DenseReference):
-        return None
-    same = _with_reference(case, case.reference)
-    returned = ranking.order(case.run.with_scores(same.true_scores))
-    return same._replace(exact=returned, k=np.diff(returned.indptr))
-
-
-def zero_score_padding(case: Case) -> Rescored | None:
-    """Leave out documents that match nothing and fill the list."""
-    if not isinstance(case.reference, SparseReference):
-        return None
-    same = _with_reference(case, case.reference)
-    matching = np.flatnonzero(same.true_scores)
-    if len(matching) == case.run.hits:
-        return None
-    return same._replace(run=ranking.hits_at(case.run, matching), true_scores=same.true_scores[matching])
-
-
-@_of_recipe
-def missing_documents(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    """Neither return nor count the missing documents. Weights that were made before stay as they are."""
-    return _without(recipe, missing)
-
-
-def _without(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    lost = missing[np.diff(recipe.documents.indptr)[missing] > 0]
-    return replace(recipe, documents=empty_rows(recipe.documents, lost)) if len(lost) else None
-
-
-@_of_recipe
-def missing_documents_idf_kept(recipe: Recipe, missing: Int32Array) -> Recipe | None:
-    """Count the missing documents in the IDF without returning them: deleted and not yet cleaned up."""
-    changed = _without(recipe, missing)
-    if changed is None or not _has_bm25_idf(recipe):
-        return None
-    return replace(changed, idf=idf_by_shard(recipe, bm25_idf))
-
-
-@_of_recipe
-def idf_over_all_documents(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Count all documents in N, those without terms included."""
-    if not _has_bm25_idf(recipe) or len(recipe.documents.nonempty_rows) == len(recipe.documents):
-        return None
-    return replace(recipe, idf=idf_by_shard(recipe, bm25_idf, over_all=True))
-
-
-@_of_recipe
-def one_idf_for_all_shards(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Count N and df over the whole collection."""
-    return replace(recipe, shards=None) if recipe.shards is not None and recipe.idf == "bm25" else None
-
-
-@_of_recipe
-def no_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Leave the IDF out."""
-    return replace(recipe, idf=None) if recipe.mode == "textbook" and recipe.idf is not None else None
-
-
-@_of_recipe
-def query_counts_ignored(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Set every query weight to 1."""
-    if recipe.counts is None or (recipe.queries.values == 1).all():
-        return None
-    return replace(recipe, queries=replace(recipe.queries, values=np.ones_like(recipe.queries.values)))
-
-
-@_of_recipe
-def other_constant_factor(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Put the factor (k1 + 1) in where it was left out, and leave it out where it was in."""
-    if recipe.mode != "textbook" or recipe.counts is None:
-        return None
-    changed = replace(recipe, k1_plus_1=not recipe.k1_plus_1)
-    return replace(changed, documents=_weights(changed, recipe.counts))
-
-
-@_of_recipe
-def byte_lengths(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Compute textbook weights from lengths that are rounded to one byte."""
-    if recipe.mode != "textbook" or recipe.counts is None:
-        return None
-    lengths = decoded_lengths()[encode_lengths(recipe.counts.lengths)].astype(np.int64)
-    return replace(recipe, documents=_weights(recipe, recipe.counts, lengths=lengths))
-
-
-@_of_recipe
-def lucene_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Compute everything as Lucene does."""
-    if recipe.mode != "textbook" or recipe.counts is None:
-        return None
-    return replace(recipe, mode="lucene", documents=recipe.counts.documents, idf="bm25", k1_plus_1=False)
-
-
-@_of_recipe
-def textbook_arithmetic(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Use exact lengths where Lucene rounds them, without (k1 + 1)."""
-    if recipe.mode != "lucene" or recipe.counts is None:
-        return None
-    return replace(recipe, mode="textbook", documents=_weights(recipe, recipe.counts))
-
-
-@_of_recipe
-def float16_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Round document weights to float16 (Qdrant's ``datatype=float16``); the IDF does not change."""
-    return _stored_as(recipe, "float16")
-
-
-@_of_recipe
-def uint8_weights(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Round document weights to 256 steps between each dimension's extremes (Qdrant's ``datatype=uint8``).
-
-    A single segment does so; each of several segments has limits of its own.
-    """
-    return _stored_as(recipe, "uint8")
-
-
-@_of_recipe
-def float32_idf(recipe: Recipe, _missing: Int32Array) -> Recipe | None:
-    """Compute the IDF with every step in float32, as Qdrant does."""
-    if not _has_bm25_idf(recipe):
-        return None
-    return replace(recipe, idf=idf_by_shard(recipe, lambda containing, documents: qdrant_idf(documents, containing)))
-
-
-def _has_bm25_idf(recipe: Recipe) -> bool:
-    return recipe.mode == "textbook" and recipe.idf == "bm25"
-
-
-def _stored_as(recipe: Recipe, datatype: str) -> Recipe | None:
-    return replace(recipe, documents=qdrant_weights(recipe.documents, datatype)) if recipe.mode == "textbook" else None
-
-
-def _weights(recipe: Recipe, counts: TermCounts, lengths: Int64Array | None = None) -> SparseVectors:
-    return bm25.document_weights(counts, k1=recipe.k1, b=recipe.b, k1_plus_1=recipe.k1_plus_1, lengths=lengths)
-
-
-@_of_vectors
-def missing_vectors(reference: DenseReference, missing_rows: Int32Array) -> DenseReference | None:
-    """Never return the missing documents."""
-    return reference.without(missing_rows) if len(missing_rows) else None
-
-
-@_of_vectors
-def float16_documents(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """Round documents to float16; for cosine, after dividing them by their lengths."""
-    documents, queries = _normalised(reference.recipe)
-    return _of_normalised(reference.recipe, _float16(documents), queries)
-
-
-@_of_vectors
-def float16_vectors(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """Round both documents and queries to float16, otherwise like :func:`float16_documents`."""
-    documents, queries = _normalised(reference.recipe)
-    return _of_normalised(reference.recipe, _float16(documents), _float16(queries))
-
-
-@_of_vectors
-def dot_product(reference: DenseReference, _missing: Int32Array) -> DenseReference | None:
-    """Take the dot product instead of the cosine: do not divide by the lengths."""
-    if reference.recipe.similarity != "cosine":
-        return None
-    return DenseReference(replace(reference.recipe, similarity="dot"), whole=reference)
-
-
-def _normalised(recipe: DenseRecipe) -> tuple[Float32Array, Float32Array]:
-    if recipe.similarity != "cosine":
-        return recipe.documents, recipe.queries
-    documents, queries = (
-        (vectors / vector_lengths(vectors)[:, None]).astype(np.float32)
-        for vectors in (recipe.documents, recipe.queries)
-    )
-    return documents, queries
-
-
-def _float16(vectors: Float32Array) -> Float32Array | None:
-    with np.errstate(over="ignore"):
-        rounded = vectors.astype(np.float16).astype(np.float32)
-    return rounded if np.isfinite(rounded).all() else None
-
-
-def _of_normalised(
-    recipe: DenseRecipe, documents: Float32Array | None, queries: Float32Array | None
-) -> DenseReference | None:
-    """Return the reference of changed vectors; for cosine they are of unit length, so their dot product scores them."""
-    if documents is None or queries is None:
-        return None
-    similarity: Similarity = "l2" if recipe.similarity == "l2" else "dot"
-    return DenseReference(replace(recipe, documents=documents, queries=queries, similarity=similarity))
-
-
-HYPOTHESES: tuple[Hypothesis, ...] = (
-    Hypothesis("float32 IDF", "every step of the IDF is rounded to float32, as Qdrant does", float32_idf),
-    Hypothesis(
-        "missing documents", "the engine does not hold these documents, and counts without them", missing_documents
-    ),
-    Hypothesis(
-        "missing documents, IDF kept",
-        "the engine does not return these documents, but its IDF still counts them",
-        missing_documents_idf_kept,
-    ),
-    Hypothesis("fewer hits", "the engine returned the right documents, and stopped early", fewer_hits),
-    Hypothesis("missing vectors", "the engine does not hold these documents", missing_vectors),
-    Hypothesis(
-        "approximate search",
-        "the right documents of those that were found, in their order with their scores; the graph missed better ones",
-        approximate_search,
-    ),
-    Hypothesis(
-        "float16 documents", "the index stores documents as float16, for cosine after normalising", float16_documents
-    ),
-    Hypothesis("float16 vectors", "documents and queries are rounded to float16", float16_vectors),
-    Hypothesis("dot product", "the engine does not divide by the lengths", dot_product),
-    Hypothesis("zero-score padding", "documents that match nothing fill the list up to k", zero_score_padding),
-    Hypothesis("IDF over all documents", "N counts documents without terms too", idf_over_all_documents),
-    Hypothesis("one IDF for all shards", "N and df are those of the whole collection", one_idf_for_all_shards),
-    Hypothesis("no IDF", "the engine leaves the IDF out", no_idf),
-    Hypothesis("query counts ignored", "a repeated query term counts once", query_counts_ignored),
-    Hypothesis("factor (k1 + 1)", "the constant factor is left out, or put in", other_constant_factor),
-    Hypothesis("byte lengths", "document lengths are rounded to Lucene's single byte", byte_lengths),
-    Hypothesis("Lucene's arithmetic", "byte lengths, no (k1 + 1), float32 in Lucene's order", lucene_arithmetic),
-    Hypothesis("exact lengths", "document lengths are not rounded to a byte", textbook_arithmetic),
-    Hypothesis("float16 weights", "the index stores weights as float16", float16_weights),
-    Hypothesis("uint8 weights", "the index stores weights as uint8, scaled per posting list", uint8_weights),
-    Hypothesis(
-        "within float32 rounding",
-        "nothing is scored anew: the scores lie within the error bound of float32 sums in any order",
-        float32_rounding,
-    ),
-)
+HYPOTHESES: tuple[Hypothesis, ...] = tuple(_tried)
 """Every cause that can be proven, in the order in which they are tried."""
 
 
