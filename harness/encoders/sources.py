@@ -37,7 +37,7 @@ def create_model(settings: Settings) -> Model:
 
             return PythonEncoder(settings)
         case "http":
-            from harness.encoders.http_endpoint import EndpointModel
+            from harness.encoders.embeddings_endpoint import EndpointModel
 
             return EndpointModel(settings)
         case _:

@@ -19,9 +19,9 @@ from harness.data.types import Run
 from harness.errors import EngineFailureError
 from harness.exact.qdrant_model import qdrant_normalised
 from harness.parity.causes import causes_in_lists
-from harness.parity.compare import compare_run
 from harness.parity.levels import Parity
 from harness.parity.references import Fuse, FusedReference, Part, Reference
+from harness.parity.run_comparison import compare_run
 from harness.plan.plan import Trial
 from harness.rerank import fusion
 from harness.worker.jobs import TrialRecord

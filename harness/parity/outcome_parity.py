@@ -19,11 +19,11 @@ from harness.errors import UsageError
 from harness.exact.qdrant_shards import shards_of
 from harness.metrics.spread import pairwise_overlap
 from harness.parity.causes import hits_of_components
-from harness.parity.compare import compare_run
 from harness.parity.fused_lists import compare_hybrid
 from harness.parity.levels import Parity
 from harness.parity.recipes import DenseRecipe, Recipe, make_recipe
 from harness.parity.references import DenseReference, FusedReference, Part, Reference, SparseReference
+from harness.parity.run_comparison import compare_run
 from harness.plan.plan import Plan
 from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue

@@ -100,7 +100,7 @@ def _ask(job: AskJob, context: _Context) -> object:
 
 def _encode(job: EncodeJob, context: _Context) -> Encoded:
     """Encode every part with one model, into its target; the model may need torch, and may die of it."""
-    from harness.encoders.http_endpoint import EndpointModel, Spent
+    from harness.encoders.embeddings_endpoint import EndpointModel, Spent
     from harness.encoders.prompts import applied_prompt
     from harness.encoders.settings import Settings
     from harness.encoders.sources import create_model

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from harness.data.dataset import Dataset
 from harness.data.progress import Display
 from harness.data.types import SparseVectors
-from harness.encoders.http_endpoint import CHARACTERS_A_TOKEN, calls_for
+from harness.encoders.embeddings_endpoint import CHARACTERS_A_TOKEN, calls_for
 from harness.encoders.prompts import applied_prompt, declared_prompts
 from harness.encoders.sampled_check import TOLERANCES, compare_sample, draw_sample
 from harness.encoders.settings import EncoderName, Role, Settings, model_encoder

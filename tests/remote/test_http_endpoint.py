@@ -19,7 +19,7 @@ from warm_harness import harness_command
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.encoders.http_endpoint import EndpointModel
+from harness.encoders.embeddings_endpoint import EndpointModel
 from harness.encoders.settings import Settings
 from harness.errors import EngineUnavailableError, HarnessError, UsageError
 from harness.registry.parameters import ParameterValue, encoder_parameters
