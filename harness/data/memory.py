@@ -46,18 +46,14 @@ __all__ = [
     "Shape",
     "are_hits",
     "are_predictions",
-    "are_rows",
     "described_shape",
     "examples_of",
     "first_unfit",
     "part_of_file",
     "qrels_from_dict",
-    "qrels_from_rows",
     "read_shape",
     "run_from_dict",
-    "run_from_hits",
     "run_from_predictions",
-    "run_from_rows",
     "shape_of",
 ]
 
@@ -197,37 +193,6 @@ def qrels_from_dict(qrels: Mapping[Any, Any]) -> Qrels:
 def are_hits(value: object) -> bool:
     """Return whether ``value`` is a list of lists of ``{"corpus_id", "score"}``, one list a query."""
     return _lists(_lists(_is_hit))(value)
-
-
-def run_from_hits(hits: Sequence[Sequence[Mapping[str, Any]]]) -> Run:
-    """Return the run in what ``sentence_transformers.util.semantic_search`` gives: queries are numbered from 0."""
-    return run_from_dict(dict(enumerate(hits)))
-
-
-def are_rows(value: object, number: Sequence[str]) -> bool:
-    """Return whether ``value`` is a list of rows: dictionaries, named tuples, or (query id, document id, number).
-
-    Args:
-        value: anything.
-        number: names that a dictionary or a named tuple may have for the number.
-    """
-    return not hasattr(value, "_fields") and _lists(lambda row: _places(row, number) is not None)(value)
-
-
-def run_from_rows(rows: Sequence[Any]) -> Run:
-    """Return the run in a list of rows, one a hit, such as ir_measures' ``ScoredDoc``.
-
-    The engine's order is that of the rows. Raises DataError as :func:`run_from_dict` does.
-    """
-    return run_from_dict(_grouped(rows, SCORE))
-
-
-def qrels_from_rows(rows: Sequence[Any]) -> Qrels:
-    """Return the judgments in a list of rows, one a judgment, such as ir_measures' ``Qrel``.
-
-    Raises DataError as :func:`qrels_from_dict` does.
-    """
-    return qrels_from_dict(_grouped(rows, GRADE))
 
 
 def _places(row: object, number: Sequence[str]) -> tuple[Any, Any, Any] | None:
@@ -376,8 +341,13 @@ def _of_queries(shapes: Sequence[QueryShape], read: Callable[[Any], Built]) -> S
 
 
 def _of_rows(number: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
+    """Take rows, one a hit or a judgment, such as ir_measures' ``ScoredDoc`` and ``Qrel``; their order is kept."""
+
+    def matches(value: object) -> bool:
+        return not hasattr(value, "_fields") and _lists(lambda row: _places(row, names) is not None)(value)
+
     example = f"[(query id, document id, {number}), …], as dictionaries or named tuples (ir_measures) too"
-    return Shape((example,), lambda value: are_rows(value, names), read)
+    return Shape((example,), matches, lambda rows: read(_grouped(rows, names)))
 
 
 def _of_tables(numbers: str, names: Sequence[str], read: Callable[[Any], Built]) -> Shape[Built]:
@@ -402,9 +372,9 @@ RUNS: Accepted[Run] = Accepted(
         Shape(
             ('[[{"corpus_id": document id, "score": score}, …], …], a list for each query (sentence-transformers)',),
             are_hits,
-            run_from_hits,
+            lambda hits: run_from_dict(dict(enumerate(hits))),
         ),
-        _of_rows("score", SCORE, run_from_rows),
+        _of_rows("score", SCORE, run_from_dict),
         _of_tables(
             "query_id, doc_id, score (ir_measures), qid, docno, score (PyTerrier) or q_id, doc_id, score (ranx)",
             SCORE,
@@ -420,7 +390,7 @@ QRELS: Accepted[Qrels] = Accepted(
     JUDGED,
     (
         _of_queries(JUDGED, qrels_from_dict),
-        _of_rows("grade", GRADE, qrels_from_rows),
+        _of_rows("grade", GRADE, qrels_from_dict),
         _of_tables(
             "query_id, doc_id, relevance (ir_measures), qid, docno, label (PyTerrier) or q_id, doc_id, score (ranx)",
             GRADE,
