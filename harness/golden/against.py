@@ -111,7 +111,7 @@ def _require_kind(name: str, backends: Sequence[str]) -> None:
 
 def _require_alone(trial: Trial) -> None:
     """Refuse an index that means nothing without its collection, or without its model."""
-    card, given = trial.spec.card, trial.spec.given
+    card, overrides = trial.spec.card, trial.spec.overrides
     if card is None or not trial.external:
         raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
     if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
@@ -120,7 +120,7 @@ def _require_alone(trial: Trial) -> None:
             "collection, a question cannot be encoded",
             fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
         )
-    if model_encoder(card.encoder) is not None and "model" not in given:
+    if model_encoder(card.encoder) is not None and "model" not in overrides:
         raise UsageError(
             f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
         )

@@ -39,7 +39,7 @@ class BackendSpec:
 
     ``kind`` is ``engine`` (then ``card`` is set), ``run`` (then ``run_path`` is set: anybody's ranked documents),
     ``fusion`` or ``rerank`` (then ``components`` are the backends whose hits it takes: several, or one). ``parameters``
-    is complete: the defaults with ``given`` on top. ``label`` is unique in a comparison and shows what was given.
+    is complete: the defaults with ``overrides`` on top. ``label`` is unique in a comparison and shows the overrides.
     ``name`` is the card's, ``run``, the method's or the reranker's.
     """
 
@@ -48,7 +48,7 @@ class BackendSpec:
     kind: Literal["engine", "run", "fusion", "rerank"]
     card: BackendCard | None
     parameters: Mapping[str, ParameterValue]
-    given: Mapping[str, ParameterValue]
+    overrides: Mapping[str, ParameterValue]
     run_path: Path | None = None
     components: tuple[BackendSpec, ...] = ()
 
@@ -159,20 +159,20 @@ def _parse(item: str, cards: Mapping[str, BackendCard], problems: list[HarnessEr
         problems.append(UnknownNameError("backend", name, (*cards, *fusions(), f"{_RUN}:FILE")))
         return None
     before = len(problems)
-    given = _given(name, rest, card.parameters, problems) if colon else {}
-    problems += _about_external(name, card, given)
+    overrides = _overrides(name, rest, card.parameters, problems) if colon else {}
+    problems += _about_external(name, card, overrides)
     if len(problems) > before:
         return None
-    shown = _spelt(given)
+    shown = _spelt(overrides)
     # an external index says some parameters itself: they are empty until it is opened
-    unread = card.external.read if card.external is not None and given.get(_EXTERNAL) else ()
+    unread = card.external.read if card.external is not None and overrides.get(_EXTERNAL) else ()
     return BackendSpec(
         name=name,
         label=f"{name}:{shown}" if shown else name,
         kind="engine",
         card=card,
-        parameters={**card.defaults, **dict.fromkeys(unread, ""), **given},
-        given=given,
+        parameters={**card.defaults, **dict.fromkeys(unread, ""), **overrides},
+        overrides=overrides,
     )
 
 
@@ -186,7 +186,9 @@ def _run(item: str, rest: str, problems: list[HarnessError]) -> BackendSpec | No
     if not file or not path.is_file():
         problems.append(UsageError(f"there is no run file '{file}' (backend '{item}')", fix="write run:PATH"))
         return None
-    return BackendSpec(_RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, given={}, run_path=path)
+    return BackendSpec(
+        _RUN, f"{_RUN}:{quoted(file)}", kind="run", card=None, parameters={}, overrides={}, run_path=path
+    )
 
 
 def _fusion(
@@ -199,27 +201,27 @@ def _fusion(
         problems.append(UsageError(f"fusion '{method.name}': {error.what}", fix=error.fix))
         return None
     parsed = [_parse(part, cards, problems) for part in parts.components]
-    given = _given(method.name, parts.parameters, method.parameters, problems) if parts.parameters else {}
+    overrides = _overrides(method.name, parts.parameters, method.parameters, problems) if parts.parameters else {}
     components = tuple(component for component in parsed if component is not None)
-    weights = parse_weights(str(given.get("weights", "")))
+    weights = parse_weights(str(overrides.get("weights", "")))
     if len(parsed) < 2:
         fix = f"write {method.name}:NAME+NAME"
         problems.append(UsageError(f"fusion '{method.name}' has fewer than two components", fix=fix))
     if weights is not None and (len(weights) != len(parsed) or not any(weights)):
-        what = f"fusion '{method.name}' has {len(parsed)} components and the weights {given['weights']}"
+        what = f"fusion '{method.name}' has {len(parsed)} components and the weights {overrides['weights']}"
         problems.append(UsageError(what, fix="give one number for each, one of them above 0: weights=0.3+0.7"))
     problems += _repeated(components)
     if len(problems) > before:
         return None
     labels = "+".join(in_parentheses(component.label) for component in components)
-    shown = ";".join([labels, *([_spelt(given)] if given else [])])
+    shown = ";".join([labels, *([_spelt(overrides)] if overrides else [])])
     return BackendSpec(
         name=method.name,
         label=f"{method.name}:{shown}",
         kind="fusion",
         card=None,
-        parameters={**method.defaults, **given},
-        given=given,
+        parameters={**method.defaults, **overrides},
+        overrides=overrides,
         components=components,
     )
 
@@ -233,26 +235,26 @@ def _reranked(first: BackendSpec | None, stages: Sequence[str], problems: list[H
             problems.append(UnknownNameError("reranker", name.rpartition("|")[2].strip(), rerankers()))
             return None
         reranker = rerankers()[name]
-        given = _given(name, rest, reranker.parameters, problems) if colon else {}
+        overrides = _overrides(name, rest, reranker.parameters, problems) if colon else {}
         if spec is None or len(problems) > before:
             return None
-        shown = f"{name}:{_spelt(given)}" if given else name
+        shown = f"{name}:{_spelt(overrides)}" if overrides else name
         spec = BackendSpec(
             name=name,
             label=f"{spec.label}|{shown}",
             kind="rerank",
             card=None,
-            parameters={**reranker.defaults, **given},
-            given=given,
+            parameters={**reranker.defaults, **overrides},
+            overrides=overrides,
             components=(spec,),
         )
     return spec
 
 
-def _given(
+def _overrides(
     name: str, rest: str, parameters: Mapping[str, Parameter], problems: list[HarnessError]
 ) -> dict[str, ParameterValue]:
-    given: dict[str, ParameterValue] = {}
+    overrides: dict[str, ParameterValue] = {}
     names = {alias: parameter.name for parameter in parameters.values() for alias in parameter.aliases}
     for part in split_outside(rest, ";"):
         key, equals, text = part.partition("=")
@@ -268,32 +270,32 @@ def _given(
             problems.append(UsageError(f"backend '{name}' cannot search an external index: its adapter does not do it"))
         elif key not in parameters:
             problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
-        elif key in given:
+        elif key in overrides:
             problems.append(UsageError(f"backend '{name}': parameter '{key}' is given twice"))
         else:
             try:
-                given[key] = parameters[key].parse(
+                overrides[key] = parameters[key].parse(
                     _prompt_spelling(text) if key.endswith("_prompt") else unquoted(text)
                 )
             except ValueError as error:
                 problems.append(UsageError(f"backend '{name}', parameter '{key}': {error}"))
-    return given
+    return overrides
 
 
-def _after_comma(given: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
+def _after_comma(overrides: Mapping[str, ParameterValue], names: Sequence[str]) -> str:
     """Return the first of ``names`` that stands with its value inside another's, after a comma; "" for none."""
-    values = [value for value in given.values() if isinstance(value, str)]
+    values = [value for value in overrides.values() if isinstance(value, str)]
     return next((name for name in names if any(re.search(rf",\s*{name}\s*=", value) for value in values)), "")
 
 
-def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterValue]) -> list[UsageError]:
+def _about_external(name: str, card: BackendCard, overrides: Mapping[str, ParameterValue]) -> list[UsageError]:
     """Return what is wrong with the parameters for an external index."""
     rules = card.external
     if rules is None:
         return []
-    where = [key for key in rules.where if given.get(key)]
-    if not given.get(_EXTERNAL):
-        stray = [key for key in (*rules.where, *rules.only) if key in given]
+    where = [key for key in rules.where if overrides.get(key)]
+    if not overrides.get(_EXTERNAL):
+        stray = [key for key in (*rules.where, *rules.only) if key in overrides]
         return [
             UsageError(f"backend '{name}': '{key}' is about an external index", fix="add external=true, or drop it")
             for key in stray
@@ -301,16 +303,18 @@ def _about_external(name: str, card: BackendCard, given: Mapping[str, ParameterV
     problems = [
         UsageError(f"backend '{name}': '{key}' is for building an index, and external=true builds none", fix="drop it")
         for key in rules.building
-        if key in given
+        if key in overrides
     ]
     if len(where) != 1:
         said = f"{' and '.join(where)} both say" if where else "nothing says"
         named = " or ".join(f"{key}=…" for key in rules.where)
-        comma = "" if where else _after_comma(given, rules.where)
+        comma = "" if where else _after_comma(overrides, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
         problems.append(UsageError(f"backend '{name}', external=true: {said} where the index is", fix=fix))
-    elif where == ["path"] and not Path(str(given["path"])).expanduser().is_dir():
-        problems.append(UsageError(f"there is no folder '{given['path']}' (backend '{name}')", fix="name the index's"))
+    elif where == ["path"] and not Path(str(overrides["path"])).expanduser().is_dir():
+        problems.append(
+            UsageError(f"there is no folder '{overrides['path']}' (backend '{name}')", fix="name the index's")
+        )
     return problems
 
 
@@ -327,8 +331,8 @@ def _prompt_spelling(text: str) -> str:
     return plain if plain not in ("", NO_PROMPT) and decoded == plain else text.strip()
 
 
-def _spelt(given: Mapping[str, ParameterValue]) -> str:
-    return ";".join(f"{key}={spell(value)}" for key, value in given.items())
+def _spelt(overrides: Mapping[str, ParameterValue]) -> str:
+    return ";".join(f"{key}={spell(value)}" for key, value in overrides.items())
 
 
 def spell(value: ParameterValue) -> str:

@@ -483,9 +483,9 @@ def _trial(spec: BackendSpec, request: CompareRequest, *, lucene_available: bool
     of_dense = spec.card is not None and model_encoder(spec.card.encoder) == "dense"
     if (of_dense or (spec.kind == "rerank" and spec.name == "dense")) and parameters["model"] == "":
         parameters["model"] = DEFAULT_MODEL
-    if "threads" in parameters and "threads" not in spec.given:
+    if "threads" in parameters and "threads" not in spec.overrides:
         parameters["threads"] = request.threads
-    if "max_calls" in parameters and "max_calls" not in spec.given and request.max_calls is not None:
+    if "max_calls" in parameters and "max_calls" not in spec.overrides and request.max_calls is not None:
         parameters["max_calls"] = request.max_calls
     analyzer = parameters.get("analyzer")
     return Trial(spec, parameters, str(analyzer) if analyzer is not None else None)

@@ -64,7 +64,7 @@ def _parts(spec: BackendSpec) -> list[BackendSpec]:
 
 
 def _expression(spec: BackendSpec, changes: Sequence[_Change]) -> str:
-    given = {key: spell(value) for key, value in spec.given.items()}
+    given = {key: spell(value) for key, value in spec.overrides.items()}
     for change in changes:
         given |= change.of(spec)
     shown = ";".join(f"{key}={value}" for key, value in given.items())

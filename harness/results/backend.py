@@ -286,7 +286,7 @@ def _notes_on_parameters(without_effect: Mapping[str, str], spec: BackendSpec) -
     """Parameters that somebody set to another value than the default, and that changed nothing."""
     defaults = spec.card.defaults if spec.card is not None else {}
     by_reason: dict[str, list[str]] = {}
-    for name, value in spec.given.items():
+    for name, value in spec.overrides.items():
         if name in without_effect and value != defaults[name]:
             by_reason.setdefault(without_effect[name], []).append(f"{name}={spell(value)}")
     return [f"{', '.join(named)} had no effect: {reason}" for reason, named in by_reason.items()]

@@ -37,13 +37,13 @@ given_values = st.fixed_dictionaries(
 def test_a_label_means_the_backend_it_was_made_for(values):
     written = ";".join(f"{key}={spell(value)}" for key, value in values.items())
     (spec,) = parse_backend_specs(f"toy:{written}" if written else "toy", {"toy": CARD})
-    assert dict(spec.given) == values
+    assert dict(spec.overrides) == values
     assert dict(spec.parameters) == {**CARD.defaults, **values}
     (again,) = parse_backend_specs(spec.label, {"toy": CARD})
     assert again == spec
     other = {"toy": CARD, "other": CARD}
     *_, fused, second = parse_backend_specs(f"rrf:other+({spec.label}),{spec.label}|keywords:candidates=5", other)
-    assert dict(fused.components[1].given) == dict(second.components[0].given) == values
+    assert dict(fused.components[1].overrides) == dict(second.components[0].overrides) == values
     assert parse_backend_specs(f"{fused.label},{second.label}", other) == [fused, second]
 
 

@@ -21,7 +21,7 @@ RERANKED = f'csr|qwen3:instruction="{INSTRUCTION}"'
 def test_a_value_in_quotes_is_one_value(quote: str) -> None:
     specs = parse_backends(f"csr|qwen3:instruction={quote}{INSTRUCTION}{quote};candidates=5,rrf:csr+(csr:k1=2.0)")
     assert [spec.label for spec in specs] == [f"{RERANKED};candidates=5", "rrf:csr+(csr:k1=2.0)"]
-    assert specs[0].given["instruction"] == INSTRUCTION
+    assert specs[0].overrides["instruction"] == INSTRUCTION
     assert parse_backends(specs[0].label) == specs[:1], "the label is the same backend"
 
 
@@ -59,7 +59,7 @@ def test_set_takes_values_in_quotes_and_keeps_those_that_are_there() -> None:
     specs = parse_backends(RERANKED)
     assert changed_backends(specs, ["qwen3:candidates=5"]) == [f"{RERANKED};candidates=5"]
     (changed,) = parse_backends(changed_backends(specs, ['qwen3:instruction="x; y"']))
-    assert changed.given["instruction"] == "x; y"
+    assert changed.overrides["instruction"] == "x; y"
 
 
 def test_a_run_file_in_quotes_may_have_any_name(tmp_path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_file_in_quotes_may_have_any_name(tmp_path) -> None:
 
 def test_a_url_in_quotes_is_looked_at_too() -> None:
     (spec,) = parse_backends('qdrant:url="http://127.0.0.1:6333"')
-    assert spec.given["url"] == "http://127.0.0.1:6333"
+    assert spec.overrides["url"] == "http://127.0.0.1:6333"
     with pytest.raises(UsageError, match="is not of the form") as caught:
         parse_backends('qdrant:url="http://user:hush,hush@host"')
     assert "hush" not in str(caught.value)

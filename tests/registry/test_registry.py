@@ -144,9 +144,9 @@ def test_a_third_party_that_is_no_function(cards, monkeypatch):
 def test_backends_are_parsed(cards):
     toy, tin = parse_backends("toy:url=http://127.0.0.1:6333/a;k1=1.20;fast=TRUE, tin", cards)
     assert toy.label == "toy:url=http://127.0.0.1:6333/a;k1=1.2;fast=true"
-    assert dict(toy.given) == {"url": "http://127.0.0.1:6333/a", "k1": 1.2, "fast": True}
+    assert dict(toy.overrides) == {"url": "http://127.0.0.1:6333/a", "k1": 1.2, "fast": True}
     assert dict(toy.parameters) == {"k1": 1.2, "url": "http://127.0.0.1:6333/a", "fast": True}
-    assert (tin.label, tin.kind, dict(tin.given)) == ("tin", "engine", {})
+    assert (tin.label, tin.kind, dict(tin.overrides)) == ("tin", "engine", {})
     assert tin.parameters["k1"] == 0.9
 
 
@@ -248,6 +248,6 @@ def test_prompts_with_escapes_keep_their_quotes_and_come_back(spelt):
 
 def test_a_parameter_may_be_given_by_its_other_name() -> None:
     (spec,) = parse_backends("flat:model=random;passage_prompt=none")
-    assert spec.given == {"model": "random", "document_prompt": "none"}
+    assert spec.overrides == {"model": "random", "document_prompt": "none"}
     with pytest.raises(UsageError, match="parameter 'document_prompt' is given twice"):
         parse_backends("flat:model=random;passage_prompt=none;document_prompt=x")

@@ -44,7 +44,7 @@ def test_the_fusion_has_its_own_parameters_and_components_have_theirs_in_parenth
     assert [component.parameters.get("k1") for component in spec.components] == [0.9, 1.2, None]
     assert spec.components[1].parameters["where"] == "a,b"
     assert spec.components[2].run_path == tmp_path / "a+b.trec"
-    assert spec.given == {"weights": "0.2+0.3+0.5"}
+    assert spec.overrides == {"weights": "0.2+0.3+0.5"}
     assert one(spec.label) == spec
 
 

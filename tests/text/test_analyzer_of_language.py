@@ -56,7 +56,7 @@ def test_a_language_of_lucene_alone_needs_the_extra(code: str) -> None:
 
 def test_parameters_hold_the_analyzer_that_runs_and_labels_what_was_given() -> None:
     (trial,) = plan("csr", "de").trials
-    assert (trial.label, trial.parameters["analyzer"], dict(trial.spec.given)) == ("csr", "lucene-german", {})
+    assert (trial.label, trial.parameters["analyzer"], dict(trial.spec.overrides)) == ("csr", "lucene-german", {})
 
 
 def test_an_analyzer_that_is_named_wins() -> None:

@@ -154,7 +154,7 @@ def test_a_url_whose_name_was_forgotten_is_not_repeated() -> None:
     ],
 )
 def test_a_plain_url_is_taken(text: str) -> None:
-    assert parse_backends(text)[0].given["url"] in text
+    assert parse_backends(text)[0].overrides["url"] in text
 
 
 @pytest.mark.parametrize("more", [",lucen", ";shard=2"])
