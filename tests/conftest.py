@@ -100,11 +100,11 @@ def warm_workers() -> Iterator[None]:
     from warm_process import WARM
     from warm_workers import start_worker
 
-    from harness.worker import process
+    from harness.worker import spawn
 
     with pytest.MonkeyPatch.context() as patch:
         if WARM:
-            patch.setattr(process, "start_worker", start_worker)
+            patch.setattr(spawn, "start_worker", start_worker)
         yield
 
 

@@ -34,6 +34,7 @@ from harness.cli.compare_options import (
     WarmUpOption,
 )
 from harness.cli.completion import complete_backends
+from harness.cli.early_worker import early_worker
 from harness.cli.output import FormatOption, check_format, named_by_time, progress_display, stored_at, write_report
 
 __all__ = ["check"]
@@ -150,20 +151,21 @@ def check(
     Example: harness check golden.jsonl --corpus chunks.jsonl --backends chroma,lucene --k 5 --require 'Hit@5>=0.9'
     """
     given = locals() | {"keep_text": not no_text}
-    from harness.golden.check import run_check
-    from harness.golden.plan import plan_check
-    from harness.golden.request import CheckRequest
-    from harness.plan.request import Output
-    from harness.store.result_folder import check_target
+    with early_worker(backends or "", isolation, cards):
+        from harness.golden.check import run_check
+        from harness.golden.plan import plan_check
+        from harness.golden.request import CheckRequest
+        from harness.plan.request import Output
+        from harness.store.result_folder import check_target
 
-    for name in ("corpus", "columns", "against", "require", "metrics", "slice"):
-        given[name] = given[name] or ()
-    check_format(format_name)
-    check_ci_files(junit, summary, per_query=junit_per_query)
-    plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
-    check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
-    with progress_display() as display:
-        checked = run_check(plan, display, Output(out, overwrite=overwrite, format_name=format_name))
+        for name in ("corpus", "columns", "against", "require", "metrics", "slice"):
+            given[name] = given[name] or ()
+        check_format(format_name)
+        check_ci_files(junit, summary, per_query=junit_per_query)
+        plan = plan_check(CheckRequest(**{field.name: given[field.name] for field in fields(CheckRequest)}))
+        check_target(out if out is not None else _REPORTS / "new", overwrite=overwrite)
+        with progress_display() as display:
+            checked = run_check(plan, display, Output(out, overwrite=overwrite, format_name=format_name))
     stored = checked.save(out or named_by_time(f"check-{plan.golden.name}"), overwrite=overwrite, numbered=out is None)
     with stored_at(stored.folder):
         write_check_for_ci(checked.report, junit, summary, per_query=junit_per_query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ from harness.cli.compare_options import (
     VerifyCacheOption,
     WarmUpOption,
 )
+from harness.cli.early_worker import early_worker
 from harness.cli.output import (
     FormatOption,
     check_format,
@@ -127,19 +129,20 @@ def compare(
     Example: harness compare --backends 'qdrant,lucene:k1=1.2;b=0.75,csr' --dataset ./my-collection --k 100
     """
     given = locals()
-    from harness import api
-    from harness.plan.request import CompareRequest, Output
+    with nullcontext() if dry_run else early_worker(backends, isolation, cards):
+        from harness import api
+        from harness.plan.request import CompareRequest, Output
 
-    given |= {"sweep": sweep or (), "filter": filter or (), "columns": columns or ()}
-    given["queries"] = (queries[0] if len(queries) == 1 else queries) if queries else "relevant"
-    request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
-    check_format(format_name)
-    plan = api.plan_for(request)
-    _check_targets(out, save_baseline, overwrite=overwrite)
-    if dry_run:
-        _preview(plan, format_name)
-    else:
-        _run(plan, Output(out, overwrite, not no_text, format_name, save_baseline))
+        given |= {"sweep": sweep or (), "filter": filter or (), "columns": columns or ()}
+        given["queries"] = (queries[0] if len(queries) == 1 else queries) if queries else "relevant"
+        request = CompareRequest(**{field.name: given[field.name] for field in fields(CompareRequest)})
+        check_format(format_name)
+        plan = api.plan_for(request)
+        _check_targets(out, save_baseline, overwrite=overwrite)
+        if dry_run:
+            _preview(plan, format_name)
+        else:
+            _run(plan, Output(out, overwrite, not no_text, format_name, save_baseline))
 
 
 def _preview(plan: Plan, format_name: str) -> None:

@@ -19,6 +19,7 @@ from harness.cli.compare_options import (
     OverwriteOption,
     ResumeOption,
 )
+from harness.cli.early_worker import early_worker
 from harness.cli.output import FormatOption, named_by_time, progress_display, stored_at, write_report
 from harness.cli.regress_options import (
     BaselineOption,
@@ -84,19 +85,20 @@ def regress(
     Example: harness regress --baseline reports/baselines/cacm.json --set 'lucene:k1=3;b=0.95'
     """
     given = locals()
-    from harness.plan.request import Output
-    from harness.regression.plan_again import OPTIONS, Again
-    from harness.regression.regress import run_regress
-    from harness.reporting.regression import check_regression_format
+    with early_worker(backends or "", isolation or "process", cards):
+        from harness.plan.request import Output
+        from harness.regression.plan_again import OPTIONS, Again
+        from harness.regression.regress import run_regress
+        from harness.reporting.regression import check_regression_format
 
-    check_regression_format(format_name)
-    check_ci_files(junit, summary)
-    how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
-    output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
-    changed = {name: given[name] for name in sorted(OPTIONS) if given[name] is not None}
-    again = Again(baseline, backends, settings or (), dataset, cast("CompareOptions", changed))
-    with progress_display() as display:
-        found = run_regress(again, how, output, display)
+        check_regression_format(format_name)
+        check_ci_files(junit, summary)
+        how = judging(max_drop, margin=margin, test=test, labels=labels, queries=queries, pairs=pairs, gate=True)
+        output = Output(out, overwrite=overwrite, keep_text=not no_text, format_name=format_name)
+        changed = {name: given[name] for name in sorted(OPTIONS) if given[name] is not None}
+        again = Again(baseline, backends, settings or (), dataset, cast("CompareOptions", changed))
+        with progress_display() as display:
+            found = run_regress(again, how, output, display)
     place = out or named_by_time(f"regress-{baseline.stem}")
     stored = found.save(place, overwrite=overwrite, keep_text=not no_text, numbered=out is None)
     with stored_at(stored.folder, "regression.json"):

@@ -14,10 +14,10 @@ from contextlib import suppress
 
 import psutil
 
-__all__ = ["JOB_VARIABLE", "end_family", "family_memory", "guard_group", "has_ended"]
+from harness.worker.spawn import MARK_VARIABLE
 
-JOB_VARIABLE = "HARNESS_JOB"
-"""Names the job folder in a worker's environment, and so in that of all its descendants."""
+__all__ = ["end_family", "family_memory", "guard_group", "has_ended"]
+
 _POLL_S = 0.02
 _GUARD = "trap '' TERM; read _; kill -9 0"
 
@@ -25,8 +25,8 @@ _GUARD = "trap '' TERM; read _; kill -9 0"
 def guard_group() -> None:
     """Let the group of this process, which leads it, end with its parent: when standard input ends, all are killed.
 
-    The parent never writes to that pipe, so it ends only when the parent is gone. A process of its own watches it,
-    because native code may keep every thread of this one from running.
+    The parent writes nothing to that pipe after the job, so it ends only when the parent is gone. A process of its own
+    watches it, because native code may keep every thread of this one from running.
     """
     nothing = subprocess.DEVNULL
     subprocess.Popen(["/bin/sh", "-c", _GUARD], stdout=nothing, stderr=nothing)
@@ -71,10 +71,10 @@ def _bytes(process: psutil.Process, kind: str) -> int:
     return int(getattr(memory, kind, memory.rss))
 
 
-def end_family(process: subprocess.Popen[bytes], job: str, *, grace_s: float) -> None:
+def end_family(process: subprocess.Popen[bytes], mark: str, *, grace_s: float) -> None:
     """End the process: asked first, killed after ``grace_s`` or when this is interrupted; then all that it started.
 
-    ``job`` is the value of JOB_VARIABLE in its environment.
+    ``mark`` is the value of MARK_VARIABLE in its environment.
     """
     try:
         if not has_ended(process):
@@ -88,7 +88,7 @@ def end_family(process: subprocess.Popen[bytes], job: str, *, grace_s: float) ->
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        _kill_strays(job)
+        _kill_strays(mark)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
@@ -98,11 +98,11 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         return
 
 
-def _kill_strays(job: str) -> None:
+def _kill_strays(mark: str) -> None:
     for number in psutil.pids():
         try:
             process = psutil.Process(number)
-            if process.environ().get(JOB_VARIABLE) == job:
+            if process.environ().get(MARK_VARIABLE) == mark:
                 process.kill()
         except psutil.Error:  # gone meanwhile, or another user's
             continue

@@ -1,5 +1,6 @@
-"""The worker process: ``python -m harness.worker.main JOB_FOLDER``.
+"""The worker process: ``python -m harness.worker.main MODULE …``, with the path of a job folder on standard input.
 
+The modules are imported before the job is known, so that this goes on while the parent prepares it.
 Standard output becomes a pipe of JSON lines to the parent before anything heavy is imported; what libraries print goes
 to standard error, which is the job's log. A failure is saved beside the job; a job that ended well says so in the last
 message, so that a process that only went away is no success.
@@ -7,9 +8,11 @@ message, so that a process that only went away is no success.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,6 +26,7 @@ from harness.store.records import save
 from harness.worker.descendants import guard_group
 from harness.worker.dispatch import run_job
 from harness.worker.failure import ReportedError
+from harness.worker.spawn import JOB_END
 
 __all__ = ["main"]
 
@@ -53,9 +57,14 @@ class PipeProgress:
 
 
 def main() -> int:
-    """Run the job in the folder given as the only argument; the exit code is 0 when it ended well."""
-    folder = Path(sys.argv[1])
+    """Import, wait for a job, run it; the exit code is 0 when it ended well, and when there was none."""
     progress = PipeProgress(_take_over_stdout())
+    for module in sys.argv[1:]:
+        with suppress(Exception):  # whoever needs it imports it again, and says what is wrong
+            importlib.import_module(module)
+    folder = _await_job()
+    if folder is None:
+        return 0
     guard_group()
     signal.signal(signal.SIGTERM, _leave)
     try:
@@ -65,6 +74,22 @@ def main() -> int:
         return error.exit_code
     progress.send(event="finished", peak_rss_bytes=_peak_rss_bytes())
     return 0
+
+
+def _await_job() -> Path | None:
+    """Return the job's folder, whose log is standard error from then on; None when the parent is gone."""
+    path = b""
+    while not path.endswith(JOB_END):
+        received = os.read(0, 4096)
+        if not received:
+            return None
+        path += received
+    folder = Path(os.fsdecode(path.removesuffix(JOB_END)))
+    log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 2)
+    os.dup2(log, 1)
+    os.close(log)
+    return folder
 
 
 def _take_over_stdout() -> BinaryIO:

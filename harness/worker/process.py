@@ -1,8 +1,8 @@
 """Run one job in a spawned process: its progress shown by the parent, its memory watched, its end explained.
 
-The child gets a job folder and talks back through one pipe, a JSON line per message. It is spawned, never forked, in a
-session of its own, so that the terminal's Ctrl-C reaches the parent alone and the parent can end the child with
-whatever it started. A child whose parent dies is ended too.
+The child gets the path of a job folder and talks back through one pipe, a JSON line per message. It is spawned, never
+forked, in a session of its own, so that the terminal's Ctrl-C reaches the parent alone and the parent can end the child
+with whatever it started. A child whose parent dies is ended too.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 import psutil
@@ -26,7 +24,8 @@ from harness.data.progress import Progress
 from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
 from harness.store.records import is_saved, load
-from harness.worker.descendants import JOB_VARIABLE, end_family, family_memory, has_ended
+from harness.worker import spawn
+from harness.worker.descendants import end_family, family_memory, has_ended
 from harness.worker.failure import RemoteError, ReportedError
 from harness.worker.jobs import HELD
 
@@ -85,11 +84,13 @@ class Worker:
         last lines of its log.
         """
         with self._log.open("wb") as log:
-            process = start_worker(self._job, log)
+            worker = spawn.take_worker(log)
+        process = worker.process
         try:
+            spawn.send_job(worker, self._job)
             self._listen(process, progress)
         finally:
-            end_family(process, str(self._job), grace_s=_GRACE_S)
+            end_family(process, worker.mark, grace_s=_GRACE_S)
             for line in self._log_tail():  # also after Ctrl-C, when nobody will ever read the log
                 if line.startswith(LEFT_BEHIND):
                     _messages.warning(line)
@@ -207,18 +208,6 @@ class Worker:
             " (SIGKILL without a sender is usually the system running out of memory)" if code == -signal.SIGKILL else ""
         )
         return EngineFailureError(f"the worker {reason}{hint}", log=self._log_tail())
-
-
-def start_worker(job: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
-    """Start the process of a job, which reports progress on its standard output; all else it writes goes to ``log``."""
-    return subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-m", "harness.worker.main", str(job)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        start_new_session=True,
-        env={**os.environ, JOB_VARIABLE: str(job)},
-    )
 
 
 def _signal_name(number: int) -> str:

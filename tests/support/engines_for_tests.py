@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import psutil
 
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
@@ -22,6 +23,7 @@ from harness.data.types import Ids, SparseVectors
 from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
+from harness.worker.spawn import MARK_VARIABLE
 
 
 class BruteForce:
@@ -326,7 +328,26 @@ class LeavesProcesses(BruteForce):
         children = [subprocess.Popen(command), subprocess.Popen(command, start_new_session=True)]
         numbers = [forked, *(child.pid for child in children)]
         (folder / "started").write_text(" ".join(map(str, numbers)))
+        (folder / "mark").write_text(os.environ[MARK_VARIABLE])
         return super().open(folder, ids)
+
+
+class NotesWorkers(BruteForce):
+    """Notes, in the file that NOTED_WORKERS names, which other children its parent has while it works."""
+
+    def _note(self) -> None:
+        children = psutil.Process(os.getppid()).children()
+        others = [str(child.pid) for child in children if child.pid != os.getpid()]
+        with Path(os.environ["NOTED_WORKERS"]).open("a") as noted:
+            noted.write(f"{os.getpid()}: {' '.join(others)}\n")
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        self._note()
+        return super().index(documents, progress, clock)
+
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        self._note()
+        return super().search(queries, k, clock)
 
 
 class LeavesProcessesAndCrashes(LeavesProcesses):

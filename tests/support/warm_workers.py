@@ -12,29 +12,41 @@ import faulthandler
 import functools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 from warm_process import Request, import_everything, path_with_package
 
-from harness.worker import process
-from harness.worker.descendants import JOB_VARIABLE
+from harness.worker import spawn
+from harness.worker.spawn import MARK_VARIABLE, WorkerProcess
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STARTING = threading.Lock()
 
 
 class _Worker:
-    """What `harness.worker.process` uses of a `Popen`."""
+    """What the harness uses of a worker's `Popen`."""
 
     def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
         self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         if self.returncode is None:
@@ -50,25 +62,27 @@ class _Starter:
         self._one_at_a_time = threading.Lock()
         _adopt_orphans()
 
-    def start(self, job: Path, log: BinaryIO) -> _Worker:
+    def start(self, log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
         read_stdin, write_stdin = os.pipe()
         read_stdout, write_stdout = os.pipe()
-        environment = {**os.environ, JOB_VARIABLE: str(job)}
-        request = {"kind": "worker", "arguments": [str(job)], "folder": str(Path.cwd()), "environment": environment}
+        mark = f"warm-{os.getpid()}-{time.time_ns()}"
+        environment = {**os.environ, MARK_VARIABLE: mark}
+        request = {"kind": "worker", "arguments": modules, "folder": str(Path.cwd()), "environment": environment}
         with self._one_at_a_time:
             socket.send_fds(self._server, [json.dumps(request).encode()], [read_stdin, write_stdout, log.fileno()])
             pid = int(self._server.recv(32))
             self._server.recv(32)
         os.close(read_stdin)
         os.close(write_stdout)
-        return _Worker(pid, os.fdopen(write_stdin, "wb"), os.fdopen(read_stdout, "rb"))
+        process = _Worker(pid, os.fdopen(write_stdin, "wb"), os.fdopen(read_stdout, "rb"))
+        return WorkerProcess(cast("subprocess.Popen[bytes]", process), mark)
 
 
-def start_worker(job: Path, log: BinaryIO) -> _Worker:
-    """In place of `harness.worker.process.start_worker`, for tests that run the harness in their own process."""
+def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
+    """In place of `harness.worker.spawn.start_worker`, for tests that run the harness in their own process."""
     with _STARTING:
         starter = _own_starter()
-    return starter.start(job, log)
+    return starter.start(log, modules)
 
 
 @functools.cache
@@ -90,7 +104,7 @@ def fork_workers_from_here() -> None:
         ours.close()
         _serve(theirs)
     theirs.close()
-    process.start_worker = _Starter(ours).start
+    spawn.start_worker = _Starter(ours).start
 
 
 def _adopt_orphans() -> None:

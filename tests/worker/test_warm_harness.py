@@ -77,7 +77,7 @@ from engines_for_tests import BruteForce
 class Tells(BruteForce):
     def open(self, folder, ids):
         with open(os.environ["TOLD"], "w") as told:
-            told.write(f"{os.getppid()} {os.getsid(0) == os.getpid()} {'HARNESS_JOB' in os.environ} {os.getcwd()}")
+            told.write(f"{os.getppid()} {os.getsid(0) == os.getpid()} {'HARNESS_WORKER' in os.environ} {os.getcwd()}")
         return super().open(folder, ids)
 """
     (tmp_path / "telling.py").write_text(engine)

@@ -18,10 +18,10 @@ from harness.data.types import SparseVectors
 from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
 from harness.store.columns import save_sparse, save_table
 from harness.store.records import load, save
-from harness.worker.descendants import JOB_VARIABLE
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import HELD, TrialJob, TrialRecord
 from harness.worker.process import Worker
+from harness.worker.spawn import MARK_VARIABLE
 
 
 class Recorder:
@@ -146,8 +146,9 @@ def test_what_an_engine_started_ends_with_its_worker(tmp_path: Path, engine: str
         worker.run(Recorder())
     started = [int(number) for number in (tmp_path / "index" / "started").read_text().split()]
     assert len(started) == 3
+    mark = (tmp_path / "index" / "mark").read_text()
     deadline = time.monotonic() + 5
-    while [process.pid for process in with_variable(JOB_VARIABLE, str(tmp_path))]:
+    while [process.pid for process in with_variable(MARK_VARIABLE, mark)]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

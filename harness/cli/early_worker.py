@@ -1,0 +1,34 @@
+"""Start the first worker of a command before the command imports the rest of itself."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+__all__ = ["early_worker"]
+
+
+def early_worker(backends: str, isolation: str, cards: Path | None) -> AbstractContextManager[None]:
+    """Start a worker that imports what a trial of the first of ``backends`` needs, unless backends need no process.
+
+    What the command line says is not checked yet: a backend that is not understood has nothing of its own imported.
+    """
+    from harness.worker.spawn import start_early
+
+    if isolation != "process" or (backends and all(name.startswith("run:") for name in backends.split(","))):
+        return nullcontext()
+    return start_early("harness.worker.trial", *_engine(backends, cards))
+
+
+def _engine(backends: str, cards: Path | None) -> list[str]:
+    """Return the module of the first backend's engine if it is one of the harness's own, which do nothing else."""
+    from harness.errors import HarnessError
+    from harness.registry.lookup import find_cards
+
+    name = backends.partition(",")[0].partition(":")[0].rpartition("=")[2]  # LABEL=NAME:KEY=VALUE
+    try:
+        card = find_cards("backends", cards).get(name)
+    except HarnessError:  # told when the plan is made
+        return []
+    module = card.engine.partition(":")[0] if card is not None else ""
+    return [module] if module.startswith("harness.") else []

@@ -1,0 +1,97 @@
+"""Start worker processes, the first one of a command before its job is known.
+
+A worker imports what it needs and then waits for the path of its job folder on standard input. One that is started
+early does so while its parent imports and prepares; no second one is started for a job before the one at hand is taken,
+so that no worker begins while another builds or searches. This module imports little: it runs before the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+__all__ = ["JOB_END", "MARK_VARIABLE", "WorkerProcess", "send_job", "start_early", "start_worker", "take_worker"]
+
+MARK_VARIABLE = "HARNESS_WORKER"
+"""Set to the mark of a worker in its environment, and so in that of all its descendants."""
+JOB_END = b"\0"
+"""Ends the path of a job folder on a worker's standard input."""
+_numbers = itertools.count()
+
+
+class WorkerProcess(NamedTuple):
+    """A started worker, and the value of MARK_VARIABLE in its environment."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+
+
+_early: list[WorkerProcess] = []
+
+
+def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
+    """Start a worker that imports ``modules`` and waits; ``log`` gets what it writes until it has a job.
+
+    It reports progress on its standard output.
+    """
+    mark = f"{os.getpid()}-{next(_numbers)}-{time.time_ns()}"
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", "harness.worker.main", *modules],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+        env={**os.environ, MARK_VARIABLE: mark},
+    )
+    return WorkerProcess(process, mark)
+
+
+@contextmanager
+def start_early(*modules: str) -> Iterator[None]:
+    """Start a worker for the first job that is run within the block, and end it there when none was."""
+    with tempfile.TemporaryFile() as log:
+        _early.append(start_worker(log, modules))
+    try:
+        yield
+    finally:
+        while _early:
+            _end(_early.pop())
+
+
+def take_worker(log: BinaryIO) -> WorkerProcess:
+    """Return the worker that was started early, if it is there and alive; else start one."""
+    while _early:
+        worker = _early.pop(0)
+        if worker.process.poll() is None:
+            return worker
+        _end(worker)
+    return start_worker(log)
+
+
+def send_job(worker: WorkerProcess, job: Path) -> None:
+    """Tell a worker its job. One that has just died is not told: its end is seen by whoever listens to it."""
+    stdin = worker.process.stdin
+    if stdin is None:
+        raise AssertionError("the worker was started without a pipe")
+    try:
+        os.write(stdin.fileno(), os.fsencode(job) + JOB_END)
+    except BrokenPipeError:
+        return
+
+
+def _end(worker: WorkerProcess) -> None:
+    """End a worker that has no job, and so has started nothing."""
+    process = worker.process
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
