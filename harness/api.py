@@ -24,7 +24,6 @@ from harness.pipeline.resume import Identities, LookUp, StoredTrials
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.plan import Plan, Trial, among_candidates_of_dataset, in_language, make_plan
 from harness.plan.request import DEFAULT_MEASURES, CompareOptions, CompareRequest, Output
-from harness.regression.labels import read_labels, refuse_foreign, with_labels
 from harness.reporting.progress import SilentDisplay
 from harness.results import schema
 from harness.results.assess import Assessed, Judge, assess, parity_table, per_query_table
@@ -271,6 +270,8 @@ def _load(plan: Plan, cache: Cache, display: Display, given: Dataset | None = No
 
 def _labelled(dataset: Dataset, path: Path) -> Dataset:
     """The dataset with judgments that came later; raises DataError where they contradict its own, or are not of it."""
+    from harness.regression.labels import read_labels, refuse_foreign, with_labels
+
     labels = read_labels(path)
     refuse_foreign(labels, queries=dataset.queries.ids, documents=dataset.corpus.ids)
     return replace(dataset, qrels=with_labels(dataset.qrels, labels))

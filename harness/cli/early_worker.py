@@ -23,12 +23,11 @@ def early_worker(backends: str, isolation: str, cards: Path | None) -> AbstractC
 def _engine(backends: str, cards: Path | None) -> list[str]:
     """Return the module of the first backend's engine if it is one of the harness's own, which do nothing else."""
     from harness.errors import HarnessError
-    from harness.registry.lookup import find_cards
+    from harness.registry.lookup import engine_module
 
     name = backends.partition(",")[0].partition(":")[0].rpartition("=")[2]  # LABEL=NAME:KEY=VALUE
     try:
-        card = find_cards("backends", cards).get(name)
+        module = engine_module(name, cards) or ""
     except HarnessError:  # told when the plan is made
         return []
-    module = card.engine.partition(":")[0] if card is not None else ""
     return [module] if module.startswith("harness.") else []

@@ -42,20 +42,26 @@ FormatOption = Annotated[str, typer.Option("--format", help="table, markdown, cs
 
 def write_report(report: Report | CheckReport | RegressionReport, format_name: str) -> None:
     """Print a report; on a terminal with bold titles, unless NO_COLOR is set."""
-    from harness.regression.schema import RegressionReport
-    from harness.reporting.check_render import render_check
-    from harness.reporting.regression import render_regression
-    from harness.reporting.render import render
+    print_result(_render(report, format_name, terminal=sys.stdout.isatty()))
+
+
+def _render(report: Report | CheckReport | RegressionReport, format_name: str, *, terminal: bool) -> str:
+    """Import what renders this kind of report alone."""
+    from harness.results.schema import Report
+
+    if isinstance(report, Report):
+        from harness.reporting.render import render
+
+        return render(report, format_name, terminal=terminal)
     from harness.results.check_schema import CheckReport
 
-    terminal = sys.stdout.isatty()
-    if isinstance(report, RegressionReport):
-        text = render_regression(report, format_name, terminal=terminal)
-    elif isinstance(report, CheckReport):
-        text = render_check(report, format_name, terminal=terminal)
-    else:
-        text = render(report, format_name, terminal=terminal)
-    print_result(text)
+    if isinstance(report, CheckReport):
+        from harness.reporting.check_render import render_check
+
+        return render_check(report, format_name, terminal=terminal)
+    from harness.reporting.regression import render_regression
+
+    return render_regression(report, format_name, terminal=terminal)
 
 
 def print_result(text: str | bytes) -> None:

@@ -121,7 +121,8 @@ class Checked:
         ``keep_text=False`` leaves out the texts of questions and documents; a check that was made without them
         (``--no-text``) has none.
         """
-        from harness.reporting.html import check_page, render_page
+        from harness.reporting.html.from_check import check_page
+        from harness.reporting.html.render import render_page
 
         report = self.report if keep_text else without_questions(self.report)
         if not keep_text or report.settings.get("no_text"):

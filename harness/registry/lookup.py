@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENTRY_POINT_GROUP",
     "dataset_names",
+    "engine_module",
     "find_cards",
     "find_dataset",
     "find_families",
@@ -112,6 +113,15 @@ def unknown_dataset(
     return UnknownNameError(kind, name, [card.name for card in family.members.values()])
 
 
+def engine_module(name: str, folder: Path | None = None) -> str | None:
+    """Return the module of a backend's engine; None where this package and the folders of cards know no such backend.
+
+    Only the file of that name is read. Raises CardError and UsageError as :func:`find_cards`.
+    """
+    file = _card_files("backends", folder).get(name)
+    return str(file.document.values.get("engine", "")).partition(":")[0] if file is not None else None
+
+
 def load_engine(card: BackendCard) -> type[EngineProtocol]:
     """Return the engine class that a card names, imported now.
 
@@ -171,15 +181,17 @@ def _card_files(kind: Kind, folder: Path | None) -> dict[str, _CardFile]:
 def _own_files(kind: Kind, folder: Path | None) -> Iterator[_CardFile]:
     if folder is not None:
         yield from map(_CardFile, _toml_files(_checked(folder) / kind))
-    for path in _toml_files(Path.cwd() / kind):
+    packaged = _PACKAGE / "_cards" / kind
+    shipped = packaged if packaged.is_dir() else _checkout(kind)
+    here = Path.cwd() / kind
+    for path in _toml_files(here) if here != shipped else ():
         file = _CardFile(path)
         keys = file.document.values.keys()
         if "name" in keys and keys & {*_SIGNATURE[kind]}:
             yield file
         else:
             _log.info("'%s' is not a card: it lacks 'name' or %s", path, " and ".join(map(repr, _SIGNATURE[kind])))
-    packaged = _PACKAGE / "_cards" / kind
-    yield from map(_CardFile, _toml_files(packaged if packaged.is_dir() else _checkout(kind)))
+    yield from map(_CardFile, _toml_files(shipped))
 
 
 def _checked(folder: Path) -> Path:

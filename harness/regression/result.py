@@ -119,7 +119,8 @@ class Regression:
 
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
-        from harness.reporting.html import regression_page, render_page
+        from harness.reporting.html.from_regression import regression_page
+        from harness.reporting.html.render import render_page
 
         why = self.no_texts if self.compared is None or self.corpus is None else ""
         report = self.report if keep_text else without_texts(self.report)

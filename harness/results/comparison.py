@@ -248,7 +248,8 @@ class Comparison:
         Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
         ``keep_text=False`` leaves both out.
         """
-        from harness.reporting.html import comparison_page, render_page
+        from harness.reporting.html.from_comparison import comparison_page
+        from harness.reporting.html.render import render_page
 
         if keep_text:
             return render_page(comparison_page(self, self.corpus, no_texts="" if self.corpus else self.no_texts))

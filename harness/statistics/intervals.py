@@ -90,13 +90,14 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
     What leaving out one value does to a mean is known without a loop, which is why this is not
     ``scipy.stats.bootstrap``: that takes time and memory by the square of the queries, and half a second to import.
     """
-    from scipy.special import ndtr, ndtri
+    from statistics import NormalDist  # as exact as SciPy's, which takes a tenth of a second to import
 
+    normal = NormalDist()
     below = np.count_nonzero(means < sample.mean()) + np.count_nonzero(means <= sample.mean())
     influence = sample - sample.mean()
     acceleration = np.sum(influence**3) / np.sum(influence**2) ** 1.5 / 6.0
-    bias = ndtri(below / (2 * len(means)))
-    reach = bias + np.array([1.0, -1.0]) * ndtri((1.0 - confidence) / 2.0)
-    with np.errstate(invalid="ignore"):  # all means on one side of the sample's: there is no bias to correct by
-        levels: Float64Array = ndtr(bias + reach / (1.0 - acceleration * reach))
-    return levels
+    if not 0 < below < 2 * len(means):  # all on one side of the sample's: there is no bias to correct by
+        return np.full(2, np.nan)
+    bias = normal.inv_cdf(below / (2 * len(means)))
+    reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
+    return np.array([normal.cdf(place) for place in bias + reach / (1.0 - acceleration * reach)])

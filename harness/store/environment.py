@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -92,8 +93,18 @@ def machine() -> Machine:
 
 def package_versions() -> dict[str, str]:
     """Return installed versions of the packages that can change a number."""
-    packages = {name: next(iter(metadata.distributions(name=name)), None) for name in _PACKAGES}
-    return {name: package.version for name, package in packages.items() if package is not None}
+    versions = {name: _installed_version(name) for name in _PACKAGES}
+    return {name: version for name, version in versions.items() if version is not None}
+
+
+@cache
+def _installed_version(name: str) -> str | None:
+    """Read one line of the metadata: parsing all of it as a message takes a millisecond for each package."""
+    package = next(iter(metadata.distributions(name=name)), None)
+    if package is None:
+        return None
+    lines = (package.read_text("METADATA") or "").splitlines()
+    return next((line[8:].strip() for line in lines if line.startswith("Version:")), None) or package.version
 
 
 def _processor() -> str:

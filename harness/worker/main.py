@@ -8,6 +8,7 @@ message, so that a process that only went away is no success.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -59,9 +60,12 @@ class PipeProgress:
 def main() -> int:
     """Import, wait for a job, run it; the exit code is 0 when it ended well, and when there was none."""
     progress = PipeProgress(_take_over_stdout())
+    gc.disable()  # importing leaves nothing to collect
     for module in sys.argv[1:]:
         with suppress(Exception):  # whoever needs it imports it again, and says what is wrong
             importlib.import_module(module)
+    gc.freeze()  # nor does a collection in the middle of a search look through what was imported
+    gc.enable()
     folder = _await_job()
     if folder is None:
         return 0

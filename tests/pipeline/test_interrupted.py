@@ -238,7 +238,7 @@ def test_ctrl_c_ends_the_clients_of_a_load(collection: str, tmp_path: Path, runs
         assert run.process.poll() is None
         assert time.monotonic() < deadline, "the clients never began"
         time.sleep(0.05)
-    clients = [one for one in psutil.Process(run.process.pid).children() if "/client-" in " ".join(one.cmdline())]
+    clients = [one for one in psutil.Process(run.process.pid).children() if "harness.worker.main" in one.cmdline()]
     assert len(clients) == 3
     ended = run.end(signal.SIGINT)
     run.assert_interrupted(ended)

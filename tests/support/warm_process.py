@@ -29,7 +29,8 @@ _LATER = (
     "harness.engines.qdrant.engine", "harness.text.snowball",
     "harness.text.analyzers", "harness.api", "harness.cli.config", "harness.worker.trial",
     "harness.worker.main", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
-    "harness.regression.plan_again", "harness.reporting.html", "harness.reporting.plan",
+    "harness.regression.plan_again", "harness.reporting.html.from_check", "harness.reporting.html.from_comparison",
+    "harness.reporting.html.from_regression", "harness.reporting.plan",
     "harness.reporting.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
