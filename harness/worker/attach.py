@@ -118,7 +118,7 @@ def attach(
         sample=sample,
     )
     absent = np.setdiff1d(np.arange(len(documents), dtype=np.int32), rows)
-    report = IndexReport(0, len(rows), absent, 0, 0, {"external": True, **handle.state})
+    report = IndexReport(0, len(rows), absent, 0, 0, {"existing": True, **handle.state})
     return Ready(handle.info, opened - started, report, len(rows), record, handle.changed)
 
 
