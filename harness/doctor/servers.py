@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from harness.doctor.compose import require_docker
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
-from harness.engines.address import Address
-from harness.engines.faults import FaultError, shown
 from harness.engines.qdrant.connection import URL_VARIABLE, Connection, Retrier, address_of, connect, server_errors
 from harness.engines.qdrant.parameters import ServerSettings
+from harness.engines.remote_server import Address, FaultError, redact
 from harness.errors import BackendError
 from harness.registry.lookup import find_cards
 
@@ -34,7 +33,7 @@ def qdrant_server(url: str) -> Finding:
     try:
         held = Retrier(0).call(found.client.get_collections).collections
     except FaultError as error:
-        return said(name, f"{address.url}: {shown(str(error), address)}", "check the rights of the API key")
+        return said(name, f"{address.url}: {redact(str(error), address)}", "check the rights of the API key")
     finally:
         found.client.close()
     detail = f"{address.url}, Qdrant {found.version} over {found.transport}, {len(held)} collections"

@@ -29,7 +29,6 @@ import pyarrow as pa
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
-from harness.engines import stored_metadata
 from harness.engines.checks import (
     require_announced_ids,
     require_dense,
@@ -37,43 +36,97 @@ from harness.engines.checks import (
     require_sparse,
     require_texts,
 )
-from harness.engines.disk import allocated_bytes
-from harness.engines.hits import HitCollector
+from harness.engines.external_index import (
+    NOT_THESE_VECTORS,
+    DenseComparison,
+    foreign_index_errors,
+    other_vectors,
+    other_weights,
+    places_of,
+    read_ids,
+    require_same_columns,
+    source_folder,
+    spread_rows,
+    unique_ids,
+)
+from harness.engines.index_folder import (
+    REBUILD,
+    allocated_bytes,
+    check_manifest,
+    matching_documents,
+    records_of,
+    require_fields,
+    save_fields,
+    save_metadata,
+    with_ids,
+    write_manifest,
+)
 from harness.engines.interface import (
     Capabilities,
+    Caveats,
     EngineInfo,
     ExpectedContent,
     IndexHandle,
     IndexReport,
     SearchResult,
     Storage,
+    StoredDocuments,
 )
-from harness.engines.manifest import check_manifest, write_manifest
-from harness.engines.reference_errors import as_backend_errors
 from harness.errors import (
     BackendError,
+    CacheError,
+    DataError,
     EngineFailureError,
     EngineUnavailableError,
     LostDocumentsError,
     RejectedInputError,
+    UsageError,
 )
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
+    "NOT_THESE_VECTORS",
+    "REBUILD",
     "Capabilities",
+    "Caveats",
+    "DenseComparison",
     "Documents",
     "Engine",
     "EngineInfo",
+    "ExpectedContent",
     "External",
     "ExternalIndex",
     "Filterable",
+    "HitCollector",
+    "IndexHandle",
     "LoadedIndex",
+    "SearchResult",
     "Storage",
+    "StoredDocuments",
+    "allocated_bytes",
+    "as_backend_errors",
+    "foreign_index_errors",
+    "matching_documents",
+    "other_vectors",
+    "other_weights",
+    "places_of",
+    "read_ids",
+    "records_of",
+    "require_dense",
+    "require_fields",
+    "require_same_columns",
+    "require_sparse",
+    "require_texts",
+    "save_fields",
+    "save_metadata",
+    "source_folder",
+    "spread_rows",
+    "unique_ids",
+    "with_ids",
 ]
 
 Column = TypeVar("Column")
 """What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts, or Inputs."""
-_REBUILD = "delete the folder and index again"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -329,13 +382,13 @@ class Engine(ABC, Generic[Column]):
 
     def _load(self, folder: Path, indexed: int | None = None) -> LoadedIndex:
         """Load the index; ``indexed`` is how many documents it held when it was finished."""
-        with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, _REBUILD):
+        with self.translated(lambda: f"opening the index in '{folder}'", EngineUnavailableError, REBUILD):
             loaded = self.load(folder)
         sent = len(self.ids) - len(loaded.missing)
         for expected in (sent, sent if indexed is None else indexed):
             if loaded.documents != expected:
                 raise LostDocumentsError(
-                    f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=_REBUILD
+                    f"the index in '{folder}' holds {loaded.documents} of {expected} documents", fix=REBUILD
                 )
         return loaded
 
@@ -357,7 +410,7 @@ class Filterable(Engine[Column]):
 
     def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
         """Keep beside the index which fields were given; an engine that stores none itself keeps the values."""
-        stored_metadata.save_fields(folder, metadata)
+        save_fields(folder, metadata)
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
         """Filter from now on; raises RejectedInputError for a field that was not indexed."""
@@ -368,7 +421,7 @@ class Filterable(Engine[Column]):
 
     def require_fields(self, wanted: Mapping[str, str]) -> None:
         """Refuse fields of which the index holds nothing: the engine would find nothing, silently."""
-        stored_metadata.require_fields(self.folder, wanted)
+        require_fields(self.folder, wanted)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -447,6 +500,49 @@ class _Ingestion:
             self._ended = self._clock()
             self._progress.advance(self._left)
         return self._ended
+
+
+class HitCollector:
+    """Collect hits and times of a batch of queries, in order, as the columns of a search result."""
+
+    def __init__(self, queries: int) -> None:
+        self._rows: list[Int32Array] = []
+        self._scores: list[Float32Array] = []
+        self._times = np.zeros((2, queries), dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Return how many queries were added."""
+        return len(self._rows)
+
+    def add(self, rows: Int32Array, scores: Float32Array, search_ns: int, transfer_ns: int) -> None:
+        """Add the next query's hits, and how long searching and transferring them took."""
+        self._times[:, len(self._rows)] = search_ns, transfer_ns
+        self._rows.append(rows)
+        self._scores.append(scores)
+
+    def result(self, *, repeated_calls: int = 0, queries_per_call: int = 1) -> SearchResult:
+        """Return everything that was added."""
+        indptr = np.zeros(len(self._rows) + 1, dtype=np.int64)
+        np.cumsum([len(rows) for rows in self._rows], out=indptr[1:])
+        rows = np.concatenate([np.array([], dtype=np.int32), *self._rows])
+        scores = np.concatenate([np.array([], dtype=np.float32), *self._scores])
+        search_ns, transfer_ns = self._times
+        return SearchResult(indptr, rows, scores, search_ns, transfer_ns, repeated_calls, queries_per_call)
+
+
+@contextmanager
+def as_backend_errors(damaged: str = "delete the index folder and index again") -> Iterator[None]:
+    """Raise what ``harness.exact`` and ``harness.store`` raise as an error of a backend.
+
+    EngineUnavailableError for a damaged index, of which ``damaged`` is the remedy; RejectedInputError for data or
+    arguments that do not fit.
+    """
+    try:
+        yield
+    except CacheError as error:
+        raise EngineUnavailableError(error.what, fix=damaged) from error
+    except (DataError, UsageError) as error:
+        raise RejectedInputError(error.what, fix=error.fix) from error
 
 
 @contextmanager

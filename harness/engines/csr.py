@@ -13,33 +13,71 @@ from harness._version import __version__
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, SparseVectors
 from harness.engines.base import (
+    NOT_THESE_VECTORS,
     Capabilities,
     Documents,
     EngineInfo,
+    ExpectedContent,
     External,
     ExternalIndex,
     Filterable,
     LoadedIndex,
-)
-from harness.engines.external_index import (
-    NOT_THESE_VECTORS,
+    as_backend_errors,
+    matching_documents,
     other_weights,
     read_ids,
     require_same_columns,
+    save_metadata,
     source_folder,
 )
-from harness.engines.interface import ExpectedContent
-from harness.engines.reference_errors import as_backend_errors
-from harness.engines.stored_metadata import matching_documents, save_metadata
-from harness.engines.used_columns import UsedColumns
 from harness.errors import RejectedInputError
 from harness.exact import SparseIndex, TopK, bm25_idf, compile_kernels
 from harness.exact.encoding import widen
 from harness.exact.storage import load_index
+from harness.store.columns import load_column
 
-__all__ = ["CsrEngine"]
+__all__ = ["CsrEngine", "UsedColumns"]
 
 _KEEP = "path= names a folder that SparseIndex.save wrote; save it again if it is damaged"
+_COLUMNS = "columns.npy"
+
+
+class UsedColumns:
+    """The columns that documents use, of a huge number of dimensions (hashed terms).
+
+    They ascend, so that sums keep their order of terms.
+    """
+
+    def __init__(self, columns: Int32Array) -> None:
+        self._columns = columns
+
+    @classmethod
+    def of(cls, documents: SparseVectors) -> UsedColumns | None:
+        """Return the used columns; None where they are not far fewer than the dimensions: an index is then as small."""
+        if documents.dimensions <= 2 * documents.nnz + 1_000_000:
+            return None
+        return cls(np.unique(documents.indices))
+
+    def narrow(self, vectors: SparseVectors) -> SparseVectors:
+        """Return the vectors over the used columns; values in other columns are dropped, as no document has them."""
+        places = np.searchsorted(self._columns, vectors.indices)
+        known = np.zeros(len(places), dtype=bool)
+        inside = places < len(self._columns)
+        known[inside] = self._columns[places[inside]] == vectors.indices[inside]
+        kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(known)])
+        return SparseVectors(
+            kept[vectors.indptr], places[known].astype(np.int32), vectors.values[known], max(1, len(self._columns))
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the table into a folder that is there."""
+        np.save(folder / _COLUMNS, self._columns, allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> UsedColumns | None:
+        """Read what :meth:`save` wrote, None when there is none; raises CacheError when it is damaged."""
+        path = folder / _COLUMNS
+        return cls(load_column(path)) if path.exists() else None
 
 
 class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
@@ -143,10 +181,10 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
                 fix=NOT_THESE_VECTORS,
             )
         with as_backend_errors(_KEEP):
-            return _difference(self.folder, content, expected)
+            return _other_vectors_or_idf(self.folder, content, expected)
 
 
-def _difference(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
+def _other_vectors_or_idf(folder: Path, content: ExpectedContent, expected: SparseVectors) -> str | None:
     from scipy.sparse import csc_array
 
     stored = load_index(folder, "sparse", verify=False)

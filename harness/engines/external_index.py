@@ -1,4 +1,4 @@
-"""What adapters share for indexes that were there before."""
+"""Indexes that somebody else made: their ids, and whether they hold what the encoder gives."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.data.types import Ids, Int32Array, SparseVectors
+from harness.data.types import Float32Array, Ids, Int32Array, SparseVectors
 from harness.engines.interface import ExpectedContent
 from harness.errors import BackendError, EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
     "NOT_THESE_VECTORS",
+    "DenseComparison",
+    "Kept",
+    "foreign_index_errors",
     "other_vectors",
     "other_weights",
     "places_of",
     "read_ids",
     "require_same_columns",
+    "same_vectors",
     "source_folder",
     "spread_rows",
-    "theirs",
     "unique_ids",
 ]
 
@@ -32,10 +37,17 @@ NOT_THESE_VECTORS = (
     "a column is a term by its number alone: the index must have been made from the vectors that this encoder gives, "
     "with the same model, or for BM25 with the same collection, analyzer, k1 and b"
 )
+Kept: TypeAlias = Literal["bits", "unit", "direction"]
+"""How an index keeps a vector: as it came, divided by its length, or times any number above 0."""
+_ROUNDOFF, _HALF_ROUNDOFF = 2.0**-24, 2.0**-11
+_AS_IT_IS = 1e-6
+"""Qdrant leaves a vector as it is whose squared length is within this of 1."""
+_STEPS = 2
+"""Steps of its datatype by which a number may differ: of its own rounding, and of what it is compared with."""
 
 
 @contextmanager
-def theirs(rebuild: str, instead: str) -> Iterator[None]:
+def foreign_index_errors(rebuild: str, instead: str) -> Iterator[None]:
     """Never tell anybody to delete an index that is not ours: the remedy ``rebuild`` becomes ``instead``."""
     try:
         yield
@@ -46,12 +58,12 @@ def theirs(rebuild: str, instead: str) -> Iterator[None]:
 
 
 def source_folder(parameters: Mapping[str, ParameterValue]) -> Path:
-    """The user's folder, absolute, ``~`` expanded."""
+    """Return the user's folder, absolute, ``~`` expanded."""
     return Path(str(parameters["path"])).expanduser().absolute()
 
 
 def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
-    """Ids of the documents of an index, each once and none missing; ``where`` says what they were read from.
+    """Return the ids of an index's documents, each once and none missing; ``where`` says what they were read from.
 
     Raises RejectedInputError, naming documents by number, or ids that occur twice.
     """
@@ -73,7 +85,7 @@ def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
 
 
 def require_same_columns(stored: SparseVectors, expected: SparseVectors, ids: Ids) -> Int32Array:
-    """Rows whose stored weights are not the expected ones (int32), all columns being the same.
+    """Return the rows (int32) whose stored weights are not the expected ones, all columns being the same.
 
     Columns are terms by number only: with other columns for one document the numbers mean something else, and every
     answer is nonsense. Raises RejectedInputError naming the first such document.
@@ -88,22 +100,22 @@ def require_same_columns(stored: SparseVectors, expected: SparseVectors, ids: Id
             f"the vector of document '{ids[int(strange[0])]}' in the index has other columns than the encoder gives it",
             fix=NOT_THESE_VECTORS,
         )
-    differs = rows[stored.values.view(np.uint32) != expected.values.view(np.uint32)]
-    return np.unique(differs).astype(np.int32)
+    other = rows[stored.values.view(np.uint32) != expected.values.view(np.uint32)]
+    return np.unique(other).astype(np.int32)
 
 
 def other_weights(rows: Int32Array, ids: Ids) -> str:
-    """The reason why there is no oracle where ``rows`` of ``ids`` (at least one) hold other weights than expected."""
+    """Return why there is no reference where ``rows`` of ``ids`` (at least one) hold other weights than expected."""
     return f"{len(rows):,} documents have other weights than the encoder gives, '{ids[int(rows[0])]}' first"
 
 
 def other_vectors(rows: Int32Array, ids: Ids) -> str:
-    """The same where ``rows`` of ``ids`` hold other dense vectors."""
+    """Return why there is no reference where ``rows`` of ``ids`` (at least one) hold other dense vectors."""
     return f"{len(rows):,} documents have other vectors than the encoder gives, '{ids[int(rows[0])]}' first"
 
 
 def places_of(content: ExpectedContent, documents: int) -> Int32Array:
-    """The collection's place of each of the ``documents`` of an index (int32), -1 for those that it does not know."""
+    """Return each index document's place in the collection (int32), -1 for those that it does not hold."""
     places = np.full(documents, -1, dtype=np.int32)
     places[content.rows] = np.arange(len(content.rows), dtype=np.int32)
     return places
@@ -115,7 +127,7 @@ def spread_rows(documents: int, count: int) -> Int32Array:
 
 
 def read_ids(path: Path, documents: int) -> Ids:
-    """Ids of an index of so many documents from a file with one a line, in the order of its rows.
+    """Read the ids of an index of so many documents from a file with one a line, in the order of its rows.
 
     Raises EngineUnavailableError for a file that cannot be read, RejectedInputError for another number of ids, or one
     that occurs twice.
@@ -130,3 +142,65 @@ def read_ids(path: Path, documents: int) -> Ids:
     if len(lines) != documents:
         raise RejectedInputError(f"'{path}' names {len(lines)} documents, the index holds {documents}")
     return unique_ids([line or None for line in lines], f"id in '{path}'")
+
+
+class DenseComparison:
+    """Compare every stored vector of a document that the collection knows, batch by batch."""
+
+    def __init__(self, content: ExpectedContent, kept: Kept, *, half: bool = False) -> None:
+        """``half``: the index keeps float16. Raises RejectedInputError where there are no vectors to compare with."""
+        documents, queries = content.documents.dense, content.queries.dense
+        if documents is None or queries is None:
+            raise RejectedInputError("there are no dense vectors to compare the index with", fix="encode them")
+        self._expected, self._dimensions, self._ids = documents, queries.shape[1], content.documents.ids
+        self._kept, self._half = kept, half
+        self._seen = np.zeros(len(documents), dtype=np.bool_)
+        self._strange = [np.empty(0, dtype=np.int32)]
+
+    def add(self, stored: Float32Array, places: Int32Array) -> None:
+        """Compare ``stored`` (n, d), the vectors of documents ``places`` of the collection.
+
+        Raises RejectedInputError for other dimensions than the encoder's.
+        """
+        if stored.shape[1] != self._dimensions:
+            raise RejectedInputError(
+                f"the index has vectors of {stored.shape[1]} dimensions, the encoder gives {self._dimensions}",
+                fix="name the model and the truncate_dim that the index was made with",
+            )
+        self._seen[places] = True
+        same = same_vectors(stored, self._expected[places], self._kept, half=self._half)
+        self._strange.append(places[~same])
+
+    def reason(self) -> str | None:
+        """Say which documents differ, or have no vector, so that no search finds them; None where none do."""
+        without, strange = np.flatnonzero(~self._seen), np.sort(np.concatenate(self._strange))
+        if len(without):
+            return f"{len(without):,} documents have no such vector, '{self._ids[int(without[0])]}' first"
+        return other_vectors(strange, self._ids) if len(strange) else None
+
+
+def same_vectors(
+    stored: Float32Array, expected: Float32Array, kept: Kept, *, half: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of ``stored`` (n, d) are those of ``expected`` (n, d), kept so: bool (n,).
+
+    A length is summed in float32 in an order that is not known. So a vector that was divided by it may have a common
+    factor, as far from 1 as the rounding of that sum can be; each value is then within two steps of the datatype,
+    float32 or (``half``) float16.
+    """
+    from harness.exact.dense import vector_lengths  # loads what only dense vectors need
+
+    if kept == "bits":
+        whole = expected.astype(np.float16).astype(np.float32) if half else expected
+        return np.asarray((stored == whole).all(axis=1))
+    lengths = vector_lengths(np.ascontiguousarray(expected))
+    directions = expected / np.where(lengths > 0, lengths, 1)[:, None]
+    factors = (stored * directions).sum(axis=1)
+    nearest = factors[:, None] * directions
+    step = np.spacing(np.abs(nearest).astype(np.float16 if half else np.float32)).astype(np.float64)
+    close = (np.abs(stored - nearest) <= _STEPS * step).all(axis=1)
+    if kept == "direction":
+        return np.asarray(close & (factors > 0))
+    # each of d squares and their sum are rounded, the root halves that error, and is rounded itself
+    allowed = max(_AS_IT_IS, (expected.shape[1] / 2 + 2) * _ROUNDOFF) + (_HALF_ROUNDOFF if half else _ROUNDOFF)
+    return np.asarray(close & (np.abs(factors - 1) <= allowed))

@@ -16,16 +16,21 @@ from harness.engines.base import (
     Capabilities,
     Documents,
     EngineInfo,
+    ExpectedContent,
     External,
     ExternalIndex,
     Filterable,
     LoadedIndex,
+    StoredDocuments,
+    as_backend_errors,
+    matching_documents,
+    other_vectors,
+    read_ids,
+    require_dense,
+    save_metadata,
+    source_folder,
+    spread_rows,
 )
-from harness.engines.checks import require_dense
-from harness.engines.external_index import other_vectors, read_ids, source_folder, spread_rows
-from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.reference_errors import as_backend_errors
-from harness.engines.stored_metadata import matching_documents, save_metadata
 from harness.exact import DenseIndex, TopK, compile_dense_kernels
 from harness.exact.dense import FilteredDenseIndex
 

@@ -10,11 +10,10 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
+from harness.engines.base import HitCollector
 from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
-from harness.engines.disk import allocated_bytes
-from harness.engines.hits import HitCollector
-from harness.engines.manifest import MANIFEST, check_manifest, write_manifest
-from harness.engines.used_columns import UsedColumns
+from harness.engines.csr import UsedColumns
+from harness.engines.index_folder import MANIFEST, allocated_bytes, check_manifest, write_manifest
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
 from harness.testing.oracle import to_vectors
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.data.types import Float32Array
-from harness.engines.dense_compare import same_vectors
+from harness.engines.external_index import same_vectors
 
 
 def one_after_the_other(squares: Float32Array) -> Float32Array:

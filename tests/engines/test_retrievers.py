@@ -17,13 +17,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from harness.engines.callable.answers import Answer, read_answer
-from harness.engines.callable.expressions import parse_against
-from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings
-from harness.engines.callable.json_path import JsonPath
+from harness.engines.callable.answers import Answer, Asked, ask, read_answer
+from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings, JsonPath
 from harness.engines.callable.python_callable import PythonRetriever, load_callable
-from harness.engines.callable.retriever import Asked, ask
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
+from harness.golden.against import parse_against
 from harness.remote.calls import RemoteCalls
 from harness.store.records import load, save
 from harness.testing import RecordingProgress

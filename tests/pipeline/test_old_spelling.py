@@ -10,9 +10,9 @@ from small_world import DOCUMENTS, QUERIES, write_collection
 import harness
 from harness.data.types import SparseVectors
 from harness.encoders import bm25
-from harness.engines.callable.expressions import parse_against
 from harness.errors import UsageError
 from harness.exact import SparseIndex
+from harness.golden.against import parse_against
 from harness.plan.backend_spec import parse_backends
 from harness.regression.baseline import save_baseline
 from harness.regression.set_option import changed_backends

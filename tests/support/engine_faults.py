@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.engines.faults import Cause, Fault, FaultError
+from harness.engines.remote_server import Cause, Fault, FaultError
 
 
 class FaultsInTheProcess:

@@ -1,4 +1,4 @@
-"""One answer to one question, whatever shape a retriever gives it."""
+"""Answers of retrievers, whatever shape they have, and how they are asked: every question in order, one at a time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
 
-from harness.data.types import BAD_ID, BAD_ID_IS
+import numpy as np
 
-__all__ = ["Answer", "read_answer"]
+from harness.data.progress import Clock, Progress
+from harness.data.types import BAD_ID, BAD_ID_IS, Int64Array
+from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
+
+__all__ = ["Answer", "Asked", "Retriever", "ask", "read_answer"]
 
 _IDS = ("id", "_id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 _SCORES = ("score", "_score", "similarity")
@@ -21,6 +26,11 @@ _PAIR = 2
 _SHOWN = 80
 _LARGEST_SCORE = (2 - 2**-23) * 2.0**127
 """The largest float32, in which scores are compared."""
+_GIVE_UP = 5
+"""Failures in a row after which the rest is not asked: each may take all the patience that there is."""
+_NEVER = -1
+_NS_PER_S = 1e9
+_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class _Hit(NamedTuple):
 
 
 def read_answer(returned: object) -> Answer:
-    """What a callable returned: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
+    """Read what a callable returned: an iterable of hits, each an id, a pair of id and score, a mapping, or an object.
 
     Ids are strings, whole numbers or UUIDs. Mappings and objects are asked for ``id``, ``score`` and ``text`` and the
     names that LangChain, LlamaIndex and Haystack have for them; the first of a pair may be one of those. Raises
@@ -87,7 +97,7 @@ def _hit(place: int, one: object) -> _Hit:
 
 
 def _id(value: object) -> str | None:
-    """An id as a string, None for what is none."""
+    """Return an id as a string, None for what is none."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, bool) or not isinstance(value, uuid.UUID | numbers.Integral):
@@ -96,14 +106,14 @@ def _id(value: object) -> str | None:
 
 
 def _printable(place: int, found: str) -> str:
-    """What the ids of every collection are held to: another side must not write to somebody's terminal or log."""
+    """Hold an id to the rule of every collection: another side must not write to somebody's terminal or log."""
     if re.search(BAD_ID, found):
         raise ValueError(f"the id of hit {place}, {_shown(found)}, {BAD_ID_IS}")
     return found
 
 
 def _first(one: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
-    """The first of some fields or attributes that is not None."""
+    """Return the first of some fields or attributes that is not None."""
     values = (one.get(name) if isinstance(one, Mapping) else getattr(one, name, None) for name in names)
     return next((value for value in values if value is not None), None)
 
@@ -121,3 +131,100 @@ def _score(place: int, value: Any) -> float:  # noqa: ANN401 - of somebody else'
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+
+
+class Retriever(Protocol):
+    """Something that answers questions. Use it as a context manager."""
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again after a failure that passed."""
+
+    def retrieve(self, question: str, k: int) -> Answer:
+        """Return the hits for one question, best first; raises HarnessError when this question has no answer."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """Answers in the order of the questions, of the first pass.
+
+    ``search_ns`` int64 (passes, questions) is the time of each call, negative where it failed or was not made.
+    """
+
+    answers: tuple[Answer, ...]
+    search_ns: Int64Array
+    repeated: int = 0
+
+
+def ask(
+    retriever: Retriever,
+    questions: Sequence[str],
+    k: int,
+    *,
+    repeats: int,
+    warm_up: bool,
+    deadline_s: float | None,
+    clock: Clock,
+    progress: Progress,
+) -> Asked:
+    """Ask every question ``repeats`` times; with ``warm_up`` the first is asked once before, unmeasured.
+
+    A question that fails keeps its reason, and the others are asked; after five failures in a row the rest is not, nor
+    after one that reached no server. Raises EngineUnavailableError where the first call of all reaches none, and
+    EngineTimeoutError when all of it takes longer than ``deadline_s``, looked at between calls.
+    """
+    started = clock()
+    progress.start("ask", len(questions) * repeats)
+    calls = _Calls(retriever, k)
+    if warm_up and questions:
+        calls.answer(questions[0])
+    search_ns = np.full((repeats, len(questions)), _NEVER, dtype=np.int64)
+    first: list[Answer] = []
+    for turn in range(repeats):
+        calls.failures = 0
+        for place, question in enumerate(questions):
+            if deadline_s is not None and clock() - started > deadline_s * _NS_PER_S:
+                raise EngineTimeoutError(
+                    f"only {turn * len(questions) + place} of {search_ns.size} calls were made in {deadline_s:g} s",
+                    fix="give it more time with --deadline, or look at why it is slow",
+                )
+            asked = clock()
+            answer = calls.answer(question)
+            if answer.failure is None:
+                search_ns[turn, place] = clock() - asked
+            if turn == 0:
+                first.append(answer)
+            progress.advance(1)
+    return Asked(tuple(first), search_ns, retriever.repeated)
+
+
+class _Calls:
+    """The calls of one retriever, and when to make no more; ``failures`` counts those in a row."""
+
+    def __init__(self, retriever: Retriever, k: int) -> None:
+        self._retriever, self._k = retriever, k
+        self._made = self._server_gone = False
+        self.failures = 0
+
+    def answer(self, question: str) -> Answer:
+        if self._server_gone:
+            return Answer(failure="not asked: a question before it reached no server")
+        if self.failures == _GIVE_UP:
+            return Answer(failure=f"not asked: {_GIVE_UP} questions before it failed in a row")
+        try:
+            answer = self._retriever.retrieve(question, self._k)
+        except HarnessError as error:
+            if isinstance(error, EngineUnavailableError) and not error.connected:
+                if not self._made:
+                    raise
+                self._server_gone = True
+            answer = Answer(failure="\n".join([str(error), *error.log[-_LINES:]]))
+        self._made = True
+        self.failures = 0 if answer.failure is None else self.failures + 1
+        return answer

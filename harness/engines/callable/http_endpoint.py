@@ -1,4 +1,10 @@
-"""``http:url=…;ids=…``: any endpoint that answers a question with JSON."""
+"""``http:url=…;ids=…``: any endpoint that answers a question with JSON.
+
+Where ids, scores and texts are in an answer, a small JSON path says: dotted names, ``[*]`` for every element, ``[n]``
+for one, ``["odd.name"]`` for any name. ``results[*].id`` gives the id of each element; a path that ends at a list
+stands for its elements; ``$.`` may stand before it. An empty path is the whole document. Nothing is skipped: what is
+not there is an error, an empty list is not.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,11 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from harness.engines.callable.answers import Answer, read_answer
-from harness.engines.callable.json_path import JsonPath
 from harness.errors import UsageError
 from harness.plain_url import PLAIN_FORM, is_plain_url, without_secrets
 from harness.remote.calls import Limits, RemoteCalls
 
-__all__ = ["HTTP_OPTIONS", "HttpRetriever", "HttpSettings"]
+__all__ = ["HTTP_OPTIONS", "HttpRetriever", "HttpSettings", "JsonPath"]
 
 HTTP_OPTIONS: Mapping[str, str] = {
     "url": "the address; {question} and {k} stand for what is asked, percent-encoded",
@@ -38,6 +43,67 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _HIDDEN_FROM = 4
 """Shorter values of a query string are hidden in no message of the server: they are numbers and switches."""
 _UNUSABLE = "look at what it answers, and at the JSON paths: ids=, scores=, texts="
+_STEP = re.compile(r'\.?(?P<name>[^\s.\[\]"$]+)|\[(?P<index>\*|-?\d+)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_EVERY = "*"
+_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPath:
+    """A parsed path. ``steps`` are names (str), positions (int), or None for every element."""
+
+    text: str
+    steps: tuple[str | int | None, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> JsonPath:
+        """Parse a path; raises UsageError for a malformed one, with the place where it stops making sense."""
+        steps: list[str | int | None] = []
+        place = 1 if text.startswith("$") else 0
+        while place < len(text):
+            found = _STEP.match(text, place)
+            if found is None:
+                raise UsageError(
+                    f"the JSON path '{text}' is malformed at '{text[place:]}'", fix="write one like results[*].id"
+                )
+            name, index, quoted = found.group("name", "index", "quoted")
+            if index is not None:
+                steps.append(None if index == _EVERY else int(index))
+            else:
+                steps.append(name if name is not None else str(json.loads(quoted)))
+            place = found.end()
+        return cls(text, tuple(steps))
+
+    def find(self, document: Any) -> list[Any]:  # noqa: ANN401 - decoded JSON
+        """Return the values that the path leads to, in order; raises ValueError saying what is not in its place."""
+        found: list[tuple[str, Any]] = [("the answer", document)]
+        for step in self.steps:
+            found = [one for where, value in found for one in _step(where, value, step)]
+        if None not in self.steps and len(found) == 1 and isinstance(found[0][1], list):
+            return list(found[0][1])
+        return [value for _, value in found]
+
+
+def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:  # noqa: ANN401 - decoded JSON
+    if isinstance(step, str):
+        if not isinstance(value, dict):
+            raise ValueError(f"{where} is {_kind(value)}, and '{step}' was looked for in it")
+        if step not in value:
+            there = ", ".join(list(value)[:_NAMED]) or "nothing"
+            raise ValueError(f"{where} has no '{step}' (there is: {there})")
+        return [(f"'{step}' of {where}", value[step])]
+    if not isinstance(value, list):
+        raise ValueError(f"{where} is {_kind(value)}, expected a list")
+    if step is None:
+        return [(f"element {place} of {where}", one) for place, one in enumerate(value)]
+    if not -len(value) <= step < len(value):
+        raise ValueError(f"{where} has {len(value)} elements, and [{step}] was looked for")
+    return [(f"element {step} of {where}", value[step])]
+
+
+def _kind(value: Any) -> str:  # noqa: ANN401 - decoded JSON
+    kinds = {dict: "an object", list: "a list", str: "a string", type(None): "null", bool: "true or false"}
+    return kinds.get(type(value), "a number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +128,7 @@ class HttpSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
-        """Settings from the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
+        """Read the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
         for name in ("url", "ids"):
             if not given.get(name):
                 raise UsageError(
@@ -128,11 +194,11 @@ class HttpRetriever:
 
     @property
     def repeated(self) -> int:
-        """Calls that were made again."""
+        """Return how many calls were made again."""
         return self._calls.repeated
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Raises EngineUnavailableError when it cannot be reached, refuses, or answers what cannot be read."""
+        """Ask the endpoint; raises EngineUnavailableError where it cannot be reached, refuses, or is not understood."""
         settings = self._settings
         asked = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
         body = _filled(settings.body, question, k) if settings.body is not None else None
@@ -152,7 +218,7 @@ class HttpRetriever:
 
 
 def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]:
-    """The plain base of a URL, the template after it, a login, and the fixed values of its query."""
+    """Return the plain base of a URL, the template after it, a login, and the fixed values of its query."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     base = f"{parts.scheme}://{host}"
@@ -178,7 +244,7 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]
 
 
 def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
-    """The body for one question: JSON first, so that nothing in a question can change its shape."""
+    """Fill in the body for one question: JSON first, so that nothing in a question can change its shape."""
     try:
         parsed = json.loads(template.replace(_K, str(k)))
     except json.JSONDecodeError as error:

@@ -26,7 +26,7 @@ class PythonRetriever:
     """Somebody's function. One event loop serves all calls of an async one: its clients are bound to it."""
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
-        """Raises EngineUnavailableError for what cannot be called with a question and a number."""
+        """Take a function; raises EngineUnavailableError for what cannot be called with a question and a number."""
         if inspect.isclass(function) or not callable(function):
             raise EngineUnavailableError(
                 f"'{name}' is {'a class' if inspect.isclass(function) else type(function).__name__}, not a function",
@@ -47,7 +47,7 @@ class PythonRetriever:
             self._loop.close()
 
     def retrieve(self, question: str, k: int) -> Answer:
-        """Raises EngineFailureError for whatever the function raises, with the last lines of its traceback."""
+        """Call the function; raises EngineFailureError for whatever it raises, with the last lines of its traceback."""
         returned = _of_user(f"'{self._name}' raised", lambda: self._call(question, k))
         try:
             return read_answer(returned)
@@ -64,7 +64,7 @@ class PythonRetriever:
 
 
 def load_callable(target: str) -> Callable[..., object]:
-    """What ``module:name`` names; the module is looked for in the current folder too.
+    """Import what ``module:name`` names; the module is looked for in the current folder too.
 
     Raises EngineUnavailableError when it cannot be imported, with the last lines of the traceback, or has no such name.
     """
@@ -106,7 +106,7 @@ def _require_two_arguments(function: Callable[..., object], name: str) -> None:
 
 
 def _of_user(what: str, work: Callable[[], Result]) -> Result:
-    """What somebody else's code returns; whatever it raises is its failure, with the last lines of the traceback."""
+    """Run somebody else's code; whatever it raises is its failure, with the last lines of the traceback."""
     try:
         return work()
     except (Exception, SystemExit) as error:
@@ -120,7 +120,7 @@ def _of_user(what: str, work: Callable[[], Result]) -> Result:
 
 
 def _frames(error: BaseException) -> list[str]:
-    """The traceback's lines from the first frame that is not this module's or the import system's."""
+    """Return the traceback's lines from the first frame that is not this module's or the import system's."""
     trace, own = error.__traceback__, (__file__, importlib.__file__)
     while trace is not None and (trace.tb_frame.f_code.co_filename in own or _importing(trace)):
         trace = trace.tb_next

@@ -29,11 +29,10 @@ from harness.engines.chroma.connection import (
 )
 from harness.engines.chroma.errors import PACKAGE, REBUILD, Retrier, embedded_errors, server_errors
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.disk import allocated_bytes
-from harness.engines.external_index import theirs
-from harness.engines.faults import Cause, FaultError, shown
+from harness.engines.external_index import foreign_index_errors
+from harness.engines.index_folder import allocated_bytes, records_of
 from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
-from harness.engines.stored_metadata import records_of
+from harness.engines.remote_server import Cause, FaultError, redact
 from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.disk import copy_folder
@@ -249,7 +248,7 @@ class EmbeddedCollection(Collection):
         copy.mkdir()
         copy_folder(source, copy, progress)
         self.name, self._mode = self.parameters.collection, "embedded, a copy of an external folder"
-        with theirs(REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
+        with foreign_index_errors(REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
             self._open(copy, source)
 
     def _open(self, folder: Path, source: Path | None = None) -> None:
@@ -464,7 +463,7 @@ class ServerCollection(Collection):
             _log.warning(
                 "%sthe collection '%s' could not be removed: %s; "
                 "'harness doctor --chroma-url %s --remove-left-collections' does it",
-                *(LEFT_BEHIND, self.name, shown(str(error), self._address), self._address.url),
+                *(LEFT_BEHIND, self.name, redact(str(error), self._address), self._address.url),
             )
 
 

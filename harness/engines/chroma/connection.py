@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from harness.engines.address import Address, Place, read_address
 from harness.engines.chroma.errors import Retrier, require_chroma, server_errors
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.faults import Cause, Fault, FaultError
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address
 from harness.errors import EngineUnavailableError, RejectedInputError
 
 __all__ = [

@@ -27,8 +27,8 @@ from harness.engines.chroma.connection import address_of, close_http_client, con
 from harness.engines.chroma.errors import PACKAGE, Retrier
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.index_folder import with_ids
 from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
-from harness.engines.stored_metadata import with_ids
 from harness.errors import BackendError, EngineFailureError
 from harness.registry.parameters import ParameterValue
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import orjson
 
-from harness.engines import faults
-from harness.engines.address import Address
-from harness.engines.faults import Cause, Fault, FaultError, cause_of_status, shown, told
+from harness.engines import remote_server
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, cause_of_status, redact, to_backend_error
 from harness.errors import EngineFailureError, HarnessError
 from harness.registry.optional import require
 
@@ -44,8 +43,8 @@ def require_chroma(module: str = PACKAGE) -> ModuleType:
     return require(module, extra="chroma", feature="backend chroma")
 
 
-class Retrier(faults.Retrier):
-    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.faults.Retrier`.
+class Retrier(remote_server.Retrier):
+    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`.
 
     The client's errors do not say which status was answered, so :meth:`remember` is to be hung into its session.
     """
@@ -116,7 +115,7 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except FaultError as error:
-        raise told(error, address, doing(), _REMEDIES) from error
+        raise to_backend_error(error, address, doing(), _REMEDIES) from error
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def embedded_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineF
         panic = type(error).__module__ == "pyo3_runtime"
         if not panic and not isinstance(error, require_chroma("chromadb.errors").ChromaError | ValueError | TypeError):
             raise
-        text = shown(str(error) or type(error).__name__, None)
+        text = redact(str(error) or type(error).__name__, None)
         raise kind(f"Chroma failed while {doing()}: {text}", fix=_remedy(str(error))) from error
 
 

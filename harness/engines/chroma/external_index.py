@@ -12,8 +12,8 @@ from harness.data.types import Float32Array, Ids, Int32Array, Similarity
 from harness.engines.chroma.collection import Collection
 from harness.engines.chroma.parameters import SPACES
 from harness.engines.external_index import other_vectors, places_of, spread_rows, unique_ids
+from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError, RejectedInputError
 
 __all__ = ["ExternalRecords", "similarity_of"]

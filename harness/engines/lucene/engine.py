@@ -20,7 +20,7 @@ from harness.data.arrow import numbers, text_scalar
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Int32Array, Int64Array
 from harness.engines.base import Documents, EngineInfo, External, ExternalIndex, Filterable, LoadedIndex
-from harness.engines.external_index import source_folder, theirs
+from harness.engines.external_index import foreign_index_errors, source_folder
 from harness.engines.lucene.external_index import READABLE, map_documents, require_intact
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import BackendError, EngineFailureError
@@ -193,7 +193,7 @@ class LuceneIndexEngine(Filterable[Column], ExternalIndex[Column]):
         fix: str | None = None,  # noqa: ARG002
     ) -> Iterator[None]:
         """Raise a Java exception as one of ours; nobody is told to delete an index that is not ours."""
-        instead = theirs(REBUILD, READABLE) if self.external else nullcontext()
+        instead = foreign_index_errors(REBUILD, READABLE) if self.external else nullcontext()
         # to look for Java's exceptions before Java was started would start it, with other options
         with instead, java_errors(doing) if hasattr(self, "bridge") else nullcontext():
             yield

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.data.types import Ids, Int32Array
-from harness.engines.external_index import theirs, unique_ids
+from harness.engines.external_index import foreign_index_errors, unique_ids
 from harness.engines.lucene.reader import IndexReader
 from harness.errors import RejectedInputError
 from harness.java.bridge import REBUILD, java_errors
@@ -38,7 +38,10 @@ def require_intact(reader: IndexReader, folder: Path) -> None:
         EngineUnavailableError: A file is damaged: its answers would be wrong without a word.
     """
     doing = f"comparing the files of the index in '{folder}' with their checksums"
-    with theirs(REBUILD, "the index is damaged: take a backup of it, or make it again"), java_errors(doing):
+    with (
+        foreign_index_errors(REBUILD, "the index is damaged: take a backup of it, or make it again"),
+        java_errors(doing),
+    ):
         for leaf in reader.leaves():
             leaf.reader().checkIntegrity()
 

@@ -13,8 +13,7 @@ from harness.data.progress import Progress
 from harness.data.types import Float32Array
 from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_dense
-from harness.engines.dense_compare import DenseComparison, Kept
-from harness.engines.external_index import places_of, spread_rows
+from harness.engines.external_index import DenseComparison, Kept, places_of, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.lucene.engine import Batch, RowsEngine
 from harness.errors import RejectedInputError

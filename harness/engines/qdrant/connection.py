@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from harness.engines import faults
-from harness.engines.address import Address, Place, read_address
-from harness.engines.faults import Cause, Fault, FaultError, cause_of_status, told
+from harness.engines import remote_server
 from harness.engines.qdrant.parameters import ServerSettings
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    FaultError,
+    Place,
+    cause_of_status,
+    read_address,
+    to_backend_error,
+)
 from harness.errors import EngineUnavailableError
 from harness.registry.optional import require
 
@@ -170,8 +178,8 @@ def require_client(module: str = "qdrant_client") -> Any:  # noqa: ANN401 - the 
     return require(module, extra="qdrant", feature="backend qdrant with mode=server")
 
 
-class Retrier(faults.Retrier):
-    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.faults.Retrier`."""
+class Retrier(remote_server.Retrier):
+    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`."""
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the client's own errors, and what its parsing of answers lets out."""
@@ -237,4 +245,4 @@ def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except FaultError as error:
-        raise told(error, address, doing(), _REMEDIES) from error
+        raise to_backend_error(error, address, doing(), _REMEDIES) from error

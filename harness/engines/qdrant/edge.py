@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from harness.data.progress import Progress
-from harness.engines.disk import allocated_bytes
-from harness.engines.external_index import theirs
+from harness.engines.external_index import foreign_index_errors
+from harness.engines.index_folder import allocated_bytes
 from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
 from harness.engines.qdrant.external_index import DenseSchema, VectorSchemas, choose_vectors
@@ -89,7 +89,7 @@ class EdgeCollection(Collection):
         copy_folder(source, self._folder, progress)
         _limit_threads(self._folder, self.settings.threads)
         opening = _edge_errors(lambda: f"opening a copy of the shard in '{source}'", EngineUnavailableError)
-        with theirs(_REBUILD, _LEFT_ALONE), opening:
+        with foreign_index_errors(_REBUILD, _LEFT_ALONE), opening:
             self._shard = self.types.EdgeShard.load(str(self._folder))
         self.names, self.dimensions, self.settings = chosen
         self._measured = source

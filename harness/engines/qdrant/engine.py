@@ -29,11 +29,12 @@ from harness.engines.base import (
     External,
     ExternalIndex,
     Filterable,
+    HitCollector,
     LoadedIndex,
     Storage,
 )
 from harness.engines.checks import require_dense, require_sparse
-from harness.engines.hits import HitCollector
+from harness.engines.index_folder import records_of, with_ids
 from harness.engines.interface import Caveats, ExpectedContent, Hits, SearchResult, StoredDocuments
 from harness.engines.qdrant.collection import Collection, Point, Vector, Vectors, caveats_of
 from harness.engines.qdrant.connection import address_of, connect
@@ -48,7 +49,6 @@ from harness.engines.qdrant.parameters import (
     mode_of,
 )
 from harness.engines.qdrant.server import ServerCollection, new_name, saved_name
-from harness.engines.stored_metadata import records_of, with_ids
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
 

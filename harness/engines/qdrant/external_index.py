@@ -14,8 +14,15 @@ import numpy as np
 
 from harness.data.progress import Progress
 from harness.data.types import Float32Array, Ids, Int32Array, Similarity, SparseVectors
-from harness.engines.dense_compare import DenseComparison
-from harness.engines.external_index import other_weights, places_of, require_same_columns, spread_rows, unique_ids
+from harness.engines.external_index import (
+    DenseComparison,
+    other_weights,
+    places_of,
+    require_same_columns,
+    spread_rows,
+    unique_ids,
+)
+from harness.engines.index_folder import ID_FIELD
 from harness.engines.interface import ExpectedContent, StoredDocuments
 from harness.engines.qdrant.collection import Collection
 from harness.engines.qdrant.parameters import (
@@ -26,7 +33,6 @@ from harness.engines.qdrant.parameters import (
     QdrantSettings,
     WantedVector,
 )
-from harness.engines.stored_metadata import ID_FIELD
 from harness.errors import IndexChangedError, RejectedInputError
 from harness.exact.qdrant_model import qdrant_idf
 

@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from harness.engines.address import Address
-from harness.engines.faults import Cause, FaultError, shown
 from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
 from harness.engines.qdrant.connection import (
@@ -43,6 +41,7 @@ from harness.engines.qdrant.parameters import (
     Quantisation,
     SparseSettings,
 )
+from harness.engines.remote_server import Address, Cause, FaultError, redact
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
@@ -145,7 +144,7 @@ class ServerCollection(Collection):
         info = self._look("waiting for the optimiser")
         status, queue = str(getattr(info.status, "value", info.status)), getattr(info, "update_queue", None)
         if status == "red":
-            reason = shown(str(info.optimizer_status), self._address)
+            reason = redact(str(info.optimizer_status), self._address)
             raise EngineFailureError(
                 f"the collection '{self.name}' is in state red: {reason}",
                 fix="the server's log says what its optimiser failed at",
@@ -341,7 +340,7 @@ class ServerCollection(Collection):
             try:
                 Retrier(_GONE_S).call(lambda: self._client.delete_collection(self.name))
             except FaultError as error:
-                failures.append(shown(str(error), self._address))
+                failures.append(redact(str(error), self._address))
 
         removing = threading.Thread(target=remove, daemon=True)
         removing.start()

@@ -10,7 +10,7 @@ import httpx
 from chromadb.errors import InternalError, NotFoundError, RateLimitError
 
 from harness.engines.chroma.errors import Retrier, fault_of
-from harness.engines.faults import Cause
+from harness.engines.remote_server import Cause
 
 
 def answer(status: int, **headers: str) -> httpx.Response:

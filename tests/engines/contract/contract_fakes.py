@@ -15,9 +15,15 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Float32Array, Ids, Similarity, SparseVectors
 from harness.engines.checks import require_announced_ids, require_dense, require_positive_k, require_sparse
+from harness.engines.index_folder import (
+    MANIFEST,
+    check_manifest,
+    matching_documents,
+    require_fields,
+    save_metadata,
+    write_manifest,
+)
 from harness.engines.interface import Capabilities, EngineInfo, IndexReport, SearchResult, Storage
-from harness.engines.manifest import MANIFEST, check_manifest, write_manifest
-from harness.engines.stored_metadata import matching_documents, require_fields, save_metadata
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table

@@ -12,8 +12,8 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
+from harness.engines.index_folder import MANIFEST
 from harness.engines.interface import EngineInfo, Storage
-from harness.engines.manifest import MANIFEST
 from harness.engines.qdrant.collection import Point, Vectors
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.engines.qdrant.parameters import TERMS

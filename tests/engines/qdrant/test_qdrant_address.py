@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.address import Address
 from harness.engines.chroma import connection as chroma
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.qdrant.connection import address_of
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
+from harness.engines.remote_server import Address
 from harness.errors import EngineUnavailableError, HarnessError, RejectedInputError, UnknownNameError, UsageError
 from harness.plan.backend_spec import parse_backends
 from harness.plan.stages import rerankers

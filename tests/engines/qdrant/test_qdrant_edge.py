@@ -12,7 +12,7 @@ import pytest
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
-from harness.engines.manifest import MANIFEST
+from harness.engines.index_folder import MANIFEST
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineFailureError, EngineUnavailableError, LostDocumentsError, RejectedInputError
 from harness.registry.lookup import find_cards

@@ -15,10 +15,10 @@ from grpc import RpcError, StatusCode
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from harness.engines.faults import Cause, FaultError, shown
 from harness.engines.qdrant.connection import Connection, Retrier, address_of, check_versions, fault_of, server_errors
 from harness.engines.qdrant.parameters import QdrantSettings, ServerSettings
 from harness.engines.qdrant.server import ServerCollection
+from harness.engines.remote_server import Cause, FaultError, redact
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 
@@ -171,7 +171,7 @@ def test_what_is_tried_again_and_what_is_not(error: Exception, cause: Cause, aga
     ],
 )
 def test_the_servers_words(body: bytes, words: str) -> None:
-    assert shown(fault_of(answer(400, body)).text, None) == words
+    assert redact(fault_of(answer(400, body)).text, None) == words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,178 @@
+"""What the base class keeps in the folder of an index: the manifest of a finished build, and metadata to filter by.
+
+The manifest is written last and compared when the index is opened again. It is what makes a build complete: an index
+without it was interrupted, and one built with other parameters or from other documents would answer, silently, for
+something else than what was asked. An engine that stores no metadata itself keeps the fields beside its index; another
+keeps their names, because an engine that is asked for a field it does not hold finds nothing, silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.filtering import BoolArray, matching_rows
+from harness.data.types import Ids
+from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
+from harness.registry.parameters import ParameterValue
+from harness.store import disk
+from harness.store.columns import load_table, save_table
+
+__all__ = [
+    "ID_FIELD",
+    "MANIFEST",
+    "REBUILD",
+    "allocated_bytes",
+    "check_manifest",
+    "matching_documents",
+    "records_of",
+    "require_fields",
+    "save_fields",
+    "save_metadata",
+    "with_ids",
+    "write_manifest",
+]
+
+MANIFEST = "harness-index.json"
+ID_FIELD = "harness_document_id"
+"""The field that holds the ids of documents in a collection that the harness leaves on a server."""
+REBUILD = "delete the folder and index again"
+"""What to do about an index of ours that cannot be used."""
+_FORMAT = 2
+_TABLE = "metadata.arrow"
+_FIELDS = "metadata-fields.json"
+
+
+def allocated_bytes(folder: Path) -> int:
+    """Return the bytes of the blocks that the files in ``folder`` take on disk, without the harness's manifest."""
+    return disk.allocated_bytes(folder, leave_out=MANIFEST)
+
+
+def write_manifest(
+    folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, indexed: int
+) -> None:
+    """Write the manifest of a finished index: through a temporary name, so that it is whole or not there.
+
+    ``indexed`` is how many of the documents the engine holds, by its own count.
+    """
+    content = {"format": _FORMAT, "engine": engine, "parameters": dict(parameters), "documents": len(ids)}
+    content |= {"ids_sha256": _digest(ids), "indexed": indexed}
+    temporary = folder / f"{MANIFEST}.tmp"
+    temporary.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    temporary.replace(folder / MANIFEST)
+
+
+def check_manifest(
+    folder: Path, engine: str, parameters: Mapping[str, ParameterValue], ids: Ids, *, free: Iterable[str] = ()
+) -> int | None:
+    """Return how many documents the index in ``folder`` held when it was finished; None when there is nothing yet.
+
+    Args:
+        folder: Holds an index of exactly this engine and these documents, or nothing.
+        engine: The engine's name.
+        parameters: What the index must have been built with.
+        ids: Ids of the documents, in the order of their rows.
+        free: Names of parameters that may differ because they do not change the index.
+
+    Raises:
+        EngineUnavailableError: The build was interrupted, or the manifest is damaged.
+        RejectedInputError: It is another index.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        if any(folder.iterdir()):
+            raise EngineUnavailableError(f"'{folder}' holds an index that was never finished", fix=REBUILD)
+        return None
+    try:
+        stored = orjson.loads(path.read_bytes())
+        built_with: dict[str, ParameterValue] = stored["parameters"]
+        kind, content = (stored["format"], stored["engine"]), (stored["documents"], stored["ids_sha256"])
+        indexed = int(stored.get("indexed", 0))
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise EngineUnavailableError(f"'{path}' is damaged: {error}", fix=REBUILD) from error
+    if kind != (_FORMAT, engine):
+        raise RejectedInputError(f"'{folder}' holds an index of '{kind[1]}', format {kind[0]}", fix=REBUILD)
+    if content != (len(ids), _digest(ids)):
+        raise RejectedInputError(
+            f"'{folder}' holds an index of {content[0]} other documents than the {len(ids)} asked for", fix=REBUILD
+        )
+    other = [
+        f"{name}: built with {built_with.get(name)!r}, asked for {parameters.get(name)!r}"
+        for name in sorted({*built_with, *parameters} - set(free))
+        if built_with.get(name) != parameters.get(name)
+    ]
+    if other:
+        raise RejectedInputError(f"'{folder}' holds an index with other parameters ({'; '.join(other)})", fix=REBUILD)
+    return indexed
+
+
+def _digest(ids: Ids) -> str:
+    digest = hashlib.sha256()
+    for doc_id in ids.to_list():
+        text = doc_id.encode()
+        digest.update(len(text).to_bytes(8, "little"))
+        digest.update(text)
+    return digest.hexdigest()
+
+
+def save_metadata(folder: Path, metadata: pa.Table | None) -> None:
+    """Write the fields of documents into the folder of an index; None writes nothing."""
+    if metadata is not None:
+        save_table(folder / _TABLE, metadata)
+
+
+def save_fields(folder: Path, metadata: pa.Table | None) -> None:
+    """Write down which fields the engine was given; None writes nothing."""
+    if metadata is not None:
+        (folder / _FIELDS).write_bytes(orjson.dumps(metadata.column_names))
+
+
+def matching_documents(folder: Path, wanted: Mapping[str, str]) -> BoolArray:
+    """Return which documents match, bool (n,), by what :func:`save_metadata` wrote.
+
+    The fields are there: see :func:`require_fields`. Raises EngineUnavailableError for a damaged file.
+    """
+    try:
+        return matching_rows(load_table(folder / _TABLE), wanted)
+    except CacheError as error:
+        raise EngineUnavailableError(error.what, fix=REBUILD) from error
+
+
+def require_fields(folder: Path, wanted: Mapping[str, str]) -> None:
+    """Refuse fields of which the index holds nothing.
+
+    Raises:
+        RejectedInputError: No document was indexed with such a field.
+        EngineUnavailableError: The file that names the fields is damaged.
+    """
+    try:
+        if (folder / _TABLE).exists():
+            fields = list(load_table(folder / _TABLE).column_names)
+        else:
+            fields = orjson.loads((folder / _FIELDS).read_bytes()) if (folder / _FIELDS).exists() else []
+    except (CacheError, orjson.JSONDecodeError) as error:
+        raise EngineUnavailableError(
+            f"the fields of the index in '{folder}' cannot be read: {error}", fix=REBUILD
+        ) from error
+    for field in wanted:
+        if field not in fields:
+            raise RejectedInputError(
+                f"the index holds no metadata field '{field}'", fix="index the documents with this field as metadata"
+            )
+
+
+def with_ids(metadata: pa.Table | None, ids: Ids) -> pa.Table:
+    """Return the metadata with the ids of the documents: the collection can be searched as an external index then."""
+    column = strings(ids.to_list())
+    return pa.table({ID_FIELD: column}) if metadata is None else metadata.append_column(ID_FIELD, column)
+
+
+def records_of(metadata: pa.Table, start: int, stop: int) -> list[dict[str, str]]:
+    """Return the fields that each document of the rows ``start`` to ``stop`` has, as engines take them."""
+    rows = metadata.slice(start, stop - start).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]

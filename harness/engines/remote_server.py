@@ -1,0 +1,290 @@
+"""A server that an engine runs on: its address and secrets, and what goes wrong between it and a client.
+
+Secrets come from the environment and go nowhere else. Faults are sorted by cause, and retried where that can help:
+whatever is sent carries row numbers as ids, so that sending a batch again changes nothing, and searching changes
+nothing anyway. So whatever may pass is tried again, with growing pauses, until a deadline. What the errors of one
+client library mean is its package's to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from harness.errors import (
+    BackendError,
+    EngineFailureError,
+    EngineTimeoutError,
+    EngineUnavailableError,
+    RejectedInputError,
+)
+from harness.plain_url import PLAIN_FORM, is_plain_url
+from harness.remote import credentials
+from harness.remote.credentials import hide, read_key
+
+__all__ = [
+    "Address",
+    "Cause",
+    "Fault",
+    "FaultError",
+    "Place",
+    "Retrier",
+    "cause_of_status",
+    "read_address",
+    "redact",
+    "to_backend_error",
+]
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 10.0
+_OF_THE_SERVER = 500
+_HIDDEN = "***"
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """How servers of one engine are named.
+
+    ``engine`` as people call it; ``url_variable`` and ``key_variable`` are environment variables, the second a default
+    that the parameter ``api_key_env`` may replace.
+    """
+
+    engine: str
+    port: int
+    url_variable: str
+    key_variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server: ``url`` without user-info, fit to be shown, and the secrets apart.
+
+    ``key_variable`` names the environment variable that an API key is looked for in; ``headers`` hold a user name and a
+    password; ``secrets`` are whatever must not be shown.
+    """
+
+    engine: str
+    url: str
+    port: int
+    key_variable: str
+    api_key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def authentication(self) -> str:
+        """Say what is sent along."""
+        used = (["API key"] if self.api_key else []) + (["user name and password"] if self.headers else [])
+        plainly = ", not encrypted" if used and self.url.startswith("http:") else ""
+        return (" and ".join(used) or "none") + plainly
+
+    def hide(self, text: str) -> str:
+        """Return ``text`` without any secret in it, as it is, escaped or percent-encoded: a server may repeat them."""
+        return hide(text, self.secrets, _HIDDEN)
+
+
+def read_address(place: Place, url: str, key_variable: str, environment: Mapping[str, str]) -> Address:
+    """Read an address from the parameter ``url``, or from the environment where that is empty.
+
+    A user name and a password are taken from the environment only. Raises RejectedInputError for a URL that is
+    none or that holds what must not be shown, EngineUnavailableError when a variable that was asked for is not set
+    or holds a key that cannot be sent.
+    """
+    named = url or environment.get(place.url_variable, "")
+    if not named:
+        raise EngineUnavailableError(
+            f"no {place.engine} server is named",
+            fix=f"give url=http://HOST:{place.port}, or set {place.url_variable}",
+        )
+    if url and not is_plain_url(url):
+        raise RejectedInputError(
+            f"the URL of the {place.engine} server is not of the form {PLAIN_FORM}",
+            fix=f"mend it; a user name and a password may stand in {place.url_variable} only, an API key in "
+            f"{place.key_variable}",
+        )
+    parts = _split(named, place)
+    key = read_key(key_variable, environment)
+    if key_variable not in environment and key_variable != place.key_variable:
+        raise EngineUnavailableError(
+            f"the environment variable {key_variable} is not set (api_key_env)",
+            fix="set it to the API key, or leave api_key_env out",
+        )
+    headers, secrets = _basic(unquote(parts.username or ""), unquote(parts.password or ""))
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or place.port
+    return Address(
+        engine=place.engine,
+        url=urlunsplit((parts.scheme, f"{host}:{port}", parts.path.rstrip("/"), "", "")),
+        port=port,
+        key_variable=key_variable,
+        api_key=key or None,
+        headers=headers,
+        secrets=(*secrets, *([key] if key else [])),
+    )
+
+
+def _split(url: str, place: Place) -> SplitResult:
+    """Return the parts of ``url``; raises RejectedInputError without repeating it: it may hold a password."""
+    if not _is_usable(url):
+        raise RejectedInputError(
+            f"the URL of the {place.engine} server is not of the form http(s)://[USER:PASSWORD@]HOST[:PORT][/PATH]",
+            fix=f"mend the parameter 'url' or the variable {place.url_variable}, in which / ? # @ of a password are "
+            f"written %2F %3F %23 %40; an API key goes into {place.key_variable}",
+        )
+    return urlsplit(url)
+
+
+def _is_usable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        return parts.port != 0 and is_plain_url(urlunsplit((*parts[:1], host, *parts[2:])))
+    except ValueError:  # a port that is no number, brackets that do not match
+        return False
+
+
+def _basic(user: str, password: str) -> tuple[dict[str, str], list[str]]:
+    """Return the header of HTTP's basic authentication, and what of it must never be shown."""
+    if not user and not password:
+        return {}, []
+    token = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"authorization": f"Basic {token}"}, [secret for secret in (token, password) if secret]
+
+
+class Cause(Enum):
+    """Why a call failed. The value says what happened, after the server's name; ``{engine}`` stands for its kind."""
+
+    UNREACHABLE = "cannot be reached"
+    BROKEN = "broke the connection"
+    SLOW = "gave no answer in time"
+    LIMITED = "limits the rate of requests"
+    BUSY = "is not ready"
+    UNAUTHORISED = "refused the credentials"
+    MISSING = "does not have what was asked for"
+    CONFLICT = "has it already"
+    REFUSED = "refused the request"
+    FAILED = "reported an error of its own"
+    UNREADABLE = "answered what is no answer of {engine}"
+
+
+_PASSING = frozenset({Cause.UNREACHABLE, Cause.BROKEN, Cause.SLOW, Cause.LIMITED, Cause.BUSY})
+_BY_STATUS = {401: Cause.UNAUTHORISED, 403: Cause.UNAUTHORISED, 404: Cause.MISSING, 409: Cause.CONFLICT}
+_BY_STATUS |= {408: Cause.SLOW, 429: Cause.LIMITED, 502: Cause.BUSY, 503: Cause.BUSY, 504: Cause.SLOW}
+_KINDS: dict[Cause, type[BackendError]] = {
+    Cause.SLOW: EngineTimeoutError,
+    Cause.MISSING: EngineFailureError,
+    Cause.CONFLICT: EngineFailureError,
+    Cause.REFUSED: EngineFailureError,
+    Cause.FAILED: EngineFailureError,
+    Cause.UNREADABLE: EngineFailureError,
+}
+
+
+def cause_of_status(status: int) -> Cause:
+    """Return what an HTTP status above 399 means."""
+    return _BY_STATUS.get(status, Cause.FAILED if status >= _OF_THE_SERVER else Cause.REFUSED)
+
+
+class Fault(NamedTuple):
+    """One failed call: its cause, the other side's words (see :func:`redact`), and the pause that it asked for."""
+
+    cause: Cause
+    text: str
+    pause_s: float | None = None
+
+
+class FaultError(Exception):
+    """A call that failed for good, after ``tries`` in ``seconds``; never leaves the adapter."""
+
+    def __init__(self, fault: Fault, tries: int, seconds: float) -> None:
+        self.fault, self.tries, self.seconds = fault, tries, seconds
+        super().__init__(fault.text)
+
+
+def redact(text: str, address: Address | None) -> str:
+    """Return what another side said without secrets, on one line, cut: in this order, so that no part stays."""
+    return credentials.shown(text, str if address is None else address.hide)
+
+
+class Retrier(ABC):
+    """Calls that are repeated while the fault may pass, until ``limit_s`` seconds after the first try.
+
+    Pauses double from 0.2 s to 10 s, each drawn between half and the whole of that, so that several clients do not come
+    back together; a pause that the server asks for is kept to. ``repeated`` counts the calls that were made again.
+    Several threads may use one; :meth:`give_up` ends what they wait for.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._ended, self._counting = threading.Event(), threading.Lock()
+        self._limit_s, self._clock, self._draw = limit_s, clock, draw
+        self._sleep = self._ended.wait if sleep is None else sleep
+        self.repeated = 0
+
+    @abstractmethod
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return whatever a call of the client can raise."""
+
+    @abstractmethod
+    def fault_of(self, error: Exception) -> Fault:
+        """Return what an error of the client means."""
+
+    def give_up(self) -> None:
+        """Let every call that waits fail now, and every later one after its first try."""
+        self._ended.set()
+
+    def call(self, operation: Callable[[], T]) -> T:
+        """Return the result of ``operation``; raises FaultError. A limit of 0 tries once."""
+        started, tries = self._clock(), 0
+        errors = self.errors()
+        while True:
+            tries += 1
+            try:
+                return operation()
+            except errors as error:
+                fault = self.fault_of(error)
+                waited = self._clock() - started
+                pause = self._pause_s(tries, fault)
+                if fault.cause not in _PASSING or waited + pause > self._limit_s or self._ended.is_set():
+                    raise FaultError(fault, tries, waited) from error
+            with self._counting:
+                self.repeated += 1
+            self._sleep(pause)
+
+    def _pause_s(self, tries: int, fault: Fault) -> float:
+        pause: float = min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S) * (0.5 + self._draw() / 2)
+        return max(pause, fault.pause_s or 0.0)
+
+
+def to_backend_error(error: FaultError, address: Address, doing: str, remedies: Mapping[Cause, str]) -> BackendError:
+    """Return the error of the harness for a fault of the server at ``address``, to be raised from ``error``.
+
+    EngineUnavailableError, EngineTimeoutError or EngineFailureError; ``doing`` is what was being done.
+    """
+    fault = error.fault
+    again = f", {error.tries} tries in {error.seconds:.0f} s" if error.tries > 1 else ""
+    happened = fault.cause.value.format(engine=address.engine)
+    return _KINDS.get(fault.cause, EngineUnavailableError)(
+        f"{address.engine} at {address.url} {happened} while {doing} ({redact(fault.text, address)}{again})",
+        fix=_of_credentials(address) if fault.cause is Cause.UNAUTHORISED else remedies[fault.cause],
+    )
+
+
+def _of_credentials(address: Address) -> str:
+    if address.secrets:
+        return f"what was sent ({address.authentication}) is not accepted: check {address.key_variable}, and its rights"
+    return f"put the API key into the environment variable {address.key_variable}, or name another with api_key_env"
