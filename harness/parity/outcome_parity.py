@@ -189,7 +189,7 @@ def _key(outcome: Outcome) -> Hashable | None:
     if not card.oracle.applies(trial.parameters):
         return None
     if record.external is not None:
-        return (trial.label,) if record.external.no_oracle is None else None
+        return (trial.label,) if record.external.no_reference is None else None
     parameters = tuple(trial.parameters.get(name, absent) for name, absent in _OF_RECIPES.items())
     return (card.oracle.kind, *vectors.places, *parameters)
 

@@ -45,7 +45,7 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadRuns:
-    """What is to be measured on the index of one trial, whose results lie in ``folder``.
+    """Measurements to be made on the index of one trial, whose results lie in ``folder``.
 
     ``shared``: several processes may have the index open at once. Otherwise all but the first get copies of it.
     """
@@ -160,7 +160,7 @@ class LoadRuns:
 
 
 class _End(NamedTuple):
-    """How a client ended: with a record, with the reason why there is none, or with both when it gave up."""
+    """End of a client: with a record, with the reason why there is none, or with both when it gave up."""
 
     record: ClientRecord | None
     memory: Finished | None

@@ -57,7 +57,7 @@ __all__ = [
     "trial_key",
 ]
 
-SCHEME = 8
+SCHEME = 9
 """To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]
@@ -257,7 +257,7 @@ class StoredOutcome:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """What is known of one trial before it runs.
+    """Knowledge of one trial before it runs.
 
     ``key`` is None for a trial whose outcome is never stored. ``stored`` is an outcome that is used instead of running
     it, None when it runs. ``reason`` says why, ``differs`` how the conditions of ``stored`` differ from this run's.

@@ -15,7 +15,7 @@ from harness.registry.parameters import ParameterValue
 __all__ = ["OWN_ADAPTERS", "refuse_impossible"]
 
 OWN_ADAPTERS = "harness.engines."
-"""How the engines of the harness itself begin: what their parameters mean is known."""
+"""Prefix of the engines of the harness itself: what their parameters mean is known."""
 
 
 def refuse_impossible(plan: Plan) -> None:

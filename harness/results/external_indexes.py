@@ -20,7 +20,7 @@ def external_index_stats(held: ExternalIndexRecord) -> schema.ExternalIndexStats
         in_collection=len(held.rows) - len(strange),
         not_in_collection=len(strange),
         examples=held.ids.take(strange[:_NAMED]),
-        no_oracle=held.no_oracle,
+        no_oracle=held.no_reference,
         files=held.files,
         file_bytes=held.file_bytes,
         sha256=held.sha256,
@@ -39,7 +39,7 @@ def external_index_notes(
     if stats.files is not None and stats.file_bytes is not None:
         notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")
     if not len(dataset.corpus):
-        return [*notes, f"not held against an oracle: {held.no_oracle}"]
+        return [*notes, f"not held against an oracle: {held.no_reference}"]
     if stats.not_in_collection:
         found = _listed(stats.examples, stats.not_in_collection)
         notes.append(f"{stats.not_in_collection:,} of its documents are not in the collection: {found}")
@@ -49,8 +49,8 @@ def external_index_notes(
         because = ", because they are empty" if set(absent.tolist()) <= empty else ""
         found = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
         notes.append(f"{len(absent):,} documents of the collection are not in it{because}: {found}")
-    if has_oracle and held.no_oracle is not None:
-        notes.append(f"not held against an oracle: {held.no_oracle}")
+    if has_oracle and held.no_reference is not None:
+        notes.append(f"not held against an oracle: {held.no_reference}")
     return notes
 
 

@@ -18,7 +18,7 @@ _PLACES = "name a result folder that harness wrote, or a baseline, a .json file"
 
 
 class StoredJson(NamedTuple):
-    """What a file holds, before anything of it is believed."""
+    """Content of a file, before anything of it is believed."""
 
     path: Path
     schema: int

@@ -1,1 +1,1 @@
-"""What is kept on disk: the cache, results and their folders, columns."""
+"""Data on disk: the cache, records and columns, folders of results."""

@@ -30,9 +30,9 @@ __all__ = [
 WORK = "work"
 """The sub-folder of the cache where running comparisons keep what is theirs alone."""
 COMPARISON = "compare-"
-"""How the name of a running comparison's folder in :data:`WORK` begins."""
+"""Prefix of the names of running comparisons' folders in :data:`WORK`."""
 PREPARED = "prepare-"
-"""How the name of a folder begins in which texts are prepared whose content is not known beforehand."""
+"""Prefix of folders in which texts are prepared whose content is not known beforehand."""
 _COMPLETE, _DAMAGED, _BUSY, _BEGUN = "complete", "damaged", "in use", "unfinished"
 _NAME = re.compile(r"[0-9a-f]{32}")
 _PATIENCE_S = 5.0

@@ -34,7 +34,7 @@ REPORT_NAME = "report.json"
 PER_QUERY, PARITY, LATENCIES = "per_query.parquet", "parity.parquet", "latencies.parquet"
 QRELS, QUERIES = "qrels.tsv", "queries.parquet"
 _OURS = {REPORT_NAME, PER_QUERY, PARITY, LATENCIES, QRELS, QUERIES, "runs", "report.html", "regression.json"}
-"""What a new result never takes over from the one that it replaces."""
+"""Names that a new result never takes over from the one that it replaces."""
 _SCRATCH, _NEW, _OLD = ".harness-", "new", "old"
 
 

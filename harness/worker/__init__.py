@@ -1,1 +1,1 @@
-"""How a plan is carried out: jobs as files, one spawned worker each, encodings shared between backends."""
+"""Isolated processes, their jobs and results as files, and vectors and builds that trials share."""

@@ -111,7 +111,7 @@ def attach(
     record = ExternalIndexRecord(
         ids=handle.ids,
         rows=rows,
-        no_oracle=reason,
+        no_reference=reason,
         files=len(files.files) if files is not None else None,
         file_bytes=files.bytes if files is not None else None,
         sha256=files.sha256 if files is not None else None,

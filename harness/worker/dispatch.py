@@ -40,7 +40,7 @@ _POLL_S = 0.05
 
 
 class _Context(NamedTuple):
-    """What jobs are run with; ``before_open`` is called when everything but the engine is in memory."""
+    """Arguments that all jobs share; ``before_open`` is called when everything but the engine is in memory."""
 
     folder: Path
     progress: Progress
@@ -181,4 +181,4 @@ _RUNNERS: Mapping[type, Callable[..., object]] = {
     RerankJob: _rerank,
     TrialJob: _search,
 }
-"""How a job of each class is run; every function returns the record that is saved as its result."""
+"""The function that runs a job of each class, and returns the record that is saved as its result."""

@@ -1,4 +1,4 @@
-"""What the parent asks of a worker, and what comes back: dataclasses, stored by :mod:`harness.store.records`.
+"""Jobs that the parent gives to workers, and their results: dataclasses, stored by :mod:`harness.store.records`.
 
 A job folder holds a job, whatever columns it reads that lie nowhere else, and afterwards its result, or an
 :class:`harness.worker.failure.ReportedError` where it failed, and ``log.txt``. Nothing is ever pickled.
@@ -53,7 +53,7 @@ HELD = "held open for clients"
 RELEASED = "close"
 """The phase that follows: the time until then was not the trial's own."""
 LoadKind = Literal["cold", "closed", "open"]
-"""How a finished index is measured: every query once from disk, by clients that wait for answers, or at a rate."""
+"""Measurements of a finished index: every query once from disk, clients that wait for answers, or a given rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class AnalyseJob:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """How long an analysis took, without the analyzer's start; its terms are in the job's target."""
+    """Time of an analysis without the analyzer's start; its terms are in the job's target."""
 
     took_ns: int
 
@@ -100,7 +100,7 @@ class EncodeJob:
 
 
 class Encoded(NamedTuple):
-    """What an encoding did now: ``rows`` of each role, in so many ``chunks``; its vectors are in the job's targets.
+    """Work of one encoding: ``rows`` of each role, in so many ``chunks``; its vectors are in the job's targets.
 
     Of a model behind an endpoint every chunk is an answer, ``calls`` are all that were made, ``repeated_calls`` those
     among them that repeat another, and ``tokens`` what it counted; of any other model they are 0.
@@ -210,7 +210,7 @@ class IdentityJob:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an engine's class says of itself: names and versions."""
+    """Names and versions by which an engine's class identifies itself."""
 
     names: Mapping[str, str]
 
@@ -231,17 +231,17 @@ class AskJob:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExternalIndexRecord:
-    """What a trial says of an index that was there before.
+    """An external index as a trial saw it.
 
     ``ids`` are the index's documents in the order of its rows, ``rows`` int32 their rows in the collection, -1 for
-    those it lacks. ``no_oracle`` is why results are not held against an oracle, None where the index is proven to hold
-    what one would be made of. ``sample`` are some of its documents, None where it gives none back. ``files``,
-    ``file_bytes`` and ``sha256`` are None for an index without files here.
+    those it lacks. ``no_reference`` is why results are not held against a reference, None where the index is proven to
+    hold what a reference would be made of. ``sample`` are some of its documents, None where it gives none back.
+    ``files``, ``file_bytes`` and ``sha256`` are None for an index without files here.
     """
 
     ids: Ids
     rows: Int32Array
-    no_oracle: str | None
+    no_reference: str | None
     files: int | None
     file_bytes: int | None
     sha256: str | None
@@ -250,7 +250,7 @@ class ExternalIndexRecord:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClientRecord:
-    """What one client process leaves.
+    """Result of one client process.
 
     ``gave_up`` is why one of its clients stopped early, ``different_queries`` the rows of queries that were answered
     otherwise than the single client's, ``resident_share`` how much of a cold index stayed in the page cache.
@@ -295,7 +295,7 @@ class LoadRecord:
 
 
 class BuildCost(NamedTuple):
-    """What one build took: nanoseconds, documents, and bytes; None where nobody could tell these.
+    """Cost of one build: nanoseconds, documents, and bytes; None where nobody could tell these.
 
     The peaks are of the worker that indexed and then asked every query once.
     """
@@ -311,7 +311,7 @@ class BuildCost(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RebuildHits:
-    """What one more build answered, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
+    """Hits of one more build, in the engine's own order: ``indptr`` int64 (Q + 1), ``rows`` and ``scores`` (H,).
 
     Rows are those of the collection, as in the first build. ``cost`` is what building it took.
     """
@@ -324,7 +324,7 @@ class RebuildHits:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TrialRecord:
-    """What a trial leaves: hits of the first timed pass, times of all passes (int64 (repeats, Q)).
+    """Result of a trial: hits of the first timed pass, times of all passes (int64 (repeats, Q)).
 
     ``input`` is what the engine reads; ``open_ns`` the time until it was ready to be sent documents.
     ``external`` is set when the index was there before; rows of hits are then rows of ``external.ids``. ``loads`` are

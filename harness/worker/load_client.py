@@ -236,7 +236,7 @@ class Call(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class CallLog:
-    """What one client saw: every call with its times, and the first answers, to be compared when all is over.
+    """Log of one client: every call with its times, and the first answers, to be compared when all is over.
 
     Of answers only what is ``kept`` of a single client's is kept: hits among candidates, or all of them.
     """

@@ -1,4 +1,4 @@
-"""What became of a trial: its run, checked against the dataset, or why there is none."""
+"""Outcome of a trial: its run, checked against the dataset, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Combined:
-    """How a run was made of others.
+    """Origin and cost of a run that is made of others.
 
     ``of`` are their labels. ``first_ns`` int64 (repeats, Q) is what they took for each query, all together: they were
     searched one after another; None where one of them was not timed. ``own_ns`` is what was done with their hits, all
