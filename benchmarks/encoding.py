@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from harness.registry.parameters import encoder_parameters  # noqa: E402
 from harness.store.columns import load_table, save_table  # noqa: E402
-from harness.store.records import save  # noqa: E402
+from harness.store.record_files import save  # noqa: E402
 from harness.worker.jobs import EncodeJob, EncodePart  # noqa: E402
 
 BATCHES_IN_A_CHUNK = 8

@@ -30,7 +30,7 @@ from harness.registry.cards import BackendCard
 from harness.registry.lookup import load_engine
 from harness.store.cache import Cache
 from harness.store.columns import save_table
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.attach import changed_too
 from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, rebuilt_runs

@@ -44,7 +44,7 @@ from harness.results.subject import Subject, subject_of
 from harness.store.cache import Cache
 from harness.store.cache_entries import COMPARISON, WORK
 from harness.store.columns import save_table
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.store.scratch import scratch_folder
 from harness.wording import counted
 from harness.worker.executor import create_executor

@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.plan.options import ClientKind, LoadOptions
 from harness.statistics.under_load import Samples, arrivals_ns
 from harness.store.disk import copy_folder
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.worker.executor import Aside, Executor, side_by_side
 from harness.worker.jobs import HELD, ClientJob, ClientRecord, LoadKind, LoadRecord, TrialJob
 from harness.worker.load_client import DUE, GO, READY

@@ -13,7 +13,7 @@ from harness.data.dataset import Dataset
 from harness.data.progress import Progress
 from harness.errors import HarnessError
 from harness.plan.capability_checks import OWN_ADAPTERS
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.worker.builds import build_cost
 from harness.worker.executor import Executor
 from harness.worker.jobs import RebuildHits, TrialJob, TrialRecord

@@ -34,7 +34,7 @@ from harness.registry.lookup import load_engine
 from harness.registry.parameters import ParameterValue, encoder_parameters
 from harness.store import environment
 from harness.store.cache import JSON, Cache, entry_name, file_digest
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.worker.builds import builds_of
 from harness.worker.encodings import encoder_key
 from harness.worker.executor import Executor

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from harness.data.progress import Clock, Progress
 from harness.errors import HarnessError
-from harness.store.records import is_saved, load, save
+from harness.store.record_files import is_saved, load, save
 from harness.worker.failure import harness_error
 from harness.worker.jobs import (
     HELD,

@@ -39,7 +39,7 @@ from harness.registry.parameters import ParameterValue
 from harness.remote.calls import calls_in_words, calls_refused
 from harness.store.cache import JSON, Cache, Continued, entry_name
 from harness.store.columns import load_vectors
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.wording import counted
 from harness.worker.executor import Executor
 from harness.worker.failure import failure_of

@@ -22,7 +22,7 @@ from harness.plan.plan import Trial
 from harness.registry.parameters import ParameterValue
 from harness.store.cache import JSON, Cache
 from harness.store.columns import load_sparse, save_sparse
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.text import analyzer_identity, load_counts
 from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys

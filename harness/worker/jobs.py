@@ -1,4 +1,4 @@
-"""Jobs that the parent gives to workers, and their results: dataclasses, stored by :mod:`harness.store.records`.
+"""Jobs that the parent gives to workers, and their results: dataclasses, stored by :mod:`harness.store.record_files`.
 
 A job folder holds a job, whatever columns it reads that lie nowhere else, and afterwards its result, or an
 :class:`harness.worker.failure.ReportedError` where it failed, and ``log.txt``. Nothing is ever pickled.

@@ -27,7 +27,7 @@ from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
 from harness.statistics.under_load import Samples
 from harness.store.disk import drop_from_page_cache, resident_share
-from harness.store.records import load
+from harness.store.record_files import load
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import ClientJob, ClientRecord, TrialJob, TrialRecord
 from harness.worker.trial import create_engine, load_inputs, restrict

@@ -23,7 +23,7 @@ import orjson
 import psutil
 
 from harness.errors import HarnessError
-from harness.store.records import save
+from harness.store.record_files import save
 from harness.worker.descendants import guard_group
 from harness.worker.dispatch import run_job
 from harness.worker.failure import ReportedError

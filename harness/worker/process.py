@@ -23,7 +23,7 @@ import psutil
 from harness.data.progress import Progress
 from harness.engines.interface import LEFT_BEHIND
 from harness.errors import EngineFailureError, EngineTimeoutError, HarnessError, MemoryLimitError
-from harness.store.records import is_saved, load
+from harness.store.record_files import is_saved, load
 from harness.worker import spawn
 from harness.worker.descendants import end_family, family_memory, has_ended
 from harness.worker.failure import RemoteError, ReportedError

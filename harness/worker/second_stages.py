@@ -23,7 +23,7 @@ from harness.plan.stages import parse_weights
 from harness.rerank import fusion
 from harness.rerank.stage import Reranked
 from harness.store.cache import Cache
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.worker.executor import Executor
 from harness.worker.jobs import RerankJob
 from harness.worker.outcome import Combined

@@ -28,7 +28,7 @@ from harness.errors import EngineFailureError
 from harness.exact.encoding import widen
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_table, load_vectors
-from harness.store.records import load
+from harness.store.record_files import load
 from harness.worker.attach import Ready, attach, read_only
 from harness.worker.candidate_hits import CandidateHits
 from harness.worker.jobs import TrialJob, TrialRecord

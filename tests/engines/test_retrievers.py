@@ -23,7 +23,7 @@ from harness.engines.callable.python_callable import PythonRetriever, load_calla
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
 from harness.golden.against import parse_against
 from harness.remote.calls import RemoteCalls
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.testing import RecordingProgress
 
 ONE = uuid.UUID(int=1)

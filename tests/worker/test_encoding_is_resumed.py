@@ -18,7 +18,7 @@ import pytest
 
 from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
-from harness.store.records import save
+from harness.store.record_files import save
 from harness.worker.jobs import EncodeJob, EncodePart
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,7 @@ from harness.plan.request import CompareRequest
 from harness.reporting.progress import SilentDisplay
 from harness.store.cache import Cache
 from harness.store.columns import save_table
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.testing.drive import STEP_NS, StepClock
 from harness.text import analyzer_identity
 from harness.worker.dispatch import run_job

@@ -17,7 +17,7 @@ from processes import with_variable
 from harness.data.types import SparseVectors
 from harness.errors import EngineFailureError, EngineTimeoutError, MemoryLimitError
 from harness.store.columns import save_sparse, save_table
-from harness.store.records import load, save
+from harness.store.record_files import load, save
 from harness.worker.failure import RemoteError
 from harness.worker.jobs import HELD, TrialJob, TrialRecord
 from harness.worker.process import Worker

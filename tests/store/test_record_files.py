@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays
 
 from harness.data.types import Float32Array, Ids, Int64Array, SparseVectors
 from harness.errors import CacheError
-from harness.store.records import is_saved, load, save
+from harness.store.record_files import is_saved, load, save
 
 
 class Cost(NamedTuple):
