@@ -199,12 +199,12 @@ class Segments(NamedTuple):
 
     @property
     def quantised(self) -> int:
-        """How many compress their dense vectors."""
+        """Number of segments that compress their dense vectors."""
         return sum(vector.get("quantization_config") is not None for vector in self.dense)
 
     @property
     def optimised(self) -> int:
-        """How many have the sparse index that the optimiser makes, which alone heeds a datatype."""
+        """Number of segments with the sparse index that the optimiser makes, which alone heeds a datatype."""
         return sum(index["index_type"] != _MUTABLE for index in self.sparse)
 
     def state(self) -> Mapping[str, ParameterValue]:

@@ -52,7 +52,7 @@ _NEUTRAL: Mapping[str, Mapping[str, ParameterValue]] = {
     "edge": {"url": "", "shards": 1, "replicas": 1, "keep": False, "search_batch": 1},
     "server": {"wal": True, "optimize_every": 0},
 }
-"""What a mode cannot do, as the only value that its parameter may have there."""
+"""Parameters that a mode cannot honour, with the only value that they may have there."""
 OF_QUANTISATION: Mapping[str, tuple[ParameterValue, str]] = {
     "quantile": (-1.0, "scalar"),
     "compression": ("", "product"),
@@ -341,7 +341,7 @@ class QdrantSettings:
 
     @property
     def senders(self) -> int:
-        """How many batches may be on their way at once: only a server takes several."""
+        """Number of batches that may be on their way at once: only a server takes several."""
         return self.server.upload_threads if self.mode == "server" else 1
 
 

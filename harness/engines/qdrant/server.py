@@ -333,7 +333,7 @@ class ServerCollection(Collection):
             self._client.close()
 
     def _remove(self) -> None:
-        """Called after failures too: what fails here must not hide them, and nobody waits for a server that hangs."""
+        """Remove the collection, after failures too: hide none of them, and do not wait for a server that hangs."""
         failures: list[str] = []
 
         def remove() -> None:
