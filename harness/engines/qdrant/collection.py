@@ -166,17 +166,6 @@ class Collection(ABC):
             return self.types.SparseVector(indices=vector[0], values=vector[1])
         return vector
 
-    def _points(self, kind: Callable[..., Any], points: Iterable[Point]) -> list[Any]:
-        """Make points of the client's own type."""
-        return [
-            kind(
-                id=point.row,
-                vector={name: self._vector(vector) for name, vector in point.vectors.items()},
-                payload=point.payload,
-            )
-            for point in points
-        ]
-
 
 class Segments(NamedTuple):
     """Segments that hold points: the configuration of the sparse and of the dense vector in each."""

@@ -116,7 +116,15 @@ class EdgeCollection(Collection):
 
     def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
         """Store points, which are documents ``start`` to ``stop``."""
-        batch = self._points(self.types.Point, points)
+        point, sparse = self.types.Point, self.types.SparseVector  # a call more for each document would show
+        batch = [
+            point(
+                row,
+                {name: sparse(*vector) if isinstance(vector, tuple) else vector for name, vector in vectors.items()},
+                payload,
+            )
+            for row, vectors, payload in points
+        ]
         with _edge_errors(lambda: f"storing documents {start} to {stop - 1}"):
             self._shard.update(self.types.UpdateOperation.upsert_points(batch))
 

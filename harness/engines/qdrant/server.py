@@ -135,7 +135,12 @@ class ServerCollection(Collection):
 
     def upsert(self, points: Iterable[Point], start: int, stop: int) -> None:
         """Store points, which are documents ``start`` to ``stop``; several threads may do so at once."""
-        batch = self._points(self.types.PointStruct, points)
+        batch = [
+            self.types.PointStruct(
+                id=row, vector={name: self._vector(vector) for name, vector in vectors.items()}, payload=payload
+            )
+            for row, vectors, payload in points
+        ]
         doing = f"storing documents {start} to {stop - 1}"
         self._call(doing, lambda: self._client.upsert(self.name, batch, wait=True))
 
