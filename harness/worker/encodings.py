@@ -28,6 +28,7 @@ from harness.wording import counted
 from harness.worker.embeddings import CacheCheck, Embeddings, embedding_keys
 from harness.worker.executor import Executor
 from harness.worker.jobs import Analysed, AnalyseJob
+from harness.worker.spawn import start_next
 from harness.worker.vectors import Folders, SparsePair, Terms, Vectors, both
 
 __all__ = ["Encodings", "encoder_key"]
@@ -132,6 +133,7 @@ class Encodings:
             raise self._failed[attempt]
         folder = Path(tempfile.mkdtemp(prefix="analyse-", dir=self._work))
         save(folder, AnalyseJob(analyzer, self._corpus, self._queries, target, **java))
+        start_next()
         try:
             self._executor.run(folder, self._display.section(analyzer))
         except HarnessError as error:

@@ -1,8 +1,8 @@
 """Start worker processes, the first one of a command before its job is known.
 
 A worker imports what it needs and then waits for the path of its job folder on standard input. One that is started
-early does so while its parent imports and prepares; no second one is started for a job before the one at hand is taken,
-so that no worker begins while another builds or searches. This module imports little: it runs before the rest.
+early does so while its parent imports and prepares, or while texts are analysed for its trial; it is taken by the next
+job, so that no worker begins while another builds or searches. This module imports little: it runs before the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["JOB_END", "MARK_VARIABLE", "WorkerProcess", "send_job", "start_early", "start_worker", "take_worker"]
+__all__ = [
+    "JOB_END",
+    "MARK_VARIABLE",
+    "WorkerProcess",
+    "send_job",
+    "start_early",
+    "start_next",
+    "start_worker",
+    "take_worker",
+]
 
 MARK_VARIABLE = "HARNESS_WORKER"
 """Set to the mark of a worker in its environment, and so in that of all its descendants."""
@@ -35,6 +44,8 @@ class WorkerProcess(NamedTuple):
 
 
 _early: list[WorkerProcess] = []
+_modules: list[Sequence[str]] = []
+"""What workers that start early import, while a command wants them to."""
 
 
 def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
@@ -57,13 +68,24 @@ def start_worker(log: BinaryIO, modules: Sequence[str] = ()) -> WorkerProcess:
 @contextmanager
 def start_early(*modules: str) -> Iterator[None]:
     """Start a worker for the first job that is run within the block, and end it there when none was."""
-    with tempfile.TemporaryFile() as log:
-        _early.append(start_worker(log, modules))
+    _modules.append(modules)
+    start_next()
     try:
         yield
     finally:
+        _modules.clear()
         while _early:
             _end(_early.pop())
+
+
+def start_next() -> None:
+    """Start a worker for the job after one that is about to run and is no engine's, where the command starts any early.
+
+    Analysing texts is such a job: the trial that waits for it comes next, and its worker imports meanwhile.
+    """
+    if _modules:
+        with tempfile.TemporaryFile() as log:
+            _early.append(start_worker(log, _modules[-1]))
 
 
 def take_worker(log: BinaryIO) -> WorkerProcess:

@@ -37,6 +37,18 @@ def test_a_worker_without_a_job_ends_with_the_block() -> None:
     assert spawn._early == []
 
 
+def test_the_next_worker_starts_early_only_where_the_first_did() -> None:
+    spawn.start_next()
+    assert spawn._early == []
+    with tempfile.TemporaryFile() as log, start_early("json"):
+        spawn.start_next()
+        first, second = spawn._early
+        assert second.process.args == [*first.process.args[:-1], "json"]
+        assert [take_worker(log), take_worker(log)] == [first, second]
+        for worker in (first, second):
+            spawn._end(worker)
+
+
 def test_a_worker_that_died_while_it_waited_is_replaced() -> None:
     with tempfile.TemporaryFile() as log, start_early():
         dead = spawn._early[0]
