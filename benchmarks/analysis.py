@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from harness.loaders import load_corpus
 from harness.text import create_analyzer
-from harness.text.lucene import LuceneAnalyzer
+from harness.text.lucene_analyzer import LuceneAnalyzer
 
 Analyze = Callable[[Sequence[str]], object]
 

@@ -47,7 +47,7 @@ class _Family(NamedTuple):
 
 
 _FAMILIES = {
-    "lucene": _Family("harness.text.lucene", "LuceneAnalyzer", in_jvm=True),
+    "lucene": _Family("harness.text.lucene_analyzer", "LuceneAnalyzer", in_jvm=True),
     "snowball": _Family("harness.text.snowball", "SnowballAnalyzer", in_jvm=False),
 }
 """Lucene comes first: its analyzers are those of Anserini's published figures. Snowball's need no Java."""

@@ -64,7 +64,7 @@ def test_what_changes_hits_or_times_of_a_backend_is_in_the_key(dataset: Dataset)
 def test_a_bundled_card_s_parameters_are_in_the_key_unless_they_affect_nothing(
     dataset: Dataset, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.text.lucene.identity", lambda language, *, jar: {})
+    monkeypatch.setattr("harness.text.lucene_analyzer.identity", lambda language, *, jar: {})
     monkeypatch.setattr("harness.engines.qdrant.engine.QdrantEngine.identity", lambda parameters: {})
     card = find_cards("backends")[name]
     plain = key(dataset, name)

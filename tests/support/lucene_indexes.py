@@ -13,7 +13,7 @@ from harness.data.inputs import Inputs
 from harness.exact.quantised import to_impacts
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, find_java
-from harness.text.lucene import LuceneAnalyzer
+from harness.text.lucene_analyzer import LuceneAnalyzer
 
 Document = Mapping[str, str]
 

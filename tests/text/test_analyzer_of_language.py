@@ -12,7 +12,7 @@ from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.plan import Plan, in_language, make_plan
 from harness.plan.request import CompareRequest
 from harness.text import analyzer_names, known_language, preferred_analyzers
-from harness.text.lucene import language_code, languages
+from harness.text.lucene_analyzer import language_code, languages
 
 
 def plan(backends: str, language: str | None, *, lucene: bool = True) -> Plan:

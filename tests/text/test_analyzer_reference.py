@@ -11,7 +11,7 @@ from jackson import to_python
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import start
 from harness.text import analyzer_names
-from harness.text.lucene import language_code
+from harness.text.lucene_analyzer import language_code
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

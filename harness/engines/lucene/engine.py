@@ -27,7 +27,7 @@ from harness.errors import BackendError, EngineFailureError
 from harness.java.bridge import REBUILD, JavaBridge, JavaObject, java_errors, packed_texts
 from harness.java.jvm import find_jar, jar_digest, start
 from harness.registry.parameters import ParameterValue
-from harness.text.lucene import versions
+from harness.text.lucene_analyzer import versions
 
 __all__ = ["Batch", "Hits", "LuceneIndexEngine", "RowsEngine"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.errors import UnknownNameError, UsageError
 from harness.registry.parameters import ParameterValue
 from harness.text.analyzers import ENGLISH
-from harness.text.lucene import languages
+from harness.text.lucene_analyzer import languages
 
 __all__ = ["has_feedback", "index_parameters", "language_of", "require_one_feedback"]
 

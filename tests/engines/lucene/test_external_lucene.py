@@ -31,7 +31,7 @@ from harness.registry.parameters import ParameterValue
 from harness.results.schema import BackendResult
 from harness.testing import RecordingProgress
 from harness.text import count_terms
-from harness.text.lucene import LuceneAnalyzer
+from harness.text.lucene_analyzer import LuceneAnalyzer
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 DEFAULTS = find_cards("backends")["lucene"].defaults
