@@ -112,7 +112,7 @@ def encode_into(
     size = settings.batch_size * (_CALLS if settings.source.kind == "http" else _BATCHES)
     try:
         for start in range(state.rows, len(texts), size):
-            part = _slice(texts, start, size)
+            part = texts.slice(start, start + size)
             started = clock()
             rows = _finished(model.encode(part, role), part, role, settings)
             took = clock() - started
@@ -162,7 +162,7 @@ def truncate(source: Path, target: Path, ids: Ids, role: Role, settings: Setting
     column = _NpyWriter(target / f"{role}.npy", np.float32, rows=0, width=width)
     try:
         for start in range(0, len(rows), _ROWS):
-            part = _slice(Inputs(ids), start, _ROWS)
+            part = Inputs(ids).slice(start, start + _ROWS)
             column.append(_truncated(rows[start : start + _ROWS], part, role, settings))
         column.finish()
     finally:
@@ -292,11 +292,6 @@ def _no_rows(settings: Settings, state: _State) -> Rows:
         return np.empty((0, state.dimensions), dtype=np.float32)
     indices, values = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
     return SparseVectors(np.zeros(1, dtype=np.int64), indices, values, state.dimensions)
-
-
-def _slice(texts: Inputs, start: int, size: int) -> Inputs:
-    column = texts.texts.slice(start, size) if texts.texts is not None else None
-    return Inputs(Ids(texts.ids.values.slice(start, size)), column)
 
 
 def _read_state(folder: Path, texts: Inputs, role: Role, settings: Settings) -> _State:

@@ -306,11 +306,11 @@ def _about_external(name: str, card: BackendCard, overrides: Mapping[str, Parame
         if key in overrides
     ]
     if len(where) != 1:
-        said = f"{' and '.join(where)} both say" if where else "nothing says"
+        stated = f"{' and '.join(where)} both say" if where else "nothing says"
         named = " or ".join(f"{key}=…" for key in rules.where)
         comma = "" if where else _after_comma(overrides, rules.where)
         fix = f"separate parameters with ';': ;{comma}=…" if comma else f"give {named}"
-        problems.append(UsageError(f"backend '{name}', external=true: {said} where the index is", fix=fix))
+        problems.append(UsageError(f"backend '{name}', external=true: {stated} where the index is", fix=fix))
     elif where == ["path"] and not Path(str(overrides["path"])).expanduser().is_dir():
         problems.append(
             UsageError(f"there is no folder '{overrides['path']}' (backend '{name}')", fix="name the index's")
