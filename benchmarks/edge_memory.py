@@ -18,15 +18,14 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.plan.backend_spec import parse_backends
-from harness.registry.lookup import find_cards
-from harness.store.columns import load_vectors, save_vectors
+from harness.store.columns import load_sparse, save_sparse
 
 BARE = "bare"
 BATCH = 1000
@@ -69,7 +68,7 @@ def index_with_harness(vectors: SparseVectors, folder: Path, backend: str) -> No
     from harness.engines.qdrant.engine import QdrantEngine
 
     (spec,) = parse_backends(backend)
-    engine = QdrantEngine({**find_cards("backends")["qdrant"].defaults, **spec.given})
+    engine = QdrantEngine(spec.parameters)
     documents = Inputs(Ids.of(f"d{row}" for row in range(len(vectors))), sparse=vectors)
     engine.open(folder, documents.ids)
     engine.index(documents, Printed(), time.perf_counter_ns)
@@ -138,7 +137,7 @@ def main() -> None:
         parser.add_argument(name, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.columns:
-        vectors = cast("SparseVectors", load_vectors(given.columns, COLUMNS))
+        vectors = load_sparse(given.columns, COLUMNS)
         (side,) = given.sides
         if side == BARE:
             index_bare(vectors, given.folder)
@@ -148,7 +147,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as columns:
         vectors = made_vectors(given.documents, given.terms, given.vocabulary)
         print(f"{len(vectors):,} documents, {vectors.nnz:,} weights, {vectors.nnz * 8 / 2**20:,.0f} MiB", flush=True)
-        save_vectors(Path(columns), COLUMNS, vectors)
+        save_sparse(Path(columns), COLUMNS, vectors)
         del vectors
         for side in given.sides:
             measure(side, Path(columns))
