@@ -75,6 +75,7 @@ from harness.engines.interface import (
 from harness.errors import (
     BackendError,
     CacheError,
+    CardError,
     DataError,
     EngineFailureError,
     EngineUnavailableError,
@@ -82,6 +83,7 @@ from harness.errors import (
     RejectedInputError,
     UsageError,
 )
+from harness.registry.cards import BackendCard
 from harness.registry.parameters import ParameterValue
 
 __all__ = [
@@ -125,6 +127,8 @@ __all__ = [
     "with_ids",
 ]
 
+_PLACES = frozenset({"url", "jar"})
+"""Parameters that say where an engine is, which does not change an index that is there."""
 Column = TypeVar("Column")
 """What an engine reads of documents and queries: Float32Array, SparseVectors, an Arrow column of texts, or Inputs."""
 
@@ -180,6 +184,25 @@ class Engine(ABC, Generic[Column]):
         if declared is not None:
             filters, external = issubclass(cls, Filterable), issubclass(cls, ExternalIndex)
             cls.capabilities = replace(declared, filters=filters, external=external)
+
+    @classmethod
+    def check_card(cls, card: BackendCard) -> None:
+        """Raise CardError where a card and the class disagree about which parameters change an index."""
+        in_the_index = cls(card.defaults).index_parameters.keys()
+        for parameter in card.parameters.values():
+            of_the_search = parameter.scope == "search"
+            what = f"card '{card.path}', parameter '{parameter.name}': "
+            if of_the_search and parameter.name in in_the_index:
+                raise CardError(
+                    f"{what}its scope is 'search', but '{cls.__name__}' opens no index with another value of it",
+                    fix="name it in the class's search_parameters, or give it the scope 'engine'",
+                )
+            harmless = of_the_search or parameter.affects != "hits" or parameter.name in _PLACES
+            if parameter.name in cls.search_parameters and not harmless:
+                raise CardError(
+                    f"{what}'{cls.__name__}' opens an index with any value of it, but its scope is '{parameter.scope}'",
+                    fix="give it the scope 'search', or take it out of the class's search_parameters",
+                )
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)

@@ -126,7 +126,8 @@ def load_engine(card: BackendCard) -> type[EngineProtocol]:
     """Return the engine class that a card names, imported now.
 
     Raises MissingExtraError when a module of the card's extra is missing, EngineUnavailableError when the module cannot
-    be imported for another reason, CardError when the card names nothing.
+    be imported for another reason, CardError when the card names nothing, or says otherwise than the class which
+    parameters change an index.
     """
     module_name, _, class_name = card.engine.partition(":")
     try:
@@ -148,6 +149,9 @@ def load_engine(card: BackendCard) -> type[EngineProtocol]:
     engine = getattr(module, class_name, None)
     if not isinstance(engine, type):
         raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
+    check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
+    if check_card is not None:
+        check_card(card)
     return cast("type[EngineProtocol]", engine)
 
 

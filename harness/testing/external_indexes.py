@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
-from harness.data.types import Ids, SparseVectors
 from harness.engines.interface import Capabilities, EngineProtocol, ExpectedContent, ExternalIndexProtocol, IndexHandle
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.parameters import ParameterValue
-from harness.testing.base import Base, only_where
-from harness.testing.drive import RecordingProgress
-from harness.testing.samples import random_texts, word
+from harness.testing.samples import RecordingProgress, random_texts, word
+from harness.testing.suite import Base, only_where
 from harness.text import count_terms, create_analyzer
 
 __all__ = ["ExternalIndexContract"]
@@ -145,18 +143,9 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _content(attached: IndexHandle, documents: Inputs, queries: Inputs, texts: Sequence[str]) -> ExpectedContent:
-    """What the harness would hand to ``mismatch`` for a collection of ``documents``."""
+    """Return what the harness hands to ``mismatch`` for a collection of ``documents``."""
     rows = documents.ids.rows_of(attached.ids)
     chosen = rows[rows >= 0]
     terms = count_terms(create_analyzer("whitespace"), [list(texts)], _QUERIES)
-    taken = Inputs(
-        Ids.of(documents.ids.take(chosen)),
-        texts=documents.texts.take(chosen) if documents.texts is not None else None,
-        sparse=_take(documents.sparse, chosen),
-        dense=np.ascontiguousarray(documents.dense[chosen]) if documents.dense is not None else None,
-    )
-    return ExpectedContent(np.flatnonzero(rows >= 0).astype(np.int32), taken, queries, terms.of_documents(chosen))
-
-
-def _take(vectors: SparseVectors | None, rows: np.ndarray) -> SparseVectors | None:
-    return vectors.take(rows) if vectors is not None else None
+    known = np.flatnonzero(rows >= 0).astype(np.int32)
+    return ExpectedContent(known, documents.take(chosen), queries, terms.of_documents(chosen))

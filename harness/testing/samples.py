@@ -1,10 +1,13 @@
-"""Texts and ids that the contract suite sends: plain words that every analyzer leaves as they are, and awkward ids."""
+"""Texts and ids that the contract suite sends, and what drives an engine: a clock that never waits, a progress.
+
+Words are plain, so that every analyzer leaves them as they are; ids are awkward.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ODD_IDS", "UNICODE_WORDS", "plain_ids", "random_texts", "word"]
+__all__ = ["ODD_IDS", "STEP_NS", "UNICODE_WORDS", "RecordingProgress", "StepClock", "plain_ids", "random_texts", "word"]
 
 ODD_IDS = (
     "plain",
@@ -41,20 +44,22 @@ ODD_IDS = (
 
 UNICODE_WORDS = ("naïve", "словарь", "ελλάδα", "שלום", "مرحبا", "検索", "größe", "ćma")
 """Words of several scripts, two of them written right to left; no two share a character sequence."""
+STEP_NS = 1_000_003
+"""A prime number of nanoseconds: durations taken from another clock are practically never multiples of it."""
 
 
 def word(number: int) -> str:
-    """A word that no stop list knows and no stemmer changes."""
+    """Return a word that no stop list knows and no stemmer changes."""
     return f"w{number:04d}"
 
 
 def plain_ids(count: int) -> list[str]:
-    """Ids whose byte order is not their row order."""
+    """Return ids whose byte order is not their row order."""
     return [f"d{(row * 7919) % 10007}-{row}" for row in range(count)]
 
 
 def random_texts(seed: int, count: int, *, longest: int = 40, vocabulary: int = 300) -> list[str]:
-    """``count`` texts of 1 to ``longest`` words, Zipf-distributed, so that ties and repeats abound.
+    """Return ``count`` texts of 1 to ``longest`` words, Zipf-distributed, so that ties and repeats abound.
 
     40 words at most: up to that length Lucene stores lengths exactly, and a plain BM25 is its oracle.
     """
@@ -63,3 +68,32 @@ def random_texts(seed: int, count: int, *, longest: int = 40, vocabulary: int = 
     chances /= chances.sum()
     lengths = generator.integers(1, longest + 1, count)
     return [" ".join(word(int(n)) for n in generator.choice(vocabulary, size=length, p=chances)) for length in lengths]
+
+
+class StepClock:
+    """A clock that moves on by :data:`STEP_NS` with every reading: durations show who read it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        """Return the time in nanoseconds, one step later than at the last reading."""
+        self.now_ns += STEP_NS
+        return self.now_ns
+
+
+class RecordingProgress:
+    """Keeps what an engine says about its progress: phases with their totals, and the sum of all advances."""
+
+    def __init__(self) -> None:
+        self.phases: list[tuple[str, int | None]] = []
+        self.advanced: list[int] = []
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Begin a phase."""
+        self.phases.append((phase, total))
+        self.advanced.append(0)
+
+    def advance(self, amount: int) -> None:
+        """Move the current phase on; raises IndexError when none has begun."""
+        self.advanced[-1] += amount

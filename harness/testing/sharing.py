@@ -18,9 +18,8 @@ from harness.data.types import Ids
 from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import HarnessError
 from harness.registry.parameters import ParameterValue
-from harness.testing.base import Base, only_where, select
-from harness.testing.drive import StepClock
-from harness.testing.samples import random_texts, word
+from harness.testing.samples import StepClock, random_texts, word
+from harness.testing.suite import Base, only_where, select
 
 __all__ = ["SharingContract"]
 

@@ -15,7 +15,7 @@ from harness.engines.checks import require_announced_ids, require_positive_k, re
 from harness.engines.csr import UsedColumns
 from harness.engines.index_folder import MANIFEST, allocated_bytes, check_manifest, write_manifest
 from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 IDS = Ids.of(["a", "b"])
 PARAMETERS = {"k1": 0.9, "idf": True}

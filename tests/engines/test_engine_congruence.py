@@ -21,7 +21,7 @@ from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 DIMENSIONS = 7
 PADDING = [{DIMENSIONS - 1: 1.0}] * 300  # below a kilobyte Qdrant's optimiser leaves a segment alone

@@ -16,7 +16,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 
 pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")

@@ -20,7 +20,7 @@ from harness.errors import EngineUnavailableError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.results import schema
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

@@ -9,7 +9,7 @@ from harness.data.types import Ids
 from harness.errors import UsageError
 from harness.exact.quantised import to_impacts, with_idf
 from harness.parity import make_recipe
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 
 def test_weights_are_rounded_and_what_becomes_nothing_is_left_out() -> None:

@@ -14,7 +14,7 @@ from harness.data.types import Ids, Run
 from harness.parity import UNKNOWN, DenseRecipe, DenseReference, Parity, Recipe, SparseReference
 from harness.parity.causes import FLOAT32_FUSION, WITHIN_LISTS
 from harness.parity.fused_lists import EngineLists, compare_fused, fuse_like_qdrant
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 DOCUMENTS, QUERIES, DEPTH, K = 60, 8, 20, 15
 TOLERANCE = 2e-6

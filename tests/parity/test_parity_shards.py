@@ -12,7 +12,7 @@ from harness.exact.qdrant_model import qdrant_idf
 from harness.exact.qdrant_shards import shards_of
 from harness.parity import SparseReference, compare_run, make_recipe
 from harness.parity.recipes import Recipe, empty_rows
-from harness.testing.oracle import bm25_idf
+from harness.testing.expected import bm25_idf
 from harness.testing.samples import random_texts
 from harness.text import count_terms, create_analyzer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.data.types import Float32Array
-from harness.testing.dense import embed_words
+from harness.testing.expected import embed_words
 
 
 class Words:

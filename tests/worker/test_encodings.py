@@ -22,7 +22,7 @@ from harness.reporting.progress import SilentDisplay
 from harness.store.cache import Cache
 from harness.store.columns import save_table
 from harness.store.record_files import load, save
-from harness.testing.drive import STEP_NS, StepClock
+from harness.testing.samples import STEP_NS, StepClock
 from harness.text import analyzer_identity
 from harness.worker.dispatch import run_job
 from harness.worker.embeddings import CacheCheck

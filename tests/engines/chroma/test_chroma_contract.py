@@ -20,8 +20,8 @@ from harness.engines.chroma.engine import ChromaEngine
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract
-from harness.testing.base import Base
-from harness.testing.vectors import DenseContract
+from harness.testing.inputs import DenseContract
+from harness.testing.suite import Base
 
 pytestmark = [pytest.mark.contract, pytest.mark.integration]
 DEFAULTS = find_cards("backends")["chroma"].defaults

@@ -20,7 +20,7 @@ from harness.errors import BackendError, EngineUnavailableError, RejectedInputEr
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.dense import embed_words, random_unit_vectors
+from harness.testing.expected import embed_words, random_unit_vectors
 from harness.testing.samples import random_texts
 
 pytestmark = pytest.mark.integration

@@ -27,7 +27,7 @@ from harness.errors import EngineUnavailableError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

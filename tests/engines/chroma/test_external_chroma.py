@@ -25,7 +25,7 @@ from harness.errors import BackendError, IndexChangedError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["chroma"].defaults

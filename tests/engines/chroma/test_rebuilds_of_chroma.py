@@ -16,7 +16,7 @@ import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.results.schema import SpreadStats
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 from harness.testing.samples import random_texts
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]

@@ -28,8 +28,7 @@ from harness.errors import EngineUnavailableError, HarnessError, RejectedInputEr
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_column, load_sparse, load_table, save_sparse, save_table
 from harness.testing import Bm25, Expected
-from harness.testing.dense import DenseSample, dense_scores
-from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
+from harness.testing.expected import DenseSample, SparseSample, bm25_idf, bm25_scores, dense_scores, sparse_scores
 
 
 class FakeEngine:

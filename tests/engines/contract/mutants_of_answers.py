@@ -15,7 +15,7 @@ from harness.data.progress import Clock, Progress
 from harness.engines.interface import IndexReport, SearchResult
 from harness.errors import BackendError, RejectedInputError
 from harness.testing import Bm25, Expected
-from harness.testing.oracle import SparseSample, bm25_idf, bm25_scores, sparse_scores
+from harness.testing.expected import SparseSample, bm25_idf, bm25_scores, sparse_scores
 
 
 class Answers(FakeSparse):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,9 +14,10 @@ from harness.data.inputs import Inputs
 from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
-from harness.engines.interface import SearchResult
+from harness.engines.interface import IndexReport, SearchResult
+from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_sparse, save_sparse
-from harness.testing.oracle import SparseSample, bm25_idf, sparse_scores
+from harness.testing.expected import SparseSample, bm25_idf, sparse_scores
 
 
 class GuardedSparse(Engine[SparseVectors]):
@@ -57,7 +59,11 @@ class CountsGettingReadyAsIngestion(GuardedSparse):
         self.load(folder)
 
 
-@breaks("test_a_document_lost_before_reopening_is_noticed")
+@breaks(
+    "test_a_document_lost_before_reopening_is_noticed",
+    "test_reopening_with_other_documents_is_refused",
+    "test_reopening_with_other_parameters_is_refused",
+)
 class OpensWhateverIsLeft(GuardedSparse):
     def open(self, folder: Path, ids: Ids) -> EngineInfo:
         if not any(folder.iterdir()):
@@ -65,6 +71,32 @@ class OpensWhateverIsLeft(GuardedSparse):
         self._folder, self.ids = folder, ids
         self._loaded = self.load(folder)
         return self.info()
+
+
+@breaks("test_reopening_with_other_parameters_is_refused")
+class ComparesNoParameters(GuardedSparse):
+    @property
+    def index_parameters(self) -> dict[str, ParameterValue]:
+        return {}
+
+
+@breaks("test_reopens_with_other_parameters_of_the_search")
+class ComparesParametersOfTheSearch(GuardedSparse):
+    search_parameters: ClassVar[frozenset[str]] = frozenset()
+    reopened_with: ClassVar[dict[str, ParameterValue]] = {"threads": 2}
+
+
+class ComparesOnlyTheNumberOfDocuments(GuardedSparse):
+    """Refuses fewer documents than it was built from, as it should: its tests name the others."""
+
+    def open(self, folder: Path, ids: Ids) -> EngineInfo:
+        info = super().open(folder, Ids.of(f"number {row}" for row in range(len(ids))))
+        self.ids = ids
+        return info
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        self.ids = Ids.of(f"number {row}" for row in range(len(documents)))
+        return super().index(replace(documents, ids=self.ids), progress, clock)
 
 
 @breaks("test_a_library_that_fails_names_the_query")

@@ -11,7 +11,7 @@ from typing import Any
 
 import mutants_of_external  # noqa: F401 - registers its engines
 import mutants_of_filters  # noqa: F401
-import mutants_of_guards  # noqa: F401
+import mutants_of_guards
 import mutants_of_life  # noqa: F401 - registers its engines
 import mutants_of_sharing  # noqa: F401
 import mutants_of_vectors  # noqa: F401
@@ -63,6 +63,13 @@ def test_a_broken_engine_is_noticed(
 def test_every_test_notices_something() -> None:
     noticed = {test for tests in KILLS.values() for test in tests}
     assert noticed == set(TESTS), f"never fail: {set(TESTS) - noticed}; unknown: {noticed - set(TESTS)}"
+
+
+@pytest.mark.parametrize("others", ["another one", "in another order"])
+def test_comparing_the_number_of_documents_is_not_enough(others: str, tmp_path: Path) -> None:
+    suite = suite_for(mutants_of_guards.ComparesOnlyTheNumberOfDocuments)
+    with pytest.raises(DEFECTS):
+        suite.test_reopening_with_other_documents_is_refused(tmp_path, others)
 
 
 class Approximate(Answers):

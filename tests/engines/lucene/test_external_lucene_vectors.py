@@ -26,7 +26,7 @@ from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.errors import BackendError, RejectedInputError
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress
-from harness.testing.dense import random_unit_vectors
+from harness.testing.expected import random_unit_vectors
 
 pytestmark = pytest.mark.integration
 ENGINES: dict[str, type[RowsEngine[Any]]] = {

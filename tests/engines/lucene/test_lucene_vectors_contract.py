@@ -18,7 +18,7 @@ from harness.exact.quantised import to_impacts, with_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
-from harness.testing.oracle import SparseSample, encode_words, sparse_scores
+from harness.testing.expected import SparseSample, encode_words, sparse_scores
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 

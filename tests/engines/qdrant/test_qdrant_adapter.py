@@ -21,8 +21,8 @@ from harness.errors import EngineFailureError, EngineTimeoutError, RejectedInput
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.drive import STEP_NS
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
+from harness.testing.samples import STEP_NS
 
 DEFAULTS = find_cards("backends")["qdrant"].defaults
 

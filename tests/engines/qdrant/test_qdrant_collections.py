@@ -16,8 +16,8 @@ from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.drive import STEP_NS
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
+from harness.testing.samples import STEP_NS
 
 pytest.importorskip("qdrant_client", reason="the extra 'qdrant' is not installed")
 

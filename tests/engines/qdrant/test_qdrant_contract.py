@@ -16,7 +16,7 @@ from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected
-from harness.testing.oracle import encode_words, sparse_scores
+from harness.testing.expected import encode_words, sparse_scores
 
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract

@@ -18,7 +18,7 @@ from harness.errors import EngineFailureError, EngineUnavailableError, LostDocum
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 client = pytest.importorskip("qdrant_edge", reason="the extra 'qdrant' is not installed")
 pytestmark = pytest.mark.integration
@@ -103,7 +103,7 @@ from harness.engines.qdrant.engine import QdrantEngine
 from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards
 from harness.testing import StepClock
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 from harness.data.types import Ids
 
 class Killer:
@@ -135,7 +135,7 @@ from harness.errors import EngineUnavailableError
 from harness.engines.interface import Inputs
 from harness.registry.lookup import find_cards
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 from harness.data.types import Ids
 
 engine = QdrantEngine(find_cards("backends")["qdrant"].defaults)

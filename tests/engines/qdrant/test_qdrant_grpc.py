@@ -26,7 +26,7 @@ from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavail
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import RecordingProgress, StepClock
-from harness.testing.oracle import to_vectors
+from harness.testing.expected import to_vectors
 
 pytestmark = pytest.mark.integration
 DEFAULTS = find_cards("backends")["qdrant"].defaults

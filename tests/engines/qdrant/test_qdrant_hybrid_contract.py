@@ -22,9 +22,8 @@ from harness.exact.qdrant_model import qdrant_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import EngineContract, Expected
-from harness.testing.base import Collection
-from harness.testing.dense import DenseSample, dense_scores, embed_words
-from harness.testing.oracle import encode_words, sparse_scores
+from harness.testing.expected import DenseSample, dense_scores, embed_words, encode_words, sparse_scores
+from harness.testing.suite import Collection
 
 pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.contract
