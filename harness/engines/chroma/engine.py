@@ -1,4 +1,8 @@
-"""Chroma as an engine of dense vectors: what is sent, what came of it, what it answers."""
+"""The engine on Chroma: what is sent, what came of it, what it answers.
+
+A collection is written and searched in the process (:mod:`harness.engines.chroma.embedded`) or on a server
+(:mod:`harness.engines.chroma.server`); the engine sees no difference but in what the parameters allow.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,12 @@ from harness.engines.base import (
     LoadedIndex,
     Storage,
 )
-from harness.engines.chroma.collection import Collection, EmbeddedCollection, ServerCollection
-from harness.engines.chroma.connection import address_of, close_http_client, connect
-from harness.engines.chroma.errors import PACKAGE, Retrier
+from harness.engines.chroma.collection import Collection
+from harness.engines.chroma.connection import PACKAGE, Retrier, address_of, close_http_client, connect
+from harness.engines.chroma.embedded import EmbeddedCollection
 from harness.engines.chroma.external_index import ExternalRecords, similarity_of
 from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.chroma.server import ServerCollection
 from harness.engines.index_folder import with_ids
 from harness.engines.interface import Caveats, ExpectedContent, StoredDocuments
 from harness.errors import BackendError, EngineFailureError

@@ -48,7 +48,8 @@ from harness.engines.qdrant.parameters import (
     ServerSettings,
     mode_of,
 )
-from harness.engines.qdrant.server import ServerCollection, new_name, saved_name
+from harness.engines.qdrant.server import ServerCollection
+from harness.engines.server_collection import new_name, saved_name
 from harness.errors import BackendError, EngineFailureError, EngineTimeoutError
 from harness.registry.parameters import ParameterValue
 

@@ -5,10 +5,6 @@ Only calls that read ever reach a collection that somebody else made.
 
 from __future__ import annotations
 
-import logging
-import re
-import secrets
-import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
-
-from harness.engines.interface import LEFT_BEHIND, EngineInfo, Storage
+from harness.engines.interface import EngineInfo, Storage
 from harness.engines.qdrant.collection import Collection, IndexState, Point, Segments, Vector
 from harness.engines.qdrant.connection import (
     Connection,
@@ -42,22 +36,16 @@ from harness.engines.qdrant.parameters import (
     SparseSettings,
 )
 from harness.engines.remote_server import Address, Cause, FaultError, redact
+from harness.engines.server_collection import REMOVAL_S, remove_collection, save_name
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.parameters import ParameterValue
 
-__all__ = ["COLLECTION_FILE", "ServerCollection", "new_name", "saved_name"]
-
-COLLECTION_FILE = "collection.json"
-"""Beside the manifest: which collection of which server holds the index."""
+__all__ = ["ServerCollection"]
 
 _POLL_S = 0.1
-_GONE_S = 1.5
-_ANSWER_S = 2.0
-"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
 _ALL_DETAILS = 10
 _BYTES_PER_KB = 1024
 _BYTES_OF = {"float32": 4, "float16": 2, "uint8": 1}
-_log = logging.getLogger("harness")
 T = TypeVar("T")
 
 
@@ -112,7 +100,7 @@ class ServerCollection(Collection):
     def make(self, dimensions: int | None) -> None:
         """Make the empty collection, for dense vectors of ``dimensions``; an answer lost on the way does not matter."""
         if self._folder is not None:
-            (self._folder / COLLECTION_FILE).write_bytes(orjson.dumps({"collection": self.name}))
+            save_name(self._folder, self.name)
         self._owns, self.dimensions = True, dimensions
         with self.translated(lambda: f"creating the collection '{self.name}'"):
             config = _config(self.types, self.settings, dimensions)
@@ -333,31 +321,14 @@ class ServerCollection(Collection):
         self._retrier.give_up()
         try:
             if self._owns and not self.settings.server.keep:
-                self._remove()
+                removing = Retrier(REMOVAL_S)
+                remove_collection(
+                    *(self.name, self._address),
+                    lambda: removing.call(lambda: self._client.delete_collection(self.name)),
+                    "--url",
+                )
         finally:
             self._client.close()
-
-    def _remove(self) -> None:
-        """Remove the collection, after failures too: hide none of them, and do not wait for a server that hangs."""
-        failures: list[str] = []
-
-        def remove() -> None:
-            try:
-                Retrier(_GONE_S).call(lambda: self._client.delete_collection(self.name))
-            except FaultError as error:
-                failures.append(redact(str(error), self._address))
-
-        removing = threading.Thread(target=remove, daemon=True)
-        removing.start()
-        removing.join(_ANSWER_S)
-        if removing.is_alive():
-            failures.append(f"no answer within {_ANSWER_S:g} s")
-        if failures:
-            _log.warning(
-                "%sthe collection '%s' could not be removed: %s; 'harness doctor%s --remove-left-collections' does it",
-                *(LEFT_BEHIND, self.name, " ".join(failures)),
-                f" --url {self._address.url}",
-            )
 
     def _look(self, doing: str = "") -> Any:  # noqa: ANN401 - what the client returns
         doing = doing or f"looking at the collection '{self.name}'"
@@ -366,23 +337,6 @@ class ServerCollection(Collection):
     def _call(self, doing: str, operation: Callable[[], T]) -> T:
         with self.translated(lambda: doing):
             return self._retrier.call(operation)
-
-
-def new_name(folder: Path) -> str:
-    """Return a name for the collection of the index in ``folder`` that no other has."""
-    key = re.sub(r"[^A-Za-z0-9_-]", "", folder.name)[:40]
-    return f"harness-{key}-{secrets.token_hex(4)}"
-
-
-def saved_name(folder: Path) -> str:
-    """Return the name of the collection that holds the index in ``folder``; raises EngineUnavailableError."""
-    path = folder / COLLECTION_FILE
-    try:
-        return str(orjson.loads(path.read_bytes())["collection"])
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise EngineUnavailableError(
-            f"'{path}' does not say which collection holds the index: {error}", fix="delete the folder and index again"
-        ) from error
 
 
 def _schemas(config: Any, idf: Any) -> VectorSchemas:  # noqa: ANN401 - the client's own types

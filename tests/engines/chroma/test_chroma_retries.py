@@ -9,7 +9,7 @@ pytest.importorskip("chromadb", reason="the extra 'chroma' is not installed")
 import httpx
 from chromadb.errors import InternalError, NotFoundError, RateLimitError
 
-from harness.engines.chroma.errors import Retrier, fault_of
+from harness.engines.chroma.connection import Retrier, fault_of
 from harness.engines.remote_server import Cause
 
 

@@ -20,7 +20,7 @@ from qdrant_stub import serve
 from harness.data.inputs import Inputs
 from harness.engines.qdrant.connection import URL_VARIABLE, address_of, connect
 from harness.engines.qdrant.parameters import ServerSettings
-from harness.engines.qdrant.server import COLLECTION_FILE
+from harness.engines.server_collection import COLLECTION_FILE
 from harness.registry.parameters import ParameterValue
 
 pytestmark = pytest.mark.contract

@@ -11,7 +11,7 @@ import pytest
 from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.qdrant.engine import QdrantEngine
-from harness.engines.qdrant.server import COLLECTION_FILE
+from harness.engines.server_collection import COLLECTION_FILE
 from harness.errors import EngineFailureError, EngineUnavailableError
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue

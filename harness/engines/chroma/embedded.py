@@ -1,0 +1,191 @@
+"""Chroma's engine inside the process: ``PersistentClient``, on a folder of its own.
+
+A folder that somebody else made is searched in a copy, because opening one writes to its files.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import orjson
+
+from harness.data.progress import Progress
+from harness.engines.chroma.collection import Collection
+from harness.engines.chroma.connection import PACKAGE, persistent_client, require_chroma
+from harness.engines.external_index import foreign_index_errors
+from harness.engines.index_folder import allocated_bytes
+from harness.engines.interface import EngineInfo, Storage
+from harness.engines.remote_server import redact
+from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError, RejectedInputError
+from harness.store.disk import copy_folder
+
+__all__ = ["EmbeddedCollection"]
+
+_FOLDER = "chroma"
+_COLLECTION = "harness"
+_DATABASE = "chroma.sqlite3"
+_SIZES = "chroma-files.json"
+_JOURNALS = ("-wal", "-shm", "-journal")
+"""How files of SQLite end that come and go."""
+_NOBODY = "harness-flush-"
+_NAMED = 10
+_REBUILD = "delete the index folder and index again"
+_NO_ROOM = ("No space left", "disk is full", "File too large", "disk I/O error")
+
+
+class EmbeddedCollection(Collection):
+    """A collection in a folder, by Chroma's engine inside the process."""
+
+    name = _COLLECTION
+    _folder: Path
+    _mode = "embedded"
+
+    @property
+    def info(self) -> EngineInfo:
+        """Name the version of the package."""
+        return EngineInfo("Chroma", version(PACKAGE), self._mode)
+
+    def create(self, folder: Path) -> None:
+        """Make a new, empty collection below ``folder``; raises EngineUnavailableError."""
+        self._folder = folder / _FOLDER
+        with _embedded_errors(lambda: f"creating a collection in '{self._folder}'", EngineUnavailableError):
+            self._client = persistent_client(self._folder, self.parameters.database)
+            hnsw = {"hnsw": self.parameters.hnsw}
+            self._collection = self._client.create_collection(self.name, embedding_function=None, configuration=hnsw)
+
+    def load(self, folder: Path) -> None:
+        """Open the collection below ``folder``; raises EngineUnavailableError for a damaged index.
+
+        Chroma takes a changed ``ef_search`` when it opens a folder and not before.
+        """
+        _require_sizes(folder)
+        self._open(folder / _FOLDER)
+        wanted = self.parameters.ef_search
+        if self.configured().get("ef_search") == wanted:
+            return
+        with self.translated(lambda: "changing ef_search"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "legacy embedding function config": the collection has none
+            self._collection.modify(configuration={"hnsw": {"ef_search": wanted}})
+        self.close()
+        self._open(folder / _FOLDER)
+
+    def attach(self, folder: Path, progress: Progress) -> None:
+        """Open a copy below ``folder`` of somebody's folder: Chroma writes to one that it opens.
+
+        Raises:
+            EngineUnavailableError: It is no folder of Chroma's.
+            RejectedInputError: It has no such collection.
+        """
+        source = self.parameters.source
+        if source is None or not (source / _DATABASE).is_file():
+            raise EngineUnavailableError(
+                f"'{source}' is not a folder of Chroma: it has no {_DATABASE}",
+                fix="name what PersistentClient was given",
+            )
+        copy = folder / _FOLDER
+        copy.mkdir()
+        copy_folder(source, copy, progress)
+        self.name, self._mode = self.parameters.collection, "embedded, a copy of an external folder"
+        with foreign_index_errors(_REBUILD, "it is left as it was: see whether this version of Chroma can read it"):
+            self._open(copy, source)
+
+    def _open(self, folder: Path, source: Path | None = None) -> None:
+        """Open the collection in ``folder``; ``source`` is what that is a copy of, and what messages name then."""
+        self._folder, doing = folder, f"opening the collection '{self.name}' in '{source or folder}'"
+        with _embedded_errors(lambda: doing, EngineUnavailableError):
+            self._client = persistent_client(folder, self.parameters.database)
+            if source is not None:
+                self._require_collection(source)
+            self._collection = self._client.get_collection(self.name, embedding_function=None)
+            self._collection.count()  # the folder is read when something is asked, not before
+
+    def _require_collection(self, source: Path) -> None:
+        """Raise RejectedInputError, with the names of those that are there, when there is no such collection."""
+        names = sorted(str(collection.name) for collection in self._client.list_collections())
+        if self.name not in names:
+            known = ", ".join(f"'{name}'" for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+            raise RejectedInputError(
+                f"there is no collection '{self.name}' in '{source}'",
+                fix=f"name one that is there (collection=): {known or 'there is none'}",
+            )
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`query`."""
+        return _embedded_errors(doing)
+
+    def flush(self) -> None:
+        """Have the whole graph written.
+
+        Chroma writes it when ``sync_threshold`` records have come, whatever they are: these ask it to delete what it
+        does not have, and change nothing else.
+        """
+        threshold, step = self.parameters.sync_threshold, self._largest_batch()
+        with self.translated(lambda: "writing the graph to disk"):
+            for start in range(0, threshold, step):
+                stop = min(start + step, threshold)
+                self._collection.delete(ids=[f"{_NOBODY}{number}" for number in range(start, stop)])
+
+    def finish(self) -> None:
+        """Remember how long Chroma's files are: it opens files that became shorter, and answers from what is left."""
+        files = (path for path in self._folder.rglob("*") if path.is_file() and not path.name.endswith(_JOURNALS))
+        sizes = {str(path.relative_to(self._folder)): path.stat().st_size for path in files}
+        (self._folder.parent / _SIZES).write_bytes(orjson.dumps(sizes))
+
+    def unwritten(self) -> int | None:
+        """Return 0 where the harness had everything written; else what the count and ``sync_threshold`` tell."""
+        return 0 if self.parameters.flush and not self.parameters.external else super().unwritten()
+
+    def storage(self) -> Storage:
+        """Return the allocated bytes of the folder. The log is inside Chroma's SQLite file, and not told apart."""
+        return Storage(allocated_bytes(self._folder), 0)
+
+    def close(self) -> None:
+        """Let go of the folder: a client left open would be served again for the same path, whatever is there then."""
+        client, self._client = self._client, None
+        if client is not None:
+            with self.translated(lambda: "closing"):
+                client.close()
+
+
+def _require_sizes(folder: Path) -> None:
+    """Raise EngineUnavailableError for a file that is gone or shorter than when the index was finished."""
+    path = folder / _SIZES
+    try:
+        sizes: dict[str, int] = orjson.loads(path.read_bytes())
+        present = {name: (folder / _FOLDER / name).stat().st_size for name in sizes}
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise EngineUnavailableError(f"the index in '{folder}' is damaged: {error}", fix=_REBUILD) from error
+    for name, size in present.items():
+        if size < sizes[name]:
+            raise EngineUnavailableError(
+                f"the index in '{folder}' is damaged: '{name}' has {size:,} of the {sizes[name]:,} bytes that it had",
+                fix=_REBUILD,
+            )
+
+
+@contextmanager
+def _embedded_errors(doing: Callable[[], str], kind: type[HarnessError] = EngineFailureError) -> Iterator[None]:
+    """Turn what the engine in the process raises into ``kind``.
+
+    A panic of its Rust code is a ``BaseException`` that cannot be imported.
+    """
+    try:
+        yield
+    except BaseException as error:
+        panic = type(error).__module__ == "pyo3_runtime"
+        if not panic and not isinstance(error, require_chroma("chromadb.errors").ChromaError | ValueError | TypeError):
+            raise
+        text = redact(str(error) or type(error).__name__, None)
+        raise kind(f"Chroma failed while {doing()}: {text}", fix=_remedy(str(error))) from error
+
+
+def _remedy(message: str) -> str:
+    if any(sign in message for sign in _NO_ROOM):
+        return "free disk space, or raise the limit on file sizes, then index again"
+    if "locked" in message:
+        return "another process writes to this index: close it first"
+    return _REBUILD

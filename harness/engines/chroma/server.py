@@ -1,0 +1,162 @@
+"""Chroma through ``HttpClient``: a collection on a server.
+
+Only calls that read ever reach a collection that somebody else made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.data.progress import Progress
+from harness.engines.chroma.collection import Collection
+from harness.engines.chroma.connection import (
+    Retrier,
+    address_of,
+    close_http_client,
+    connect,
+    http_session,
+    server_errors,
+)
+from harness.engines.chroma.parameters import ChromaParameters
+from harness.engines.interface import EngineInfo, Storage
+from harness.engines.remote_server import Cause, FaultError
+from harness.engines.server_collection import REMOVAL_S, new_name, remove_collection, save_name, saved_name
+from harness.errors import EngineUnavailableError
+from harness.registry.parameters import ParameterValue
+
+__all__ = ["ServerCollection"]
+
+T = TypeVar("T")
+
+_OURS = "one that the harness made is removed when its engine closes: build it with keep=true"
+
+
+class ServerCollection(Collection):
+    """A collection on a server. One that it created it removes when it is closed, unless it is to be kept."""
+
+    def __init__(self, parameters: ChromaParameters) -> None:
+        super().__init__(parameters)
+        self._address, self._retrier = address_of(parameters), Retrier(parameters.retry_s)
+        self._owns = False
+        self._attached: tuple[int, str] | None = None
+
+    def _connect(self, collection: str) -> None:
+        self._client, self._version, self._doubt = connect(self._address, self.parameters, self._retrier)
+        self.name = collection
+
+    @property
+    def info(self) -> EngineInfo:
+        """Name the version that the server gives, and what is doubtful about it."""
+        mode = "server" if self._attached is None else "server, an external collection"
+        return EngineInfo("Chroma", self._version, mode, self._doubt)
+
+    @property
+    def repeated(self) -> int:
+        """Calls that were made again so far."""
+        return self._retrier.repeated
+
+    def create(self, folder: Path) -> None:
+        """Make a new, empty collection, named after ``folder``; an answer that was lost on the way does not matter."""
+        self._connect(new_name(folder))
+        self._owns = True
+        save_name(folder, self.name)
+        options = {"embedding_function": None, "configuration": {"hnsw": self.parameters.hnsw}}
+        with self.translated(lambda: f"creating the collection '{self.name}'"):
+            try:
+                self._collection = self.call(lambda: self._client.create_collection(self.name, **options))
+            except FaultError as error:
+                # the name is random: what exists was made by a try whose answer was lost
+                if error.fault.cause is not Cause.CONFLICT or error.tries == 1:
+                    raise
+                self._find()
+
+    def load(self, folder: Path) -> None:
+        """Find the collection that ``folder`` names.
+
+        Raises:
+            EngineUnavailableError: It is gone or cannot be told, or it is searched with another ``ef_search``: a server
+                takes a new one when it is started again, not before.
+        """
+        self._connect(saved_name(folder))
+        self._find()
+        stored, wanted = self.configured().get("ef_search"), self.parameters.ef_search
+        if stored != wanted:
+            raise EngineUnavailableError(
+                f"the server searches the collection '{self.name}' with ef_search={stored}, not {wanted}",
+                fix="build it with that ef_search: a server takes another one only when it is started again",
+            )
+
+    def attach(self, folder: Path, progress: Progress) -> None:  # noqa: ARG002 - nothing is copied
+        """Find somebody's collection, and note what it holds; raises EngineUnavailableError when there is none."""
+        self._connect(self.parameters.collection)
+        self._find("name one that is there: collection=")
+        self._attached = self._content()
+
+    def _find(self, fix: str = _OURS) -> None:
+        """Look the collection up; raises EngineUnavailableError, with the remedy ``fix``, when it is not there."""
+        with self.translated(lambda: f"looking for the collection '{self.name}'"):
+            try:
+                self._collection = self.call(lambda: self._client.get_collection(self.name, embedding_function=None))
+            except FaultError as error:
+                if error.fault.cause is not Cause.MISSING:
+                    raise
+                database = self.parameters.database
+                raise EngineUnavailableError(
+                    f"there is no collection '{self.name}' on the server, in the database '{database}'", fix=fix
+                ) from error
+
+    def call(self, operation: Callable[[], T]) -> T:
+        """Call the client, again while the fault may pass; raises FaultError."""
+        return self._retrier.call(operation)
+
+    def translated(self, doing: Callable[[], str]) -> AbstractContextManager[None]:
+        """Return the context in which to call :meth:`query`."""
+        return server_errors(self._address, doing)
+
+    def state(self) -> Mapping[str, ParameterValue]:
+        """Say where the index is, what the server says of it, and how often a call had to be made again."""
+        own = {"kept": self.parameters.keep, "repeated_calls": self.repeated} if self._attached is None else {}
+        placed: dict[str, ParameterValue] = {"server": self._address.url, "collection": self.name}
+        return {**placed, "authentication": self._address.authentication, **own, **super().state()}
+
+    def changed(self) -> str | None:
+        """Say how many records there are now, or that the configuration is another; None when both are as they were."""
+        before, now = self._attached, self._content()
+        if before is None or before == now:
+            return None
+        if before[0] != now[0]:
+            return f"the collection '{self.name}' held {before[0]} records and now holds {now[0]}"
+        return f"the configuration of the collection '{self.name}' is another"
+
+    def _content(self) -> tuple[int, str]:
+        self._find()
+        return self.count(), str(sorted(self.configured().items()))
+
+    def storage(self) -> Storage:
+        """Return nothing known: a server tells nothing about its disk."""
+        return Storage(None, 0)
+
+    def close(self) -> None:
+        """Remove the collection when it is to be removed, and let go of the client."""
+        self._retrier.give_up()
+        client, self._client = self._client, None
+        if client is None:
+            return
+        try:
+            if self._owns and not self.parameters.keep:
+                self._remove(client)
+        finally:
+            close_http_client(client)
+
+    def _remove(self, client: Any) -> None:  # noqa: ANN401 - the client is untyped
+        """Remove the collection, after failures too: nothing hides those, and nobody waits for a server that hangs."""
+        removing = Retrier(REMOVAL_S)
+        http_session(client).event_hooks = {"response": [removing.remember]}
+        remove_collection(
+            *(self.name, self._address),
+            lambda: removing.call(lambda: client.delete_collection(self.name)),
+            "--chroma-url",
+        )

@@ -1,0 +1,97 @@
+"""A collection that the harness makes on a server: its name, where that is written down, and its removal."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+
+from harness.engines.interface import LEFT_BEHIND
+from harness.engines.remote_server import Address, Cause, Fault, FaultError, redact
+from harness.errors import EngineUnavailableError
+
+__all__ = ["COLLECTION_FILE", "REMOVAL_S", "new_name", "remove_collection", "save_name", "saved_name", "within"]
+
+COLLECTION_FILE = "collection.json"
+"""Beside the manifest: which collection of the server holds the index."""
+REMOVAL_S = 1.5
+_ANSWER_S = 2.0
+"""Both are shorter than the grace that a worker is given to end: what is left must still be said."""
+_log = logging.getLogger("harness")
+
+T = TypeVar("T")
+
+
+def new_name(folder: Path) -> str:
+    """Return a name for the collection of the index in ``folder`` that no other has."""
+    key = re.sub(r"[^A-Za-z0-9_-]", "", folder.name)[:40]
+    return f"harness-{key}-{secrets.token_hex(4)}"
+
+
+def save_name(folder: Path, name: str) -> None:
+    """Write down which collection holds the index in ``folder``."""
+    (folder / COLLECTION_FILE).write_bytes(orjson.dumps({"collection": name}))
+
+
+def saved_name(folder: Path) -> str:
+    """Return the name of the collection that holds the index in ``folder``; raises EngineUnavailableError."""
+    path = folder / COLLECTION_FILE
+    try:
+        return str(orjson.loads(path.read_bytes())["collection"])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise EngineUnavailableError(
+            f"'{path}' does not say which collection holds the index: {error}", fix="delete the folder and index again"
+        ) from error
+
+
+def remove_collection(name: str, address: Address, remove: Callable[[], object], doctor: str) -> None:
+    """Remove a collection, after failures too: nothing hides those, and nobody waits for a server that hangs.
+
+    Args:
+        name: Of the collection, which is named on standard error when it stays.
+        address: Of the server.
+        remove: The call that removes it, tried for :data:`REMOVAL_S`; raises FaultError.
+        doctor: The doctor's option that names the server.
+    """
+
+    def removed() -> None:
+        try:
+            remove()
+        except FaultError as error:
+            if error.fault.cause is not Cause.MISSING:
+                raise
+
+    try:
+        within(_ANSWER_S, removed)
+    except FaultError as error:
+        _log.warning(
+            "%sthe collection '%s' could not be removed: %s; 'harness doctor %s %s --remove-left-collections' does it",
+            *(LEFT_BEHIND, name, redact(str(error), address), doctor, address.url),
+        )
+
+
+def within(seconds: float, operation: Callable[[], T]) -> T:
+    """Return the result of ``operation``, which has no limit of its own; raises its error, FaultError when late."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            done.append(operation())
+        except Exception as error:  # noqa: BLE001 - raised below, in the thread that waits
+            failed.append(error)
+
+    working = threading.Thread(target=work, daemon=True)
+    working.start()
+    working.join(seconds)
+    if failed:
+        raise failed[0]
+    if working.is_alive():
+        raise FaultError(Fault(Cause.SLOW, f"no answer within {seconds:g} s"), 1, seconds)
+    return done[0]
