@@ -147,11 +147,12 @@ class Documents(Generic[Column]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoadedIndex:
-    """What the engine itself says of an index that can be searched.
+    """The engine's own account of an index that can be searched.
 
     Attributes:
         documents: How many documents it holds; with ``missing`` they must be all that were sent.
-        state: For the report: segments, dimensions, vectors in a graph.
+        state: For the report: segments, dimensions. Of an approximate engine of dense vectors ``vectors_in_graph``
+            (int) says how many vectors its graph holds: the report and the contract suite read it.
         dimensions: Dimensions that dense queries must have; None for any number.
         missing: Rows (int32) of documents that it does not hold.
     """
@@ -207,7 +208,7 @@ class Engine(ABC, Generic[Column]):
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
         self.parameters = dict(parameters)
         self.resources = ExitStack()
-        """Whatever an engine must let go of: closed by :meth:`close`, and when opening fails."""
+        """Resources that an engine must let go of: closed by :meth:`close`, and when opening fails."""
         self.finished = False
         """Whether the folder holds an index: known before :meth:`info` is called."""
         self._folder: Path | None = None
@@ -306,14 +307,14 @@ class Engine(ABC, Generic[Column]):
 
     @property
     def folder(self) -> Path:
-        """Where the engine is open. Raises EngineUnavailableError when it is not."""
+        """Return where the engine is open. Raises EngineUnavailableError when it is not."""
         if self._folder is None:
             raise EngineUnavailableError(f"the {self.name} engine is not open", fix="open it first")
         return self._folder
 
     @property
     def loaded(self) -> LoadedIndex:
-        """The index that is searched. Raises EngineUnavailableError when there is none."""
+        """Return the index that is searched. Raises EngineUnavailableError when there is none."""
         self.folder  # noqa: B018 - raises when the engine is not open
         if self._loaded is None:
             raise EngineUnavailableError(f"the {self.name} engine has no index yet", fix="index documents first")
@@ -472,7 +473,7 @@ class ExternalIndex(Engine[Column]):
     @property
     @abstractmethod
     def source(self) -> Path | None:
-        """The user's folder, whose files are hashed before and after; None for a server."""
+        """Return the user's folder, whose files are hashed before and after; None for a server."""
 
     @abstractmethod
     def open_external(self, folder: Path, progress: Progress) -> External:

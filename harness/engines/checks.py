@@ -1,4 +1,4 @@
-"""What adapters refuse before an engine sees it, because the engine would take it silently and answer wrongly."""
+"""Checks of documents and queries that an engine would take silently and answer wrongly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def require_announced_ids(documents: Inputs, announced: Ids) -> None:
 
 
 def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
-    """The texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
+    """Return the texts of ``inputs``, an Arrow column; ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError when there are none, or another number than of ids.
     """
@@ -45,7 +45,7 @@ def require_texts(inputs: Inputs, what: str) -> pa.ChunkedArray:
 
 
 def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
-    """The sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
+    """Return the sparse vectors of ``inputs``; ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError when there are none, when their number is not that of the ids, and for the first row
     with NaN or infinite values or with column numbers that repeat, fall, or lie outside the dimensions.
@@ -66,7 +66,7 @@ def require_sparse(inputs: Inputs, what: str) -> SparseVectors:
 def require_dense(
     inputs: Inputs, what: str, *, cosine: bool, dimensions: int | None = None, least: float = _LEAST_SQUARE
 ) -> Float32Array:
-    """The dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
+    """Return the dense vectors of ``inputs``, float32 (n, d); ``what`` is ``"document"`` or ``"query"``.
 
     Raises RejectedInputError when there are none, when their number is not that of the ids, when they have not
     ``dimensions`` dimensions (None: any number above 0), and for the first row with NaN or infinite values. With

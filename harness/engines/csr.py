@@ -149,7 +149,7 @@ class CsrEngine(Filterable[SparseVectors], ExternalIndex[SparseVectors]):
 
     @property
     def source(self) -> Path | None:
-        """The folder that ``SparseIndex.save`` wrote."""
+        """Return the folder that ``SparseIndex.save`` wrote."""
         return source_folder(self.parameters)
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied

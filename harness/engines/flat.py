@@ -101,7 +101,7 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
 
     @property
     def source(self) -> Path | None:
-        """The folder that ``DenseIndex.save`` wrote."""
+        """Return the folder that ``DenseIndex.save`` wrote."""
         return source_folder(self.parameters)
 
     def open_external(self, folder: Path, progress: Progress) -> External:  # noqa: ARG002 - nothing is copied

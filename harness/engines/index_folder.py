@@ -1,4 +1,4 @@
-"""What the base class keeps in the folder of an index: the manifest of a finished build, and metadata to filter by.
+"""Files that the base class keeps in an index's folder: the manifest of a finished build, and metadata to filter by.
 
 The manifest is written last and compared when the index is opened again. It is what makes a build complete: an index
 without it was interrupted, and one built with other parameters or from other documents would answer, silently, for
@@ -42,7 +42,7 @@ MANIFEST = "harness-index.json"
 ID_FIELD = "harness_document_id"
 """The field that holds the ids of documents in a collection that the harness leaves on a server."""
 REBUILD = "delete the folder and index again"
-"""What to do about an index of ours that cannot be used."""
+"""Remedy for an index of ours that cannot be used."""
 _FORMAT = 2
 _TABLE = "metadata.arrow"
 _FIELDS = "metadata-fields.json"

@@ -1,4 +1,4 @@
-"""What the harness and an engine tell each other, and the methods that the harness calls.
+"""The protocol between the harness and an engine: the methods that the harness calls, and the data that they take.
 
 Engines subclass :class:`harness.engines.base.Engine`, which implements these methods once.
 
@@ -50,7 +50,7 @@ LEFT_BEHIND = "left behind: "
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do. The contract suite tests what is declared, and requires a minimum."""
+    """Promises of an engine. The contract suite tests what is declared, and requires a minimum."""
 
     input: InputKind
     """Which column of :class:`Inputs` the engine reads; ``hybrid`` reads both ``sparse`` and ``dense``."""
@@ -78,7 +78,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What really ran: the engine's own name and version, and how it was reached (``embedded``, ``server`` …).
+    """The engine that ran: its own name and version, and how it was reached (``embedded``, ``server`` …).
 
     ``note`` is what a reader must know before comparing it with another; empty when there is nothing.
     """
@@ -90,13 +90,13 @@ class EngineInfo:
 
     @property
     def is_server(self) -> bool:
-        """Whether the engine runs outside its client's process: the mode is ``server``, or ``server,`` and more."""
+        """Return whether it runs outside its client's process: the mode is ``server``, or ``server,`` and more."""
         return self.mode.partition(",")[0] == "server"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What became of the documents that were sent. Counts come from the engine, never from the sender.
+    """Outcome of indexing. Counts come from the engine, never from the sender.
 
     ``missing_rows`` names documents that the engine does not hold (int32). ``index_ns`` is the time of ingestion,
     ``ready_ns`` the time from the last document to an idle optimiser. ``state`` is the engine's own account of its
@@ -163,13 +163,13 @@ class EngineProtocol(Protocol):
         """
 
     def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
-        """The best ``k`` (at least 1) documents of each query, one query after the other, each timed.
+        """Return the best ``k`` (at least 1) documents of each query, asked one after the other, each timed.
 
         A query without known terms has no hits. Raises EngineFailureError naming the query that failed.
         """
 
     def storage(self) -> Storage:
-        """Bytes that the index takes now."""
+        """Return the bytes that the index takes now."""
 
     def close(self) -> None:
         """Release everything; calling it again does nothing."""
@@ -177,7 +177,7 @@ class EngineProtocol(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IndexHandle:
-    """An index that was there before.
+    """An external index that is open.
 
     ``ids`` are the external ids of the documents that it holds, each once: their positions are the rows of its results.
     ``state`` as in :class:`IndexReport`. ``changed`` says after the last search what changed meanwhile, None when
@@ -192,7 +192,7 @@ class IndexHandle:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExpectedContent:
-    """What an external index should hold, if it was made of the collection: the collection's part of its documents.
+    """Content of an external index, if it was made of the collection: the collection's part of its documents.
 
     ``rows`` int32 (m,) are rows of :class:`IndexHandle`, ascending; ``documents`` are the collection's documents of the
     same ids in the same order, as an engine of this kind would be given them; ``queries`` all queries. ``terms`` are
@@ -207,11 +207,11 @@ class ExpectedContent:
 
 @runtime_checkable
 class ExternalIndexProtocol(Protocol):
-    """What an engine has besides, when its capabilities say ``external``. It never writes to the user's index."""
+    """Optional protocol, declared by ``Capabilities.external``: search the user's index, and never write to it."""
 
     @property
     def source(self) -> Path | None:
-        """The user's folder, whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
+        """Return the folder whose files are hashed before :meth:`attach` and after ``close``; None for a server."""
 
     def attach(self, folder: Path, progress: Progress) -> IndexHandle:
         """Open the index that the parameters name. ``folder`` is empty and the engine's own, for copies.
@@ -223,7 +223,7 @@ class ExternalIndexProtocol(Protocol):
         """
 
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
-        """Why results cannot be held against an oracle made of ``content``; None where the index is proven to hold it.
+        """Say why no reference can be made of ``content``; None where the index is proven to hold it.
 
         Called once, after :meth:`attach`. Raises RejectedInputError where answers to these queries would be nonsense.
         """
@@ -266,10 +266,10 @@ class Hits(NamedTuple):
 
 @runtime_checkable
 class Fusing(Protocol):
-    """What an engine has besides that fuses several ranked lists itself: it can be asked for each of them."""
+    """Optional protocol of an engine that fuses several ranked lists itself: return each of them."""
 
     def lists(self, queries: Inputs, clock: Clock) -> Mapping[str, Hits]:
-        """The lists that a search of these queries fuses, in the engine's own order, by the column of ``queries``.
+        """Return the lists that a search fuses, in the engine's own order, by the column of ``queries``.
 
         Each is asked for by itself, after everything was measured. Raises as ``search`` does.
         """
@@ -277,10 +277,10 @@ class Fusing(Protocol):
 
 @runtime_checkable
 class SearchedState(Protocol):
-    """What an engine has besides whose index state depends on how it is searched: an exact search uses no graph."""
+    """Optional protocol: report index state that depends on search parameters (an exact search bypasses the graph)."""
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:
-        """Entries of the index's state as they are for this trial's searches of the best ``k``; they replace others.
+        """Return entries of the index's state as they are for this trial's searches of the best ``k``.
 
         Asked for when everything was searched. An index that several trials search has the state of its builder else.
         """
@@ -307,10 +307,10 @@ class WithCaveats(Protocol):
 
 @runtime_checkable
 class Identified(Protocol):
-    """An engine class that says what, beside its parameters, decides its hits: it is part of a stored trial's key."""
+    """Optional protocol of an engine class: name what, beside its parameters, decides its hits."""
 
     def identity(self, parameters: Mapping[str, ParameterValue]) -> Mapping[str, str]:
-        """Names and versions of what computes the hits: the client library, the server. A class method.
+        """Return names and versions of what computes the hits, for a stored trial's key. A class method.
 
         A name that is a parameter's stands for it: the value in effect, where several ways of giving it are the same.
         Asked for without an instance, in a worker, before anything is opened. Raises HarnessError when it cannot be
@@ -320,10 +320,10 @@ class Identified(Protocol):
 
 @runtime_checkable
 class Filtering(Protocol):
-    """What an engine has besides, when its capabilities say ``filters``: it stores metadata and filters by them."""
+    """Optional protocol, declared by ``Capabilities.filters``: store metadata and filter by them."""
 
     def restrict(self, wanted: Mapping[str, str]) -> None:
-        """From now on return only documents whose field has the value, for every field in ``wanted``; all for none.
+        """Return from now on only documents whose field has the value, for every field in ``wanted``; all for none.
 
         Called on an index that is there, before searching. The index holds all documents, and its statistics stay
         those of all. Values are compared as text, exactly. Raises RejectedInputError for a field that :meth:`index`

@@ -1,4 +1,4 @@
-"""What an engine should answer: exact scores of all pairs by the definition, in plain Python and NumPy."""
+"""Expected answers of an engine: exact scores of all pairs by the definition, in plain Python and NumPy."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _vector_of(word: str) -> Float64Array:
 
 
 def embed_words(texts: Sequence[str]) -> Float32Array:
-    """One vector a text, float32 (n, 64): the sum of its words' vectors, which are normal and seeded by the word.
+    """Return a vector for each text, float32 (n, 64): the sum of its words' vectors, normal and seeded by the word.
 
     A little of one more direction is in every vector, so that a text without words has a vector too, as encoders give
     it. Equal bags of words have equal vectors, bit for bit; lengths differ, so that cosine, dot product and l2 do.
@@ -196,14 +196,14 @@ def embed_words(texts: Sequence[str]) -> Float32Array:
 
 
 def random_unit_vectors(seed: int, count: int, dimensions: int = _DIMENSIONS) -> Float32Array:
-    """Directions drawn evenly, float32 (count, dimensions): the hardest case for a graph, which has no clusters."""
+    """Draw directions evenly, float32 (count, dimensions): the hardest case for a graph, which has no clusters."""
     drawn = np.random.default_rng(seed).standard_normal((count, dimensions))
     vectors: Float32Array = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
     return vectors
 
 
 def dense_scores(sample: DenseSample, similarity: Similarity) -> Expected:
-    """Every document's score, by NumPy in float64: cosine, dot product, or the negative squared distance.
+    """Return every document's score, by NumPy in float64: cosine, dot product, or the negative squared distance.
 
     Every document matches every query. Errors are judged relative to the query's largest possible score, because a
     sum of products that cancel is no more exact than its largest parts: 1 for cosine, ``|q| max|d|`` for the dot

@@ -1,4 +1,4 @@
-"""What an engine that searches indexes made by somebody else must keep to."""
+"""Contract of an engine that searches indexes made by somebody else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Open(NamedTuple):
 
 
 class ExternalIndexContract(Base):
-    """Only for engines whose capabilities say ``external``."""
+    """Tests of engines whose capabilities say ``external``."""
 
     def external_index(self, folder: Path, documents: Inputs) -> Mapping[str, ParameterValue]:
         """Make an index of ``documents`` below ``folder``, as a user would have; the parameters that attach to it.

@@ -1,4 +1,4 @@
-"""What an engine must refuse, Unicode that it must take, and what holds for dense vectors only."""
+"""Contract of inputs: what an engine must refuse, Unicode that it must take, and dense vectors."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _approximate(capabilities: Capabilities) -> bool:
 
 
 class DenseContract(Base):
-    """Only for engines of dense vectors, with sparse ones beside them or without."""
+    """Tests of engines of dense vectors, with sparse ones beside them or without."""
 
     @only_where(_dense)
     def test_refuses_another_dimension(self, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ _LOADING_NS, _READING_NS = 7_000_000_000_000, 11_000_000_000_000
 
 
 class LifecycleContract(Base):
-    """Everything but the answers themselves."""
+    """Tests of everything but the answers themselves."""
 
     def test_has_the_methods_of_the_protocol(self) -> None:
         """Each method is there, with the protocol's parameter names in their order."""
@@ -181,7 +181,7 @@ class LifecycleContract(Base):
             pass
 
     def test_reopens_with_other_parameters_of_the_search(self, tmp_path: Path) -> None:
-        """What changes searches only needs no other index."""
+        """A parameter that changes searches only needs no other index."""
         sample = self.collection(_TEXTS, _QUERIES)
         with self.built(tmp_path, sample.documents):
             pass
@@ -287,7 +287,7 @@ class GuardContract(Base):
 
     @property
     def guarded(self) -> type[Engine[Any]]:
-        """The class under test, which subclasses the base class."""
+        """Return the class under test, which subclasses the base class."""
         assert issubclass(self.engine, Engine)
         return self.engine
 
@@ -345,7 +345,7 @@ class GuardContract(Base):
 
     @only_for(_guarded)
     def test_a_library_that_fails_names_the_query(self, tmp_path: Path) -> None:
-        """What the library raises for one query of several leaves the engine as a failure that names this query."""
+        """An error of the library for one query of several leaves the engine as a failure that names this query."""
         sample, kind, calls = self.sample(), self.guarded, list[int]()
 
         def retrieve(engine: Engine[Any], query: Any, k: int) -> Any:  # noqa: ANN401 - of the client

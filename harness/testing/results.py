@@ -38,7 +38,7 @@ _FILTERS: tuple[Mapping[str, str], ...] = (
 
 
 class ResultContract(Base):
-    """What a search must return."""
+    """Tests of what a search returns."""
 
     def test_finds_the_right_documents(self, tmp_path: Path) -> None:
         """300 texts, 40 queries of 1 to 12 words with repeats: best documents and scores, at three depths."""

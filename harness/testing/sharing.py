@@ -1,4 +1,4 @@
-"""What an engine declares of several clients: one index in several processes, copies of it, one engine in threads."""
+"""Contract of several clients: one index in several processes, copies of it, one engine in threads."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _in_another_process(
 
 
 def _fresh_processes() -> BaseContext:
-    """For processes that hold nothing of what this one holds, as those of clients do not.
+    """Return a context for processes that hold nothing of what this one holds, as those of clients do not.
 
     On Linux they are copies of one that has imported this module, which takes most of the time.
     """
@@ -104,7 +104,7 @@ def _fresh_processes() -> BaseContext:
 
 
 def _take_environment(environment: Mapping[str, str]) -> None:
-    """What was copied may have begun in another one, which named no server."""
+    """Take over the environment: the process that was copied may have begun in another one, which named no server."""
     os.environ.clear()
     os.environ.update(environment)
 

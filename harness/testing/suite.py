@@ -1,4 +1,4 @@
-"""What the parts of the contract suite share: a test class's attributes, its engines and gaps, and the assertions."""
+"""The base of the contract suite's parts: a test class's attributes, its engines and gaps, and the assertions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def assert_well_formed(result: SearchResult, queries: int, documents: int, k: in
 
 
 def assert_timed(result: SearchResult, queries: int) -> None:
-    """One positive search time and one transfer time a query, both taken from the clock that was handed in."""
+    """Check that each query has a positive search time and a transfer time, both from the clock that was handed in."""
     for name, times in (("search_ns", result.search_ns), ("transfer_ns", result.transfer_ns)):
         assert times.dtype == np.int64, f"{name} is {times.dtype}, not int64"
         assert times.shape == (queries,), f"{name} has shape {times.shape} for {queries} queries"
@@ -83,7 +83,7 @@ def assert_timed(result: SearchResult, queries: int) -> None:
 
 
 def assert_exact(result: SearchResult, expected: Expected, k: int, tolerance: float) -> None:
-    """The right documents: as many as match, up to ``k``, and each rank's exact score within the tolerance.
+    """Check the documents: as many as match, up to ``k``, and each rank's exact score within the tolerance.
 
     Under a tolerance a document may stand at the rank of a better one, if their exact scores are that close.
     """
@@ -101,7 +101,7 @@ def assert_exact(result: SearchResult, expected: Expected, k: int, tolerance: fl
 
 
 def assert_scores(result: SearchResult, expected: Expected, tolerance: float) -> None:
-    """Only documents that match, each with its own exact score within the tolerance."""
+    """Check that only documents that match were returned, each with its own exact score within the tolerance."""
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         rows = _rows(result, query)
         stray = rows[~matches[rows]]
@@ -114,7 +114,7 @@ def assert_scores(result: SearchResult, expected: Expected, tolerance: float) ->
 
 
 def recall(result: SearchResult, expected: Expected, k: int) -> float:
-    """Mean share of each query's best ``k`` that was found, ties in its favour; 1.0 when nothing matches."""
+    """Return the mean share of each query's best ``k`` that was found, ties in its favour; 1.0 when nothing matches."""
     shares = []
     for query, (scores, matches) in enumerate(zip(expected.scores, expected.matches, strict=True)):
         wanted = min(k, int(matches.sum()))
@@ -125,14 +125,14 @@ def recall(result: SearchResult, expected: Expected, k: int) -> float:
 
 
 def assert_same(one: SearchResult, other: SearchResult, what: str) -> None:
-    """Equal hits in equal order with equal scores, bit for bit."""
+    """Check for equal hits in equal order with equal scores, bit for bit."""
     assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
     assert np.array_equal(one.rows, other.rows), f"{what}: other documents, or in another order"
     assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
 
 
 def assert_same_scores(one: SearchResult, other: SearchResult, what: str) -> None:
-    """Equal scores, bit for bit; equal documents but for those that share a score with another, or with the cut."""
+    """Check for equal scores, bit for bit, and equal documents but for those that tie with another, or with the cut."""
     assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
     assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
     for query in range(len(one.indptr) - 1):
@@ -170,7 +170,7 @@ def only_where(condition: Callable[[Capabilities], bool]) -> Callable[[T], T]:
 
 
 def has_terms(capabilities: Capabilities) -> bool:
-    """Whether documents match by terms alone: every dense vector matches every other."""
+    """Return whether documents match by terms alone: every dense vector matches every other."""
     return capabilities.input in {"text", "sparse"}
 
 
@@ -244,16 +244,16 @@ class Base:
         return bm25_scores(documents, queries, self.bm25)
 
     def expected_lists(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Expected, Expected]:
-        """Of an engine of both sparse and dense vectors: the exact scores by each."""
+        """Return the exact scores by sparse and by dense vectors, of an engine of both."""
         sparse = sparse_scores(encode_words(documents, queries, self.bm25), bm25_idf if self.bm25.idf else None)
         return sparse, dense_scores(DenseSample(embed_words(documents), embed_words(queries)), self.similarity)
 
     def expected_fusion(self, lists: Sequence[Expected]) -> Expected:
-        """What such an engine makes of the two, all documents being candidates: by distributions, if not overridden."""
+        """Fuse the two as such an engine does, all documents being candidates: by distributions, if not overridden."""
         return fused_scores(lists)
 
     def inputs(self, documents: Sequence[str], queries: Sequence[str]) -> tuple[Inputs, Inputs]:
-        """Both lists of texts as the engine takes them."""
+        """Return both lists of texts as the engine takes them."""
         kind = self.engine.capabilities.input
         document_ids, query_ids = Ids.of(plain_ids(len(documents))), Ids.of(f"q{n}" for n in range(len(queries)))
         if kind == "text":
@@ -270,14 +270,14 @@ class Base:
         )
 
     def collection(self, documents: Sequence[str], queries: Sequence[str]) -> Collection:
-        """Inputs of both, and what the engine should answer."""
+        """Return the inputs of both, and what the engine should answer."""
         return Collection(*self.inputs(documents, queries), self.expected(documents, queries))
 
     @contextmanager
     def opened(
         self, folder: Path, ids: Ids, parameters: Mapping[str, ParameterValue] | None = None
     ) -> Iterator[EngineProtocol]:
-        """The engine, open on ``folder``, which is made when missing; closed afterwards.
+        """Open the engine on ``folder``, which is made when missing; close it afterwards.
 
         ``parameters`` replace those of the test class that have the same names.
         """
@@ -293,18 +293,18 @@ class Base:
     def built(
         self, folder: Path, documents: Inputs, parameters: Mapping[str, ParameterValue] | None = None
     ) -> Iterator[Built]:
-        """The engine with ``documents`` indexed into a new folder; closed afterwards. See :meth:`opened`."""
+        """Index ``documents`` into a new folder; close the engine afterwards. See :meth:`opened`."""
         with self.opened(folder, documents.ids, parameters) as engine:
             yield Built(engine, engine.index(documents, RecordingProgress(), StepClock()))
 
     def search(self, engine: EngineProtocol, queries: Inputs, documents: int, k: int) -> SearchResult:
-        """A search whose result is well formed."""
+        """Search, and check that the result is well formed."""
         result = engine.search(queries, k, StepClock())
         assert_well_formed(result, len(queries), documents, k)
         return result
 
     def search_rightly(self, engine: EngineProtocol, sample: Collection, k: int) -> SearchResult:
-        """A search whose result is right: exactly, or by its recall when the engine does not claim to be exact."""
+        """Search, and check that the result is right: exactly, or by its recall when the engine does not claim that."""
         result = self.search(engine, sample.queries, len(sample.documents), k)
         if self.engine.capabilities.exact:
             assert_exact(result, sample.expected, k, self.tolerance)
@@ -317,7 +317,7 @@ class Base:
         return result
 
     def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
-        """Equal results: bit for bit, or up to the order of equal scores for an engine that is not deterministic."""
+        """Check for equal results: bit for bit, or up to the order of equal scores unless deterministic."""
         if self.engine.capabilities.deterministic:
             assert_same(one, other, what)
         else:

@@ -1,1 +1,1 @@
-"""What ``harness check --against`` asks besides backends: Python callables and HTTP endpoints, and their names."""
+"""Retrievers that ``harness check --against`` asks besides backends: Python callables and HTTP endpoints."""
