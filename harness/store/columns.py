@@ -5,6 +5,8 @@ Both open memory-mapped: a few milliseconds and no memory of their own. Nothing 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ __all__ = [
     "load_sparse",
     "load_table",
     "load_vectors",
+    "readable",
     "save_column",
     "save_ids",
     "save_sparse",
@@ -37,10 +40,8 @@ def save_table(path: Path, table: pa.Table) -> None:
 
 def load_table(path: Path) -> pa.Table:
     """Memory-map a table that :func:`save_table` wrote; raises CacheError when the file is missing or damaged."""
-    try:
+    with readable(path):
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
 
 
 def save_ids(path: Path, ids: Ids) -> None:
@@ -87,11 +88,18 @@ def save_column(path: Path, array: npt.NDArray[Any]) -> None:
 
 def load_column(path: Path) -> npt.NDArray[Any]:
     """Memory-map one ``.npy`` file; raises CacheError when it is missing or damaged."""
-    try:
+    with readable(path):
         try:
             column: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError:  # of an array without elements, which cannot be mapped, or of a damaged one
             column = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        return column
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever reading a file raises into a CacheError that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, pa.ArrowException) as error:
         raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
-    return column

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Ids
-from harness.errors import CacheError
-from harness.store.columns import load_ids, save_column, save_ids
+from harness.store.columns import load_ids, readable, save_column, save_ids
 
 __all__ = ["is_saved", "load", "save"]
 
@@ -54,10 +53,8 @@ def load(folder: Path, record: type[Record]) -> Record:
     Raises CacheError when a file of it is missing, damaged, or written from a class with other fields.
     """
     path = folder / f"{record.__name__}.json"
-    try:
+    with readable(path):
         return msgspec.json.decode(path.read_bytes(), type=record, dec_hook=_reader(folder))
-    except (OSError, ValueError, EOFError) as error:
-        raise CacheError(f"cannot read '{path}': {error}", fix="delete its folder; it is rebuilt") from error
 
 
 def is_saved(folder: Path, record: type) -> bool:
