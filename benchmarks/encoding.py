@@ -31,6 +31,7 @@ from harness.registry.parameters import encoder_parameters  # noqa: E402
 from harness.store.columns import load_table, save_table  # noqa: E402
 from harness.store.record_files import save  # noqa: E402
 from harness.worker.jobs import EncodeJob, EncodePart  # noqa: E402
+from harness.worker.spawn import JOB_END  # noqa: E402
 
 BATCHES_IN_A_CHUNK = 8
 
@@ -112,7 +113,7 @@ def make_job(folder: Path, texts: pa.Table, arguments: argparse.Namespace) -> Pa
 def run(job: Path, *, kill_after_rows: int | None = None, pause_s: float = 0.0) -> Ran:
     """Run the worker to its end, or kill it `pause_s` after so many rows were finished in this run."""
     texts, began, done, peak, started = len(load_table(job / "texts.arrow")), 0, 0, 0.0, time.monotonic()
-    words = [sys.executable, "-m", "harness.worker.main", str(job)]
+    words = [sys.executable, "-m", "harness.worker.main"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (
         (job / "log.txt").open("ab") as log,
@@ -120,7 +121,9 @@ def run(job: Path, *, kill_after_rows: int | None = None, pause_s: float = 0.0) 
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True
         ) as process,
     ):
+        assert process.stdin is not None
         assert process.stdout is not None
+        os.write(process.stdin.fileno(), os.fsencode(job) + JOB_END)
         for line in process.stdout:
             message: dict[str, Any] = json.loads(line)
             peak = max(peak, high_water_mib(process.pid))

@@ -20,6 +20,7 @@ from harness.registry.parameters import encoder_parameters
 from harness.store.columns import save_table
 from harness.store.record_files import save
 from harness.worker.jobs import EncodeJob, EncodePart
+from harness.worker.spawn import JOB_END
 
 pytestmark = pytest.mark.integration
 
@@ -29,8 +30,8 @@ CHUNK = 8 * BATCH
 KILLS = 4
 
 
-def job(folder: Path, encoder: Literal["dense", "splade"]) -> list[str]:
-    """A job in `folder` whose vectors go to its `target`, and the worker that does it."""
+def job(folder: Path, encoder: Literal["dense", "splade"]) -> Path:
+    """A job in `folder` whose vectors go to its `target`."""
     (folder / "target").mkdir(parents=True)
     save_table(
         folder / "texts.arrow",
@@ -41,21 +42,23 @@ def job(folder: Path, encoder: Literal["dense", "splade"]) -> list[str]:
     parameters = {**given, "model": f"python:slow_model:{kind}", "batch_size": BATCH}
     part = EncodePart("documents", folder / "texts.arrow", folder / "target")
     save(folder, EncodeJob(encoder, parameters, (part,)))
-    return [sys.executable, "-m", "harness.worker.main", str(folder)]
+    return folder
 
 
-def work(words: list[str], calls: Path, *, kill_after_s: float | None = None) -> int | None:
+def work(folder: Path, calls: Path, *, kill_after_s: float | None = None) -> int | None:
     """Run the worker, or kill it once it has encoded something and so many seconds went by; its exit code."""
     environment = {**os.environ, "CALLS": str(calls), "OMP_NUM_THREADS": "1"}
     before = calls.stat().st_size if calls.exists() else 0
     with subprocess.Popen(
-        words,
+        [sys.executable, "-m", "harness.worker.main"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=environment,
         start_new_session=True,
     ) as process:
+        assert process.stdin is not None
+        os.write(process.stdin.fileno(), os.fsencode(folder) + JOB_END)
         if kill_after_s is not None:
             while process.poll() is None and (calls.stat().st_size if calls.exists() else 0) == before:
                 time.sleep(0.005)
