@@ -1,1 +1,1 @@
-"""adapters"""
+"""Engines: the guarded base class, exact sparse and dense search, and a package for each engine of somebody else."""

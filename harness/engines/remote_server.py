@@ -202,7 +202,7 @@ class Fault(NamedTuple):
 
 
 class FaultError(Exception):
-    """A call that failed for good, after ``tries`` in ``seconds``; never leaves the adapter."""
+    """A call that failed for good, after ``tries`` in ``seconds``; never leaves the engine."""
 
     def __init__(self, fault: Fault, tries: int, seconds: float) -> None:
         self.fault, self.tries, self.seconds = fault, tries, seconds

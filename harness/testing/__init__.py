@@ -1,4 +1,4 @@
-"""The contract suite that every adapter must pass, ours and third parties'. Needs pytest; nothing else here does.
+"""The contract suite that every engine must pass, ours and third parties'. Needs pytest; nothing else here does.
 
 A test module subclasses :class:`EngineContract`, names the engine class and its parameters, and pytest does the rest::
 

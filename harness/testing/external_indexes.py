@@ -85,11 +85,11 @@ class ExternalIndexContract(Base):
 
     @only_where(_external)
     def test_external_index_of_the_collection_is_proven(self, tmp_path: Path) -> None:
-        """An index that was made of the collection can be held against an oracle, also where it holds a part of it."""
+        """An index made of the collection can be held against a reference, also where it holds a part of it."""
         documents, queries = self.inputs(_TEXTS, _QUERIES)
         with self._attached(tmp_path, documents) as (_, external, attached):
             reason = external.mismatch(_content(attached, documents, queries, _TEXTS), RecordingProgress())
-        assert reason is None, f"no oracle for an index made of the same documents: {reason}"
+        assert reason is None, f"no reference for an index made of the same documents: {reason}"
 
     @only_where(_external)
     def test_external_index_of_other_texts_is_not_proven(self, tmp_path: Path) -> None:

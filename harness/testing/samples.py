@@ -61,7 +61,7 @@ def plain_ids(count: int) -> list[str]:
 def random_texts(seed: int, count: int, *, longest: int = 40, vocabulary: int = 300) -> list[str]:
     """Return ``count`` texts of 1 to ``longest`` words, Zipf-distributed, so that ties and repeats abound.
 
-    40 words at most: up to that length Lucene stores lengths exactly, and a plain BM25 is its oracle.
+    40 words at most: up to that length Lucene stores lengths exactly, and a plain BM25 is its reference.
     """
     generator = np.random.default_rng(seed)
     chances = 1.0 / np.arange(1, vocabulary + 1)
