@@ -13,7 +13,7 @@ from harness.data.progress import Progress
 from harness.data.types import Ids, Int32Array, TermCounts
 from harness.engines.base import Capabilities, Documents
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import Batch, Hits, LuceneIndexEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, Hits, LuceneIndexEngine
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.engines.lucene.parameters import has_feedback, index_parameters, language_of, require_one_feedback
 from harness.errors import EngineFailureError, RejectedInputError
@@ -53,6 +53,7 @@ class LuceneEngine(LuceneIndexEngine[pa.ChunkedArray]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene"
     own_field = FIELD

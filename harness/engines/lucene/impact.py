@@ -15,7 +15,7 @@ from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_sparse
 from harness.engines.external_index import places_of
 from harness.engines.interface import ExpectedContent
-from harness.engines.lucene.engine import Batch, RowsEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
@@ -46,6 +46,7 @@ class LuceneImpactEngine(RowsEngine[SparseVectors]):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-impact"
     own_field = "impacts"

@@ -15,7 +15,7 @@ from harness.engines.base import Capabilities, Documents
 from harness.engines.checks import require_dense
 from harness.engines.external_index import DenseComparison, Kept, places_of, spread_rows
 from harness.engines.interface import ExpectedContent, StoredDocuments
-from harness.engines.lucene.engine import Batch, RowsEngine
+from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.errors import RejectedInputError
 from harness.java.bridge import JavaObject
 from harness.registry.parameters import ParameterValue
@@ -193,6 +193,7 @@ class LuceneHnswEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=False,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-hnsw"
     graphs = True
@@ -235,6 +236,7 @@ class LuceneFlatEngine(_VectorsEngine):
         reopens=True,
         keeps_k_prefix=True,
         shares_index=True,
+        warm_up_queries=WARM_UP_QUERIES,
     )
     name = "lucene-flat"
     graphs = False
