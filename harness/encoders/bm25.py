@@ -44,10 +44,14 @@ class Statistics(NamedTuple):
 
 def statistics(counts: TermCounts) -> Statistics:
     """Measure N, avgdl and df."""
-    lengths = counts.lengths
-    documents = int(np.count_nonzero(lengths))
     df = np.bincount(counts.documents.indices, minlength=counts.documents.dimensions).astype(np.int64)
-    return Statistics(documents, float(lengths.sum() / documents) if documents else 0.0, df)
+    return Statistics(int(np.count_nonzero(counts.lengths)), _mean_length(counts), df)
+
+
+def _mean_length(counts: TermCounts) -> float:
+    """Measure avgdl alone: counting df takes 8 bytes for each value that is stored."""
+    documents = int(np.count_nonzero(counts.lengths))
+    return float(counts.lengths.sum() / documents) if documents else 0.0
 
 
 def document_weights(
@@ -76,7 +80,7 @@ def document_weights(
         UsageError: A parameter is out of range.
     """
     check_parameters(k1, b, avgdl)
-    mean = statistics(counts).avgdl if avgdl is None else avgdl
+    mean = _mean_length(counts) if avgdl is None else avgdl
     values = np.empty(counts.documents.nnz, dtype=np.float32)
     if len(values):
         factor = k1 + 1.0 if k1_plus_1 else 1.0

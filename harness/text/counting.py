@@ -1,18 +1,21 @@
 """Count terms: texts through an analyzer into sparse columns, a batch at a time.
 
-Tokens live no longer than their batch: each distinct (document, term) pair costs eight bytes, and each distinct term
-one string.
+Tokens live no longer than their batch: each distinct (document, term) pair costs eight bytes on disk, and each distinct
+term one string.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.data.jit import kernel
@@ -23,8 +26,6 @@ from harness.text.analyzers import Analyzer, CountingAnalyzer, Texts
 
 __all__ = ["count_terms", "load_counts", "save_counts"]
 
-Array = TypeVar("Array", Int32Array, Float32Array)
-
 
 def count_terms(
     analyzer: Analyzer,
@@ -33,6 +34,7 @@ def count_terms(
     progress: Progress | None = None,
     *,
     total: int | None = None,
+    folder: Path | None = None,
 ) -> TermCounts:
     """Analyse and count ``documents`` (batches of texts, in corpus order) and ``queries``.
 
@@ -40,20 +42,21 @@ def count_terms(
     the batches. A query term that no document has is counted in ``unknown_terms`` and nowhere else. A term of no
     characters makes a document longer and is no term of a query, as in Anserini. Documents or queries without terms
     become empty rows; an empty corpus gives an empty vocabulary. ``total`` (documents) is for ``progress`` only.
+    Counts are memory-mapped from files without a name, in ``folder`` or where the system has temporary ones.
     """
     if progress is not None:
         progress.start("analyse", total)
     counter = analyzer.counter() if isinstance(analyzer, CountingAnalyzer) else _Counter(analyzer)
-    parts = _Parts()
-    for batch in documents:
-        parts.add(counter.add(batch))
-        if progress is not None:
-            progress.advance(len(batch))
-    terms = counter.vocabulary()
-    order = sorted(range(len(terms)), key=terms.__getitem__)
-    column_of = np.empty(len(terms), dtype=np.int32)
-    column_of[order] = np.arange(len(terms), dtype=np.int32)
-    return _with_queries(analyzer, queries, parts.join(column_of), [terms[number] for number in order])
+    with closing(_Parts(folder)) as parts:
+        for batch in documents:
+            parts.add(counter.add(batch))
+            if progress is not None:
+                progress.advance(len(batch))
+        terms = counter.vocabulary()
+        order = sorted(range(len(terms)), key=terms.__getitem__)
+        column_of = np.empty(len(terms), dtype=np.int32)
+        column_of[order] = np.arange(len(terms), dtype=np.int32)
+        return _with_queries(analyzer, queries, parts.join(column_of), [terms[number] for number in order])
 
 
 def save_counts(folder: Path, counts: TermCounts) -> None:
@@ -123,35 +126,36 @@ def _with_queries(
 
 
 class _Parts:
-    """Counts of the batches so far."""
+    """Counts of the batches so far, in files without a name: of 8.8 million passages they are gigabytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self._lengths: list[Int64Array] = []
-        self._indices: list[Int32Array] = []
-        self._values: list[Float32Array] = []
+        self._indices = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by close
+        self._values = TemporaryFile(dir=folder)  # noqa: SIM115 - as well
 
     def add(self, part: SparseVectors) -> None:
         self._lengths.append(np.diff(part.indptr))
-        self._indices.append(part.indices)
-        self._values.append(part.values)
+        self._indices.write(np.ascontiguousarray(part.indices, dtype=np.int32).data)
+        self._values.write(np.ascontiguousarray(part.values, dtype=np.float32).data)
 
     def join(self, column_of: Int32Array) -> SparseVectors:
-        """Return all rows as one CSR under the final column numbers, ascending within each row; drops the batches."""
+        """Return all rows as one CSR, mapped from the files, under the final column numbers, ascending in each row."""
         indptr = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths]))
-        indices: Int32Array = _drain(self._indices, np.empty(indptr[-1], dtype=np.int32))
-        values: Float32Array = _drain(self._values, np.empty(indptr[-1], dtype=np.float32))
+        indices: Int32Array = _mapped(self._indices, np.dtype(np.int32))
+        values: Float32Array = _mapped(self._values, np.dtype(np.float32))
         _renumber(indptr, column_of, indices, values)
         return SparseVectors(indptr, indices, values, len(column_of))
 
+    def close(self) -> None:
+        """Close the files; what is mapped stays."""
+        self._indices.close()
+        self._values.close()
 
-def _drain(parts: list[Array], whole: Array) -> Array:
-    """Move the parts into ``whole`` one by one, so that memory never holds all of them twice."""
-    end = len(whole)
-    while parts:
-        part = parts.pop()
-        whole[end - len(part) : end] = part
-        end -= len(part)
-    return whole
+
+def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Map what was written to a file; an empty one cannot be mapped."""
+    file.flush()
+    return np.memmap(file, dtype=dtype, mode="r+").view(np.ndarray) if file.tell() else np.empty(0, dtype=dtype)
 
 
 @kernel

@@ -74,7 +74,9 @@ def _analyse(job: AnalyseJob, context: _Context) -> Analysed:
     batches = (documents.slice(start, _BATCH) for start in range(0, len(documents), _BATCH))
     analyzer = create_analyzer(job.analyzer, heap=job.heap, jar=job.jar)
     started = context.clock()
-    counts = count_terms(analyzer, batches, queries.to_pylist(), context.progress, total=len(documents))
+    counts = count_terms(
+        analyzer, batches, queries.to_pylist(), context.progress, total=len(documents), folder=job.target
+    )
     save_counts(job.target, counts)
     return Analysed(context.clock() - started)
 
