@@ -72,6 +72,37 @@ def test_importing_the_package_loads_nothing_else(repository: Path) -> None:
     assert third_party(modules_loaded_by("import harness", repository)) == set()
 
 
+def test_a_comparison_begins_without_what_writes_its_report(repository: Path) -> None:
+    """Nor with what reads labels, regressions and checks: each is imported when there is such a thing."""
+    loaded = modules_loaded_by("import harness.api", repository)
+    assert "harness.runner" in loaded
+    later = {
+        "harness.regression.labels",
+        "harness.reporting.html.render",
+        "jinja2",
+        "pyarrow.dataset",
+        "pyarrow.parquet",
+    }
+    assert not loaded & {*later, "pandas", "scipy.special", "scipy.sparse", "statsmodels", "httpx", "huggingface_hub"}
+
+
+def test_the_first_worker_is_started_before_anything_is_imported(repository: Path) -> None:
+    program = (
+        "from pathlib import Path; from harness.cli.early_worker import early_worker; "
+        'context = early_worker("csr", "process", None); context.__enter__(); context.__exit__(None, None, None)'
+    )
+    loaded = modules_loaded_by(program, repository)
+    assert "harness.worker.spawn" in loaded
+    assert third_party(loaded) == set()
+
+
+@pytest.mark.parametrize("kind", ["comparison", "check", "regression"])
+def test_a_page_imports_nothing_of_other_kinds_of_pages(kind: str, repository: Path) -> None:
+    loaded = modules_loaded_by(f"import harness.reporting.html.from_{kind}", repository)
+    others = {"comparison", "check", "regression"} - {kind}
+    assert not loaded & {f"harness.reporting.html.from_{other}" for other in others}
+
+
 def test_help_answers_within_300_ms(repository: Path) -> None:
     """The best of several, in processor time: what the command costs, not what else the machine is doing."""
     seconds = []
