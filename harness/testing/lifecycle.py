@@ -15,7 +15,7 @@ from harness.data.inputs import Inputs
 from harness.data.types import Ids
 from harness.engines.base import Engine, LoadedIndex
 from harness.engines.interface import Capabilities, EngineInfo, EngineProtocol, IndexReport, InputKind, Storage
-from harness.errors import BackendError, EngineFailureError, LostDocumentsError
+from harness.errors import BackendError, EngineFailureError, EngineUnavailableError, LostDocumentsError
 from harness.testing.samples import ODD_IDS, STEP_NS, RecordingProgress, StepClock, random_texts, word
 from harness.testing.suite import Base, Collection, assert_same, has_terms, only_for, only_where
 
@@ -143,9 +143,9 @@ class LifecycleContract(Base):
             engine.index(sample.documents, RecordingProgress(), StepClock())
 
     def test_searches_nothing_before_indexing(self, tmp_path: Path) -> None:
-        """A search before ``index`` is refused, not answered with nothing."""
+        """A search before ``index`` is an EngineUnavailableError, of every engine, and not answered with nothing."""
         sample = self.collection(_TEXTS, _QUERIES)
-        with self.opened(tmp_path, sample.documents.ids) as engine, pytest.raises(BackendError):
+        with self.opened(tmp_path, sample.documents.ids) as engine, pytest.raises(EngineUnavailableError):
             engine.search(sample.queries, 3, StepClock())
 
     def test_reopens(self, tmp_path: Path) -> None:

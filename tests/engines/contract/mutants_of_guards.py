@@ -15,6 +15,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Ids, SparseVectors
 from harness.engines.base import Capabilities, Documents, Engine, EngineInfo, LoadedIndex
 from harness.engines.interface import IndexReport, SearchResult
+from harness.errors import RejectedInputError
 from harness.registry.parameters import ParameterValue
 from harness.store.columns import load_sparse, save_sparse
 from harness.testing.expected import SparseSample, bm25_idf, sparse_scores
@@ -78,6 +79,14 @@ class ComparesNoParameters(GuardedSparse):
     @property
     def index_parameters(self) -> dict[str, ParameterValue]:
         return {}
+
+
+@breaks("test_searches_nothing_before_indexing")
+class RejectsWhatItCannotAnswerYet(GuardedSparse):
+    def search(self, queries: Inputs, k: int, clock: Clock) -> SearchResult:
+        if not self.finished:
+            raise RejectedInputError("nothing is indexed yet")
+        return super().search(queries, k, clock)
 
 
 @breaks("test_reopens_with_other_parameters_of_the_search")
