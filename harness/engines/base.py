@@ -377,7 +377,7 @@ class Engine(ABC, Generic[Column]):
 
     def search_prepared(self, prepared: list[Any], ids: Ids, k: int, clock: Clock) -> SearchResult:
         """Ask for one query after the other; an engine that answers several in one call overrides it."""
-        collector = HitCollector(len(ids))
+        collector = HitCollector()
         with self.translated(lambda: f"searching for query '{ids[len(collector)]}'"):
             for query in prepared:
                 started = clock()
@@ -389,11 +389,9 @@ class Engine(ABC, Generic[Column]):
         return collector.result()
 
     def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - of the client
-        """Return rows (int32) and scores (float32) of an answer, without padding."""
-        rows, scores = (np.asarray(part) for part in self.columns(answer))
-        if len(rows) and rows.min() < 0:
-            rows, scores = rows[rows >= 0], scores[rows >= 0]
-        return rows.astype(np.int32, copy=False), scores.astype(np.float32, copy=False)
+        """Return rows (int32) and scores (float32) of an answer."""
+        rows, scores = self.columns(answer)
+        return np.asarray(rows, dtype=np.int32), np.asarray(scores, dtype=np.float32)
 
     def storage(self) -> Storage:
         """Return what :meth:`size` says of the folder that is open."""
@@ -529,28 +527,33 @@ class _Ingestion:
 class HitCollector:
     """Collect hits and times of a batch of queries, in order, as the columns of a search result."""
 
-    def __init__(self, queries: int) -> None:
+    def __init__(self) -> None:
         self._rows: list[Int32Array] = []
         self._scores: list[Float32Array] = []
-        self._times = np.zeros((2, queries), dtype=np.int64)
+        self._search_ns: list[int] = []
+        self._transfer_ns: list[int] = []
 
     def __len__(self) -> int:
         """Return how many queries were added."""
         return len(self._rows)
 
     def add(self, rows: Int32Array, scores: Float32Array, search_ns: int, transfer_ns: int) -> None:
-        """Add the next query's hits, and how long searching and transferring them took."""
-        self._times[:, len(self._rows)] = search_ns, transfer_ns
+        """Add the next query's hits, and how long searching and transferring them took; rows below 0 are padding."""
         self._rows.append(rows)
         self._scores.append(scores)
+        self._search_ns.append(search_ns)
+        self._transfer_ns.append(transfer_ns)
 
     def result(self, *, repeated_calls: int = 0, queries_per_call: int = 1) -> SearchResult:
-        """Return everything that was added."""
+        """Return everything that was added, without padding."""
         indptr = np.zeros(len(self._rows) + 1, dtype=np.int64)
         np.cumsum([len(rows) for rows in self._rows], out=indptr[1:])
         rows = np.concatenate([np.array([], dtype=np.int32), *self._rows])
         scores = np.concatenate([np.array([], dtype=np.float32), *self._scores])
-        search_ns, transfer_ns = self._times
+        if len(rows) and rows.min() < 0:
+            hits = rows >= 0
+            indptr, rows, scores = np.concatenate([[0], np.cumsum(hits)])[indptr], rows[hits], scores[hits]
+        search_ns, transfer_ns = np.array([self._search_ns, self._transfer_ns], dtype=np.int64)
         return SearchResult(indptr, rows, scores, search_ns, transfer_ns, repeated_calls, queries_per_call)
 
 

@@ -237,6 +237,8 @@ def _join(parts: list[SearchResult]) -> SearchResult:
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
         return SearchResult(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), nothing, nothing)
+    if len(parts) == 1:
+        return parts[0]
     lengths: Int64Array = np.concatenate([np.diff(part.indptr) for part in parts])
     return SearchResult(
         indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),

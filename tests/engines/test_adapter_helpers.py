@@ -112,7 +112,7 @@ def test_an_index_without_a_manifest_was_never_finished(tmp_path: Path) -> None:
 
 
 def test_hits_become_columns() -> None:
-    collector = HitCollector(2)
+    collector = HitCollector()
     collector.add(np.array([4, 2], np.int32), np.array([2.0, 1.0], np.float32), 10, 1)
     collector.add(np.array([], np.int32), np.array([], np.float32), 20, 2)
     result = collector.result()
@@ -122,7 +122,7 @@ def test_hits_become_columns() -> None:
 
 
 def test_no_hits_at_all_keep_their_types() -> None:
-    result = HitCollector(0).result()
+    result = HitCollector().result()
     assert (result.indptr.tolist(), result.rows.dtype, result.scores.dtype) == ([0], np.int32, np.float32)
     assert result.search_ns.shape == (0,)
 
@@ -151,3 +151,14 @@ def test_narrow_columns_on_disk(tmp_path: Path) -> None:
     (tmp_path / "columns.npy").touch()
     with pytest.raises(CacheError):
         UsedColumns.load(tmp_path)
+
+
+def test_padding_is_no_hit() -> None:
+    collector = HitCollector()
+    collector.add(np.array([2, -1], np.int32), np.array([1.5, 0], np.float32), 1, 2)
+    collector.add(np.array([-1, -1], np.int32), np.array([0, 0], np.float32), 3, 4)
+    collector.add(np.array([0, 1], np.int32), np.array([3, 2], np.float32), 5, 6)
+    result = collector.result()
+    assert (result.indptr.tolist(), result.indptr.dtype) == ([0, 1, 1, 3], np.int64)
+    assert (result.rows.tolist(), result.scores.tolist()) == ([2, 0, 1], [1.5, 3, 2])
+    assert (result.search_ns.tolist(), result.transfer_ns.tolist()) == ([1, 3, 5], [2, 4, 6])

@@ -207,7 +207,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         size = self._settings.server.search_batch
         if size == 1:
             return super().search_prepared(prepared, ids, k, clock)
-        collector, collection = HitCollector(len(ids)), cast("ServerCollection", self._collection)
+        collector, collection = HitCollector(), cast("ServerCollection", self._collection)
         for start in range(0, len(ids), size):
             requests = prepared[start : start + size]
             sent = [request for request in requests if request is not None]
