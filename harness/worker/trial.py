@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -120,7 +120,7 @@ def _measure(
         engine=ready.info,
         input=engine.capabilities.input,
         open_ns=ready.open_ns,
-        index=replace(ready.report, state={**ready.report.state, **_searched_state(engine, job.k)}),
+        index=replace(ready.report, state=_state(engine, ready.report, job.k)),
         storage=engine.storage(),
         hits=passes[0]._replace(repeated_calls=sum(one_pass.repeated_calls for one_pass in passes)),
         search_ns=np.stack([one_pass.search_ns for one_pass in passes]),
@@ -135,8 +135,12 @@ def _measure(
     )
 
 
-def _searched_state(engine: EngineProtocol, k: int) -> Mapping[str, ParameterValue]:
-    return engine.searched_state(k) if isinstance(engine, SearchedState) else {}
+def _state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str, ParameterValue]:
+    """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text."""
+    searched = engine.searched_state(k) if isinstance(engine, SearchedState) else {}
+    state = {**report.state, **searched}
+    finite = {name: not isinstance(value, float) or np.isfinite(value) for name, value in state.items()}
+    return {name: value if finite[name] else str(value) for name, value in state.items()}
 
 
 def load_inputs(

@@ -45,7 +45,12 @@ FAILING = {
     "silent": Expected("NeverSaysWhatItIs", *TIMEOUT),
     "crashing": Expected("LeavesProcessesAndCrashes", "EngineFailureError", "killed by signal SIGSEGV"),
 }
-FINE = {"good": "BruteForce", "garbage": "PrintsGarbage", "parent": "LeavesProcesses"}
+FINE = {
+    "good": "BruteForce",
+    "garbage": "PrintsGarbage",
+    "parent": "LeavesProcesses",
+    "numberless": "SaysWhatIsNoNumber",
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +136,10 @@ def test_the_others_have_the_results_that_they_have_alone(
             backend["index"].pop("peak_rss_bytes")
             backend["index"].pop("peak_anonymous_bytes")
         assert one == other
+
+
+def test_state_that_is_no_number_is_told_as_text(all_of_them: Done) -> None:
+    assert all_of_them.backend("numberless")["index"]["state"] == {"mean": "nan", "largest": "inf"}
 
 
 @pytest.mark.usefixtures("all_of_them")

@@ -313,6 +313,13 @@ class PrintsGarbage(BruteForce):
         return super().search(queries, k, clock)
 
 
+class SaysWhatIsNoNumber(BruteForce):
+    """Has NaN and infinity in the state of its index."""
+
+    def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
+        return replace(super().index(documents, progress, clock), state={"mean": np.nan, "largest": np.inf})
+
+
 class LeavesProcesses(BruteForce):
     """Starts three processes that would run for ten minutes: a child, a forked one, and one in a session of its own.
 
