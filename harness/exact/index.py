@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, UInt32Array
 from harness.errors import DataError, UsageError
-from harness.exact.idf import bm25_idf
 from harness.exact.postings import Postings, QueryRows, Rule, as_sparse, read_only, transpose
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK, tie_order
+from harness.exact.weights import bm25_idf
 
 __all__ = ["SparseIndex"]
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from harness.data.types import Float32Array, Int32Array, Int64Array, SparseVectors, TermCounts
 from harness.errors import DataError, UsageError
-from harness.exact.idf import bm25_idf
 from harness.exact.index import check_dimensions
 from harness.exact.postings import QueryRows, Rule, as_sparse, read_only, transpose
 from harness.exact.storage import StoredIndex, load_index, save_index
 from harness.exact.topk import Searcher, TopK
+from harness.exact.weights import bm25_idf
 
 __all__ = ["LuceneIndex", "byte_lengths", "decoded_lengths"]
 

@@ -18,7 +18,7 @@ from harness.data.types import Float32Array, Ids, Int32Array, Int64Array, Run, S
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import bm25_idf, document_frequencies
-from harness.exact.quantised import to_impacts, with_idf
+from harness.exact.weights import to_impacts, with_idf
 from harness.registry.parameters import ParameterValue
 
 __all__ = [

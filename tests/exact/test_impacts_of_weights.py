@@ -7,7 +7,7 @@ import pytest
 
 from harness.data.types import Ids
 from harness.errors import UsageError
-from harness.exact.quantised import to_impacts, with_idf
+from harness.exact.weights import to_impacts, with_idf
 from harness.parity import make_recipe
 from harness.testing.expected import to_vectors
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.data.inputs import Inputs
-from harness.exact.quantised import to_impacts
+from harness.exact.weights import to_impacts
 from harness.java.bridge import JavaBridge
 from harness.java.jvm import find_jar, find_java
 from harness.text.lucene_analyzer import LuceneAnalyzer

@@ -19,7 +19,7 @@ from harness.engines.lucene.engine import WARM_UP_QUERIES, Batch, RowsEngine
 from harness.engines.lucene.external_index import require_known_term, require_searchable
 from harness.errors import RejectedInputError, UsageError
 from harness.exact import bm25_idf
-from harness.exact.quantised import to_impacts, with_idf
+from harness.exact.weights import to_impacts, with_idf
 from harness.java.bridge import JavaObject, packed_texts, spans
 from harness.registry.parameters import ParameterValue
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.ranking import unpack_keys
 from harness.data.types import Float32Array, Float64Array, Int32Array, Int64Array, Similarity, UInt32Array
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.exact.dense.estimates import Rule, estimates_for, rule_for, scaling_of
 from harness.exact.dense.on_device import choose_device, keys_on_device
 from harness.exact.dense.scores import CODES, L2, Pair, exact_keys, vector_lengths
 from harness.exact.dense.search import Blocks, Job, best_keys
-from harness.exact.dense.storage import load_dense, save_dense
-from harness.exact.dense.vectors import as_dense, refuse_zero
 from harness.exact.postings import read_only
+from harness.exact.storage import begin, damaged, finish, load_optional, open_header, save_optional
 from harness.exact.topk import TopK, check_lists, decode, refuse_overflow, tie_order
+from harness.store.columns import load_column, save_column
 
 __all__ = ["DenseIndex", "FilteredDenseIndex"]
 
 _LAST = np.uint32(0xFFFFFFFF)
 _TOGETHER = 1024
+_ROWS_AT_ONCE = 4096
+_KIND = "dense"
 
 
 class DenseIndex:
@@ -68,7 +70,7 @@ class DenseIndex:
         lower row. Raises DataError naming the rows with NaN, infinite values or values beyond float32; UsageError for
         arrays of a wrong shape.
         """
-        vectors = as_dense(documents, "documents")
+        vectors = _as_dense(documents, "documents")
         order = None if tie_break is None else tie_order(tie_break, len(vectors))
         return cls(vectors, vector_lengths(vectors, vectors.shape[1]), order)
 
@@ -189,7 +191,7 @@ class DenseIndex:
 
     def save(self, folder: Path | str) -> None:
         """Write the index into ``folder`` (made when missing): ``.npy`` files and a JSON header, nothing pickled."""
-        save_dense(Path(folder), np.ascontiguousarray(self.vectors), self._lengths, self._order)
+        _save(Path(folder), np.ascontiguousarray(self.vectors), self._lengths, self._order)
 
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = True) -> DenseIndex:
@@ -198,12 +200,12 @@ class DenseIndex:
         ``verify`` reads everything once to compare checksums. Raises CacheError for a missing or damaged file,
         DataError for a folder that holds something else or a newer format.
         """
-        return cls(*load_dense(Path(folder), verify=verify))
+        return cls(*_load(Path(folder), verify=verify))
 
     def _pair(self, queries: Any, similarity: Similarity) -> Pair:  # noqa: ANN401 - whatever NumPy takes
         if similarity not in CODES:
             raise UsageError(f"similarity is '{similarity}'", fix=f"take one of {', '.join(CODES)}")
-        vectors = as_dense(np.atleast_2d(queries), "queries")
+        vectors = _as_dense(np.atleast_2d(queries), "queries")
         if vectors.shape[1] != self._dimensions:
             raise UsageError(
                 f"queries have {vectors.shape[1]} dimensions, the index {self._dimensions}",
@@ -211,8 +213,8 @@ class DenseIndex:
             )
         lengths = vector_lengths(vectors, self._dimensions)
         if similarity == "cosine":
-            refuse_zero(self._lengths, "documents")
-            refuse_zero(lengths, "queries")
+            _refuse_zero(self._lengths, "documents")
+            _refuse_zero(lengths, "queries")
         return Pair(
             self._documents,
             read_only(vectors),
@@ -253,3 +255,65 @@ class FilteredDenseIndex:
         """The best ``k`` of these documents, as :meth:`DenseIndex.retrieve`."""
         top = self._index.retrieve(queries, k, threads, similarity=similarity, device=device)
         return TopK(top.indptr, self._rows[top.rows], top.scores)
+
+
+def _as_dense(vectors: Any, source: str) -> Float32Array:  # noqa: ANN401 - whatever NumPy takes
+    """Return C-contiguous float32 (n, d), the same array where it is that already.
+
+    Raises UsageError for another shape, no dimensions or values that are no numbers; DataError naming rows (of
+    ``source``) with NaN, infinite values or values beyond float32.
+    """
+    values = np.asarray(vectors)
+    if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiub":
+        raise UsageError(
+            f"{source} are an array of {values.dtype} of shape {values.shape}",
+            fix="give real numbers in the shape (number of vectors, dimensions)",
+        )
+    with np.errstate(over="ignore"):
+        array: Float32Array = np.ascontiguousarray(values, dtype=np.float32)
+    broken: list[int] = []
+    for start in range(0, len(array), _ROWS_AT_ONCE):
+        finite = np.isfinite(array[start : start + _ROWS_AT_ONCE]).all(axis=1)
+        broken += (np.flatnonzero(~finite) + start).tolist()
+    if broken:
+        raise DataError(source, [f"row {row}: NaN, infinite or beyond float32" for row in broken])
+    return array
+
+
+def _refuse_zero(lengths: Float64Array, source: str) -> None:
+    """Raise DataError naming the rows that are zero: they have no direction, and so no cosine with anything."""
+    zero = np.flatnonzero(lengths == 0.0)
+    if len(zero):
+        raise DataError(source, [f"row {row}: a zero vector has no cosine" for row in zero.tolist()])
+
+
+class _Stored(NamedTuple):
+    """What an index consists of: vectors (n, d), their lengths (n,), rows in the order of ties (n,) or None."""
+
+    documents: Float32Array
+    lengths: Float64Array
+    order: Int32Array | None
+
+
+def _save(folder: Path, documents: Float32Array, lengths: Float64Array, order: Int32Array | None) -> None:
+    """Write an index; the header comes last, so that an interrupted save is noticed."""
+    begin(folder)
+    save_column(folder / "vectors.npy", documents)
+    save_column(folder / "lengths.npy", lengths)
+    save_optional(folder, "order", order)
+    finish(folder, _KIND, {"counts": {"documents": documents.shape[0], "dimensions": documents.shape[1]}})
+
+
+def _load(folder: Path, *, verify: bool) -> _Stored:
+    """Memory-map an index; see :meth:`DenseIndex.load`."""
+    header = open_header(folder, _KIND, verify=verify)
+    documents, lengths = load_column(folder / "vectors.npy"), load_column(folder / "lengths.npy")
+    order = load_optional(folder, "order", header)
+    count, dimensions = header["counts"]["documents"], header["counts"]["dimensions"]
+    kinds = (documents.dtype.str, lengths.dtype.str, "<i4" if order is None else order.dtype.str)
+    shapes = (documents.shape, lengths.shape, (count,) if order is None else order.shape)
+    if kinds != ("<f4", "<f8", "<i4") or shapes != ((count, dimensions), (count,), (count,)):
+        raise damaged(folder, f"arrays of shape {shapes}, the header says {count} documents of {dimensions} dimensions")
+    if order is not None and not np.array_equal(np.sort(order), np.arange(count)):
+        raise damaged(folder, "the order of ties is none")
+    return _Stored(documents, lengths, order)

@@ -14,7 +14,7 @@ from harness.data.inputs import Inputs
 from harness.engines.lucene.impact import LuceneImpactEngine
 from harness.engines.lucene.vectors import LuceneFlatEngine, LuceneHnswEngine
 from harness.exact import bm25_idf, document_frequencies
-from harness.exact.quantised import to_impacts, with_idf
+from harness.exact.weights import to_impacts, with_idf
 from harness.registry.lookup import find_cards
 from harness.registry.parameters import ParameterValue
 from harness.testing import Bm25, EngineContract, Expected

@@ -1,0 +1,69 @@
+"""Weights of terms: inverse document frequency, one definition, and learned weights as whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.data.types import Float32Array, Int64Array, SparseVectors
+from harness.errors import DataError, UsageError
+from harness.exact.postings import as_sparse
+
+__all__ = ["LARGEST_IMPACT", "bm25_idf", "document_frequencies", "to_impacts", "with_idf"]
+
+LARGEST_IMPACT = 2**24
+"""Up to here every whole number is a float32."""
+
+
+def bm25_idf(df: Int64Array, documents: int) -> Float32Array:
+    """Return ``ln(1 + (N - df + 0.5) / (df + 0.5))`` in float64, rounded once to float32 (float32, shape of ``df``).
+
+    ``documents`` is N: Lucene and Qdrant count the documents that have the field, that is at least one term or stored
+    value. Above 0 for every ``df`` from 0 to N. Raises DataError when a ``df`` is negative or larger than N.
+    Robertson and Zaragoza 2009, equation 3.1, with the 1 that Lucene adds to keep it positive.
+    """
+    if len(df) and (int(df.min()) < 0 or int(df.max()) > documents):
+        raise DataError("idf", [f"a document frequency lies outside 0 to {documents}"])
+    counts = df.astype(np.float64)
+    idf: Float32Array = np.log(1.0 + (documents - counts + 0.5) / (counts + 0.5)).astype(np.float32)
+    return idf
+
+
+def document_frequencies(documents: Any) -> tuple[Int64Array, int]:  # noqa: ANN401 - SciPy has no type information
+    """Count the rows in which each dimension is stored (int64, shape (dimensions,)), and rows that store anything.
+
+    A stored zero counts, as in Qdrant. ``documents``: SparseVectors or any SciPy sparse matrix.
+    """
+    vectors = as_sparse(documents, "documents")
+    df = np.bincount(vectors.indices, minlength=vectors.dimensions).astype(np.int64, copy=False)
+    return df, len(vectors.nonempty_rows)
+
+
+def to_impacts(vectors: SparseVectors, scale: float) -> SparseVectors:
+    """Return weights times ``scale``, rounded to whole numbers (halves to even); those that become 0 are left out.
+
+    Raises UsageError for a weight below 0, and for one that becomes larger than :data:`LARGEST_IMPACT`.
+    """
+    rounded = np.rint(np.asarray(vectors.values, dtype=np.float64) * scale)
+    wrong = (rounded < 0) | (rounded > LARGEST_IMPACT)
+    if wrong.any():
+        weight = vectors.values[int(np.argmax(wrong))]
+        raise UsageError(
+            f"a weight of {weight:g} times {scale:g} is no whole number from 0 to {LARGEST_IMPACT:,}",
+            fix="choose another impact_scale; impacts cannot stand for weights below 0",
+        )
+    kept = rounded > 0
+    before = np.concatenate([[0], np.cumsum(kept)])
+    indptr = before[np.asarray(vectors.indptr)].astype(np.int64)
+    return SparseVectors(indptr, vectors.indices[kept], rounded[kept].astype(np.float32), vectors.dimensions)
+
+
+def with_idf(queries: SparseVectors, idf: Float32Array) -> SparseVectors:
+    """Return query weights times the IDF of their columns, each product rounded once to float32.
+
+    ``idf`` float32 has a value for every column that the queries store.
+    """
+    return SparseVectors(
+        queries.indptr, queries.indices, np.asarray(queries.values) * idf[queries.indices], queries.dimensions
+    )
