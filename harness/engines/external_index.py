@@ -67,18 +67,18 @@ def unique_ids(ids: Sequence[str | None], where: str) -> Ids:
 
     Raises RejectedInputError, naming documents by number, or ids that occur twice.
     """
-    absent = [row for row, one in enumerate(ids) if one is None]
+    absent = [row for row, doc_id in enumerate(ids) if doc_id is None]
     if absent:
         named = ", ".join(map(str, absent[:_NAMED])) + (", …" if len(absent) > _NAMED else "")
         raise RejectedInputError(
             f"{len(absent):,} of {len(ids):,} documents have no {where} (numbers {named})",
             fix="name one that every document has: without an id a hit means nothing",
         )
-    present = [one for one in ids if one is not None]
+    present = [doc_id for doc_id in ids if doc_id is not None]
     if len(set(present)) != len(present):
-        twice = [one for one, count in Counter(present).most_common(_NAMED) if count > 1]
+        twice = [doc_id for doc_id, count in Counter(present).most_common(_NAMED) if count > 1]
         raise RejectedInputError(
-            f"several documents have the same {where}: {', '.join(repr(one) for one in twice)}",
+            f"several documents have the same {where}: {', '.join(repr(doc_id) for doc_id in twice)}",
             fix="a ranking must not hold an id twice: name one that is unique",
         )
     return Ids.of(present)

@@ -89,12 +89,12 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
 
     A longer text is a slice of its own. No slice is empty.
     """
-    start, held = 0, 0
+    start, characters = 0, 0
     for place, text in enumerate(texts):
-        if place > start and (place - start == _SPAN_TEXTS or held + len(text) > characters):
+        if place > start and (place - start == _SPAN_TEXTS or characters + len(text) > characters):
             yield slice(start, place)
-            start, held = place, 0
-        held += len(text)
+            start, characters = place, 0
+        characters += len(text)
     if start < len(texts):
         yield slice(start, len(texts))
 

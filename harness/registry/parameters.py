@@ -145,9 +145,9 @@ def current_spelling(text: str) -> str:
 def declared(fields: Mapping[str, Any], scope: Scope, path: Path) -> Mapping[str, Parameter]:
     """Read the parameters that tables of a file of the package declare, by name, all of one scope."""
     table = Table({name: {"scope": scope, **content} for name, content in fields.items()})
-    found = {name: read_parameter(name, sub) for name, sub in table.tables().items()}
+    parameters = {name: read_parameter(name, sub) for name, sub in table.tables().items()}
     table.raise_problems(path)
-    return MappingProxyType(found)
+    return MappingProxyType(parameters)
 
 
 def read_parameter(name: str, table: Table) -> Parameter:

@@ -155,13 +155,17 @@ def fused_scores(lists: Sequence[Expected]) -> Expected:
     shape = lists[0].scores.shape
     scores, matches, scale = np.zeros(shape), np.zeros(shape, dtype=np.bool_), np.ones(shape[0])
     for part in lists:
-        for query, (found, held) in enumerate(zip(part.scores, part.matches, strict=True)):
-            largest = float(np.abs(found[held]).max(initial=0.0)) if part.scale is None else float(part.scale[query])
-            spread = 6 * float(found[held].std(ddof=1)) if held.sum() > 1 else 0.0
+        for query, (query_scores, matching) in enumerate(zip(part.scores, part.matches, strict=True)):
+            largest = (
+                float(np.abs(query_scores[matching]).max(initial=0.0))
+                if part.scale is None
+                else float(part.scale[query])
+            )
+            spread = 6 * float(query_scores[matching].std(ddof=1)) if matching.sum() > 1 else 0.0
             if spread <= _NOISE * largest:
-                scores[query, held] += 0.5
+                scores[query, matching] += 0.5
                 continue
-            scores[query, held] += (found[held] - found[held].mean()) / spread + 0.5
+            scores[query, matching] += (query_scores[matching] - query_scores[matching].mean()) / spread + 0.5
             scale[query] += largest / spread
         matches |= part.matches
     return Expected(scores, matches, scale)

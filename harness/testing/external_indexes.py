@@ -63,9 +63,9 @@ class ExternalIndexContract(Base):
             fresh = self.search(engine, queries, len(_TEXTS), 20)
         with self._attached(tmp_path, documents) as (engine, _, attached):
             assert sorted(attached.ids) == sorted(documents.ids), "the index names other documents"
-            found = self.search(engine, queries, len(_TEXTS), 20)
+            hits = self.search(engine, queries, len(_TEXTS), 20)
             assert engine.storage().index_bytes != 0, "an external index takes no space"
-        self.assert_repeated(fresh, found._replace(rows=documents.ids.rows_of(attached.ids)[found.rows]), "external")
+        self.assert_repeated(fresh, hits._replace(rows=documents.ids.rows_of(attached.ids)[hits.rows]), "external")
 
     @only_where(_external)
     def test_external_index_is_left_as_it_was(self, tmp_path: Path) -> None:

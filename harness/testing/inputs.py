@@ -52,13 +52,13 @@ class InputContract(Base):
 
     def test_unicode_words(self, tmp_path: Path) -> None:
         """Words of other scripts, two of them from right to left, find exactly the documents that hold them."""
-        texts = [f"{word(7)} {one}" for one in UNICODE_WORDS]
+        texts = [f"{word(7)} {unicode_word}" for unicode_word in UNICODE_WORDS]
         sample = self.collection(texts, list(UNICODE_WORDS))
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search(engine, sample.queries, len(texts), 3)
+            hits = self.search(engine, sample.queries, len(texts), 3)
         if has_terms(self.engine.capabilities):
-            assert found.indptr.tolist() == list(range(len(texts) + 1)), "a word was found in no or several documents"
-        best = found.rows[found.indptr[:-1]]
+            assert hits.indptr.tolist() == list(range(len(texts) + 1)), "a word was found in no or several documents"
+        best = hits.rows[hits.indptr[:-1]]
         assert best.tolist() == list(range(len(texts))), "a word was found in another document"
 
     @only_where(_sparse)
@@ -69,8 +69,8 @@ class InputContract(Base):
         documents = Inputs(_ids(3), sparse=to_vectors(rows, widest + 1))
         queries = Inputs(_ids(1), sparse=to_vectors([{widest: 1.0}], widest + 1))
         with self.built(tmp_path, documents) as (engine, _):
-            found = self.search(engine, queries, 3, 3)
-        assert found.rows.tolist() == [0, 2], f"rows {found.rows.tolist()} found, not [0, 2]"
+            hits = self.search(engine, queries, 3, 3)
+        assert hits.rows.tolist() == [0, 2], f"rows {hits.rows.tolist()} found, not [0, 2]"
 
     @only_where(_vectors)
     @pytest.mark.parametrize("value", _BAD_VALUES)
@@ -214,12 +214,12 @@ class DenseContract(Base):
         queries = self._inputs(Ids.of(f"q{n}" for n in range(_ASKED)), random_unit_vectors(42, _ASKED))
         expected = dense_scores(_sample(documents, queries), self.similarity)
         with self.built(tmp_path, documents, self.graph_parameters) as (engine, report):
-            found = self._dense_hits(engine, queries)
+            hits = self._dense_hits(engine, queries)
         in_graph = report.state.get("vectors_in_graph")
         assert type(in_graph) is int, f"the state does not say how many 'vectors_in_graph' there are: {report.state}"
         assert 0 < in_graph <= _IN_GRAPH, f"{in_graph} vectors in the graph: it was not made"
-        assert_scores(found, expected, self.tolerance)
-        reached = recall(found, expected, _K)
+        assert_scores(hits, expected, self.tolerance)
+        reached = recall(hits, expected, _K)
         assert reached < 1.0, f"recall@{_K} is 1.0 at the smallest ef: no graph was searched"
         assert reached >= _LEAST_RECALL, f"recall@{_K} is {reached:.3f}: chance would not do worse"
 

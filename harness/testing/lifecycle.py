@@ -224,13 +224,13 @@ class LifecycleContract(Base):
 
     def test_two_at_once(self, tmp_path: Path) -> None:
         """Two engines in two folders, open together, keep to themselves."""
-        one = self.collection(_TEXTS, _QUERIES)
+        collection = self.collection(_TEXTS, _QUERIES)
         other = self.collection([word(3), word(3), f"{word(2)} {word(1)}"], _QUERIES)
-        with self.built(tmp_path / "one", one.documents) as (first, _):
+        with self.built(tmp_path / "one", collection.documents) as (first, _):
             with self.built(tmp_path / "other", other.documents) as (second, _):
-                self.search_rightly(first, one, 3)
+                self.search_rightly(first, collection, 3)
                 self.search_rightly(second, other, 3)
-            self.search_rightly(first, one, 3)
+            self.search_rightly(first, collection, 3)
 
     def test_odd_ids(self, tmp_path: Path) -> None:
         """Ids with spaces, quotes, slashes, line ends, several scripts, or 5,000 characters change no answer."""
@@ -239,9 +239,9 @@ class LifecycleContract(Base):
         odd = sample._replace(documents=documents, queries=_with_ids(sample.queries, ODD_IDS[-2:]))
         with self.built(tmp_path, documents) as (engine, report):
             assert report.indexed == len(ODD_IDS), f"{len(ODD_IDS) - report.indexed} documents with odd ids were lost"
-            found = self.search_rightly(engine, odd, 10)
+            hits = self.search_rightly(engine, odd, 10)
         with self.opened(tmp_path, documents.ids) as engine:
-            self.assert_repeated(found, self.search(engine, odd.queries, len(ODD_IDS), 10), "after reopening")
+            self.assert_repeated(hits, self.search(engine, odd.queries, len(ODD_IDS), 10), "after reopening")
 
     @only_where(lambda capabilities: capabilities.deterministic)
     def test_is_deterministic_where_declared(self, tmp_path: Path) -> None:
@@ -317,13 +317,13 @@ class GuardContract(Base):
         try:
             engine.open(tmp_path, sample.documents.ids)
             report = engine.index(sample.documents, RecordingProgress(), clock)
-            found = engine.search(sample.queries, 3, clock)
+            hits = engine.search(sample.queries, 3, clock)
         finally:
             engine.close()
         assert report.index_ns < _LOADING_NS <= report.ready_ns, "getting ready is counted as ingestion"
-        shared = len(sample.queries) if found.queries_per_call > 1 else 1
-        assert (found.search_ns * shared < _READING_NS).all(), "transfer is counted as search"
-        assert (found.transfer_ns * shared >= _READING_NS).all(), "transfer is not counted"
+        shared = len(sample.queries) if hits.queries_per_call > 1 else 1
+        assert (hits.search_ns * shared < _READING_NS).all(), "transfer is counted as search"
+        assert (hits.transfer_ns * shared >= _READING_NS).all(), "transfer is not counted"
 
     @only_for(_guarded)
     def test_a_document_lost_before_reopening_is_noticed(self, tmp_path: Path) -> None:

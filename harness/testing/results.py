@@ -52,8 +52,8 @@ class ResultContract(Base):
         """Documents that share no term with the query are never returned, even when k asks for more."""
         sample = self.collection([word(1), word(2), f"{word(1)} {word(3)}"], [word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search_rightly(engine, sample, 3)
-        assert set(found.rows.tolist()) <= {0, 2}, "a document without the query's term was returned"
+            hits = self.search_rightly(engine, sample, 3)
+        assert set(hits.rows.tolist()) <= {0, 2}, "a document without the query's term was returned"
 
     def test_k_beyond_the_documents(self, tmp_path: Path) -> None:
         """k far above the number of documents gives all that match."""
@@ -73,8 +73,8 @@ class ResultContract(Base):
         """Twenty equal documents all score the same, to the last bit."""
         sample = self.collection([f"{word(1)} {word(2)}"] * 20 + [word(3)], [f"{word(2)} {word(1)}"])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search_rightly(engine, sample, 50)
-        assert len(set(found.scores[found.rows < 20].tolist())) <= 1, "equal documents have different scores"
+            hits = self.search_rightly(engine, sample, 50)
+        assert len(set(hits.scores[hits.rows < 20].tolist())) <= 1, "equal documents have different scores"
 
     def test_k_cuts_a_tie_group(self, tmp_path: Path) -> None:
         """A tie group cut by k comes back in part: any of its members, none from below it."""
@@ -102,8 +102,8 @@ class ResultContract(Base):
         """A query without terms has no hits, and its neighbours keep theirs."""
         sample = self.collection(random_texts(14, 30), [word(0), "", word(1), ""])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search_rightly(engine, sample, 10)
-        assert np.diff(found.indptr)[[1, 3]].tolist() == [0, 0], "an empty query has hits"
+            hits = self.search_rightly(engine, sample, 10)
+        assert np.diff(hits.indptr)[[1, 3]].tolist() == [0, 0], "an empty query has hits"
 
     @only_where(has_terms)
     def test_unknown_term(self, tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ class ResultContract(Base):
         unknown = word(9999)
         sample = self.collection(random_texts(15, 30), [unknown, f"{word(0)} {unknown}", word(0)])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search_rightly(engine, sample, 30)
-        first, second, third = np.diff(found.indptr).tolist()
+            hits = self.search_rightly(engine, sample, 30)
+        first, second, third = np.diff(hits.indptr).tolist()
         assert first == 0, "a query of unknown terms has hits"
         assert second == third, "an unknown term changed what was found"
 
@@ -143,8 +143,8 @@ class ResultContract(Base):
         """A batch without queries gives empty arrays."""
         sample = self.collection([word(1)], [word(1)])
         with self.built(tmp_path, sample.documents) as (engine, _):
-            found = self.search(engine, select(sample.queries, []), 1, 5)
-        assert found.indptr.tolist() == [0], "hits without queries"
+            hits = self.search(engine, select(sample.queries, []), 1, 5)
+        assert hits.indptr.tolist() == [0], "hits without queries"
 
     def test_batches_change_nothing(self, tmp_path: Path) -> None:
         """A query asked alone, twice in a batch, or in another order has the same hits."""
@@ -167,9 +167,9 @@ class ResultContract(Base):
             shuffled, sample.documents.texts, sample.documents.sparse, sample.documents.dense
         )
         with self.built(tmp_path, documents) as (engine, _):
-            found = self.search_rightly(engine, sample._replace(documents=documents), 5)
+            hits = self.search_rightly(engine, sample._replace(documents=documents), 5)
         if self.engine.capabilities.exact:
-            best = found.rows[found.indptr[:-1]]
+            best = hits.rows[hits.indptr[:-1]]
             assert best.tolist() == list(range(40)), "hits are not the rows of their documents"
 
 
@@ -241,9 +241,9 @@ class FilterContract(Base):
         if self.engine.capabilities.exact or fields == 1:
             self.search_rightly(engine, sample, k)
             return
-        found = self.search(engine, sample.queries, _FILTERED, k)
-        assert_scores(found, sample.expected, self.tolerance)
-        assert np.all(np.diff(found.indptr) > 0), "a query has no hits, and documents match the filter"
+        hits = self.search(engine, sample.queries, _FILTERED, k)
+        assert_scores(hits, sample.expected, self.tolerance)
+        assert np.all(np.diff(hits.indptr) > 0), "a query has no hits, and documents match the filter"
 
     def _sample(self) -> Collection:
         sample = self.collection(_TEXTS_TO_FILTER, _QUERIES)
@@ -258,7 +258,7 @@ class FilterContract(Base):
         left = _matching(sample, wanted)
         if self.engine.capabilities.input == "hybrid":
             lists = self.expected_lists(_TEXTS_TO_FILTER, _QUERIES)
-            fused = self.expected_fusion([one._replace(matches=one.matches & left) for one in lists])
+            fused = self.expected_fusion([part._replace(matches=part.matches & left) for part in lists])
             return sample._replace(expected=fused)
         return sample._replace(expected=sample.expected._replace(matches=sample.expected.matches & left))
 

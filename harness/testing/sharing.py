@@ -67,15 +67,17 @@ class SharingContract(Base):
         """Several threads that search one engine at once get what one thread gets, again and again."""
         count = 2 * _THREADS
         sample = self.collection(random_texts(23, _DOCUMENTS), [word(n) for n in range(count)])
-        asked = [select(sample.queries, [(place + turn) % count for place in range(count)]) for turn in range(_THREADS)]
+        batches = [
+            select(sample.queries, [(place + turn) % count for place in range(count)]) for turn in range(_THREADS)
+        ]
         with self.built(tmp_path, sample.documents) as (engine, _):
-            alone = [self.search(engine, queries, _DOCUMENTS, _K) for queries in asked]
+            alone = [self.search(engine, queries, _DOCUMENTS, _K) for queries in batches]
 
             def ask(queries: Inputs) -> list[SearchResult]:
                 return [engine.search(queries, _K, StepClock()) for _ in range(_TURNS)]
 
             with ThreadPoolExecutor(_THREADS) as pool:
-                together = list(pool.map(ask, asked))
+                together = list(pool.map(ask, batches))
         for before, results in zip(alone, together, strict=True):
             for result in results:
                 self.assert_repeated(before, result, "in threads")
@@ -85,10 +87,10 @@ def _in_another_process(
     engine: type[EngineProtocol], parameters: Mapping[str, ParameterValue], folder: Path, ids: Ids, queries: Inputs
 ) -> SearchResult:
     with _fresh_processes().Pool(1, _take_environment, (dict(os.environ),)) as pool:
-        found = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
-    if isinstance(found, str):
-        pytest.fail(f"another process cannot search the index while this one has it open: {found}")
-    return found
+        hits = pool.apply_async(_search, (engine, dict(parameters), folder, ids, queries)).get(_PATIENCE_S)
+    if isinstance(hits, str):
+        pytest.fail(f"another process cannot search the index while this one has it open: {hits}")
+    return hits
 
 
 def _fresh_processes() -> BaseContext:

@@ -106,11 +106,13 @@ def assert_scores(result: SearchResult, expected: Expected, tolerance: float) ->
         rows = _rows(result, query)
         stray = rows[~matches[rows]]
         assert len(stray) == 0, f"query {query}: rows {stray.tolist()} do not match it"
-        found = result.scores[int(result.indptr[query]) : int(result.indptr[query + 1])].astype(np.float64)
-        off = np.abs(found - scores[rows]) > _allowed(scores[rows], tolerance, expected, query)
+        returned = result.scores[int(result.indptr[query]) : int(result.indptr[query + 1])].astype(np.float64)
+        off = np.abs(returned - scores[rows]) > _allowed(scores[rows], tolerance, expected, query)
         if off.any():
             hit = int(np.argmax(off))
-            raise AssertionError(f"query {query}, row {rows[hit]}: score {found[hit]!r}, exact {scores[rows[hit]]!r}")
+            raise AssertionError(
+                f"query {query}, row {rows[hit]}: score {returned[hit]!r}, exact {scores[rows[hit]]!r}"
+            )
 
 
 def recall(result: SearchResult, expected: Expected, k: int) -> float:
@@ -124,22 +126,22 @@ def recall(result: SearchResult, expected: Expected, k: int) -> float:
     return float(np.mean(shares)) if shares else 1.0
 
 
-def assert_same(one: SearchResult, other: SearchResult, what: str) -> None:
+def assert_same(result: SearchResult, repeated: SearchResult, what: str) -> None:
     """Check for equal hits in equal order with equal scores, bit for bit."""
-    assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
-    assert np.array_equal(one.rows, other.rows), f"{what}: other documents, or in another order"
-    assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
+    assert np.array_equal(result.indptr, repeated.indptr), f"{what}: other numbers of hits"
+    assert np.array_equal(result.rows, repeated.rows), f"{what}: other documents, or in another order"
+    assert np.array_equal(result.scores, repeated.scores), f"{what}: other scores"
 
 
-def assert_same_scores(one: SearchResult, other: SearchResult, what: str) -> None:
+def assert_same_scores(result: SearchResult, repeated: SearchResult, what: str) -> None:
     """Check for equal scores, bit for bit, and equal documents but for those that tie with another, or with the cut."""
-    assert np.array_equal(one.indptr, other.indptr), f"{what}: other numbers of hits"
-    assert np.array_equal(one.scores, other.scores), f"{what}: other scores"
-    for query in range(len(one.indptr) - 1):
-        hits = slice(int(one.indptr[query]), int(one.indptr[query + 1]))
-        scores = one.scores[hits]
+    assert np.array_equal(result.indptr, repeated.indptr), f"{what}: other numbers of hits"
+    assert np.array_equal(result.scores, repeated.scores), f"{what}: other scores"
+    for query in range(len(result.indptr) - 1):
+        hits = slice(int(result.indptr[query]), int(result.indptr[query + 1]))
+        scores = result.scores[hits]
         for score in set(scores[:-1].tolist()) - set(scores[-1:].tolist()):
-            first, second = (set(result.rows[hits][scores == score].tolist()) for result in (one, other))
+            first, second = (set(answer.rows[hits][scores == score].tolist()) for answer in (result, repeated))
             assert first == second, f"{what}: query {query} has other documents that score {score}"
 
 
@@ -310,18 +312,18 @@ class Base:
             assert_exact(result, sample.expected, k, self.tolerance)
         else:
             assert_scores(result, sample.expected, self.tolerance)
-            found = recall(result, sample.expected, k)
-            assert found >= self.minimum_recall, (
-                f"recall@{k} is {found:.3f}, at least {self.minimum_recall} is required"
+            share = recall(result, sample.expected, k)
+            assert share >= self.minimum_recall, (
+                f"recall@{k} is {share:.3f}, at least {self.minimum_recall} is required"
             )
         return result
 
-    def assert_repeated(self, one: SearchResult, other: SearchResult, what: str) -> None:
+    def assert_repeated(self, result: SearchResult, repeated: SearchResult, what: str) -> None:
         """Check for equal results: bit for bit, or up to the order of equal scores unless deterministic."""
         if self.engine.capabilities.deterministic:
-            assert_same(one, other, what)
+            assert_same(result, repeated, what)
         else:
-            assert_same_scores(one, other, what)
+            assert_same_scores(result, repeated, what)
 
 
 def _texts(ids: Ids, texts: Sequence[str]) -> Inputs:

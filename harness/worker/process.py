@@ -128,12 +128,12 @@ class Worker:
             elif ended:  # a process that it forked may keep the pipe open
                 return
 
-    def _hold(self, *, held: bool) -> None:
+    def _hold(self, *, holding: bool) -> None:
         """Stop the clock of the deadline, or let it go on."""
         now = time.monotonic()
-        if held != self._held:
-            self._worked_s += now - self._working_since if held else 0.0
-            self._held, self._working_since = held, now
+        if holding != self._held:
+            self._worked_s += now - self._working_since if holding else 0.0
+            self._held, self._working_since = holding, now
 
     def _check_deadline(self) -> None:
         worked_s = self._worked_s + (0.0 if self._held else time.monotonic() - self._working_since)
@@ -174,7 +174,7 @@ class Worker:
         match message["event"]:
             case "start":
                 phase, total = str(message["phase"]), message["total"]
-                self._hold(held=phase == HELD)
+                self._hold(holding=phase == HELD)
                 progress.start(phase, int(str(total)) if total is not None else None)
             case "advance":
                 progress.advance(int(str(message["amount"])))

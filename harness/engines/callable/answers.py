@@ -63,34 +63,34 @@ def read_answer(returned: object) -> Answer:
     """
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
         raise TypeError(f"it returned {_shown(returned)}, expected a list of ids, or of pairs of id and score")
-    hits = [_hit(place, one) for place, one in enumerate(returned, 1)]
-    scores = [one.score for one in hits if one.score is not None]
+    hits = [_hit(place, hit) for place, hit in enumerate(returned, 1)]
+    scores = [hit.score for hit in hits if hit.score is not None]
     if scores and len(scores) < len(hits):
-        place = next(place for place, one in enumerate(hits, 1) if one.score is None)
+        place = next(place for place, hit in enumerate(hits, 1) if hit.score is None)
         raise ValueError(f"hit {place} has no score and others have: give all of them one, or none")
-    return Answer(tuple(one.id for one in hits), tuple(scores) or None, tuple(one.text for one in hits))
+    return Answer(tuple(hit.id for hit in hits), tuple(scores) or None, tuple(hit.text for hit in hits))
 
 
-def _hit(place: int, one: object) -> _Hit:
-    if isinstance(one, Sequence) and not isinstance(one, str | bytes):
-        if len(one) != _PAIR:
-            raise ValueError(f"hit {place} is {_shown(one)}, expected an id, or a pair of id and score")
-        named = _hit(place, one[0])
-        return named._replace(score=_score(place, one[1]))
-    own = _id(one)
+def _hit(place: int, returned: object) -> _Hit:
+    if isinstance(returned, Sequence) and not isinstance(returned, str | bytes):
+        if len(returned) != _PAIR:
+            raise ValueError(f"hit {place} is {_shown(returned)}, expected an id, or a pair of id and score")
+        named = _hit(place, returned[0])
+        return named._replace(score=_score(place, returned[1]))
+    own = _id(returned)
     if own is not None:
         return _Hit(_printable(place, own), None, None)
-    score = _first(one, _SCORES)
-    document = _first(one, ("node",))  # LlamaIndex's NodeWithScore
-    document = one if document is None else document
-    found = _id(_first(document, _IDS))
-    if found is None:
+    score = _first(returned, _SCORES)
+    document = _first(returned, ("node",))  # LlamaIndex's NodeWithScore
+    document = returned if document is None else document
+    document_id = _id(_first(document, _IDS))
+    if document_id is None:
         raise ValueError(
-            f"hit {place} is {_shown(one)} and has no id: give each document one, or return pairs of id and score"
+            f"hit {place} is {_shown(returned)} and has no id: give each document one, or return pairs of id and score"
         )
     text = _first(document, _TEXTS)
     return _Hit(
-        _printable(place, found),
+        _printable(place, document_id),
         None if score is None else _score(place, score),
         text if isinstance(text, str) else None,
     )
@@ -105,16 +105,16 @@ def _id(value: object) -> str | None:
     return str(value)
 
 
-def _printable(place: int, found: str) -> str:
+def _printable(place: int, document_id: str) -> str:
     """Hold an id to the rule of every collection: another side must not write to somebody's terminal or log."""
-    if re.search(BAD_ID, found):
-        raise ValueError(f"the id of hit {place}, {_shown(found)}, {BAD_ID_IS}")
-    return found
+    if re.search(BAD_ID, document_id):
+        raise ValueError(f"the id of hit {place}, {_shown(document_id)}, {BAD_ID_IS}")
+    return document_id
 
 
-def _first(one: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
+def _first(document: object, names: Sequence[str]) -> Any:  # noqa: ANN401 - of somebody else's object
     """Return the first of some fields or attributes that is not None."""
-    values = (one.get(name) if isinstance(one, Mapping) else getattr(one, name, None) for name in names)
+    values = (document.get(name) if isinstance(document, Mapping) else getattr(document, name, None) for name in names)
     return next((value for value in values if value is not None), None)
 
 
@@ -194,10 +194,10 @@ def ask(
                     f"only {turn * len(questions) + place} of {search_ns.size} calls were made in {deadline_s:g} s",
                     fix="give it more time with --deadline, or look at why it is slow",
                 )
-            asked = clock()
+            sent = clock()
             answer = calls.answer(question)
             if answer.failure is None:
-                search_ns[turn, place] = clock() - asked
+                search_ns[turn, place] = clock() - sent
             if turn == 0:
                 first.append(answer)
             progress.advance(1)

@@ -61,27 +61,27 @@ class JsonPath:
         steps: list[str | int | None] = []
         place = 1 if text.startswith("$") else 0
         while place < len(text):
-            found = _STEP.match(text, place)
-            if found is None:
+            match = _STEP.match(text, place)
+            if match is None:
                 raise UsageError(
                     f"the JSON path '{text}' is malformed at '{text[place:]}'", fix="write one like results[*].id"
                 )
-            name, index, quoted = found.group("name", "index", "quoted")
+            name, index, quoted = match.group("name", "index", "quoted")
             if index is not None:
                 steps.append(None if index == _EVERY else int(index))
             else:
                 steps.append(name if name is not None else str(json.loads(quoted)))
-            place = found.end()
+            place = match.end()
         return cls(text, tuple(steps))
 
     def find(self, document: Any) -> list[Any]:  # noqa: ANN401 - decoded JSON
         """Return the values that the path leads to, in order; raises ValueError saying what is not in its place."""
-        found: list[tuple[str, Any]] = [("the answer", document)]
+        places: list[tuple[str, Any]] = [("the answer", document)]
         for step in self.steps:
-            found = [one for where, value in found for one in _step(where, value, step)]
-        if None not in self.steps and len(found) == 1 and isinstance(found[0][1], list):
-            return list(found[0][1])
-        return [value for _, value in found]
+            places = [place for where, value in places for place in _step(where, value, step)]
+        if None not in self.steps and len(places) == 1 and isinstance(places[0][1], list):
+            return list(places[0][1])
+        return [value for _, value in places]
 
 
 def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any]]:  # noqa: ANN401 - decoded JSON
@@ -95,7 +95,7 @@ def _step(where: str, value: Any, step: str | int | None) -> list[tuple[str, Any
     if not isinstance(value, list):
         raise ValueError(f"{where} is {_kind(value)}, expected a list")
     if step is None:
-        return [(f"element {place} of {where}", one) for place, one in enumerate(value)]
+        return [(f"element {place} of {where}", element) for place, element in enumerate(value)]
     if not -len(value) <= step < len(value):
         raise ValueError(f"{where} has {len(value)} elements, and [{step}] was looked for")
     return [(f"element {step} of {where}", value[step])]
@@ -127,17 +127,17 @@ class HttpSettings:
     secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
+    def of(cls, options: Mapping[str, str], *, max_calls: int | None = None) -> HttpSettings:
         """Read the values of :data:`HTTP_OPTIONS`; raises UsageError, never repeating a password."""
         for name in ("url", "ids"):
-            if not given.get(name):
+            if not options.get(name):
                 raise UsageError(
                     f"an HTTP endpoint needs {name}=",
                     fix="write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id",
                 )
-        base, target, login, secrets = _split(given["url"])
-        body = given.get("body")
-        method = given.get("method", "GET" if body is None else "POST").upper()
+        base, target, login, secrets = _split(options["url"])
+        body = options.get("body")
+        method = options.get("method", "GET" if body is None else "POST").upper()
         if method not in _METHODS:
             raise UsageError(f"method={method}: no such choice", fix="known: GET, POST")
         if body is not None:
@@ -146,23 +146,23 @@ class HttpSettings:
             raise UsageError(
                 f"the endpoint '{base}' is not told the question", fix="put {question} into url=, or into body="
             )
-        paths = {name: JsonPath.parse(given[name]) if given.get(name) else None for name in ("scores", "texts")}
+        paths = {name: JsonPath.parse(options[name]) if options.get(name) else None for name in ("scores", "texts")}
         limits = Limits(
-            timeout_s=_seconds(given, "timeout_s", 30.0),
-            retry_s=_seconds(given, "retry_s", 10.0),
-            per_minute=_seconds(given, "per_minute", 0.0),
+            timeout_s=_seconds(options, "timeout_s", 30.0),
+            retry_s=_seconds(options, "retry_s", 10.0),
+            per_minute=_seconds(options, "per_minute", 0.0),
             max_calls=max_calls,
         )
         return cls(
             base=base,
             target=target,
-            ids=JsonPath.parse(given["ids"]),
+            ids=JsonPath.parse(options["ids"]),
             scores=paths["scores"],
             texts=paths["texts"],
             method=method,
             body=body,
-            key_env=given.get("key_env", ""),
-            key_header=given.get("key_header", "Authorization"),
+            key_env=options.get("key_env", ""),
+            key_header=options.get("key_header", "Authorization"),
             limits=limits,
             login=login,
             secrets=secrets,
@@ -200,21 +200,21 @@ class HttpRetriever:
     def retrieve(self, question: str, k: int) -> Answer:
         """Ask the endpoint; raises EngineUnavailableError where it cannot be reached, refuses, or is not understood."""
         settings = self._settings
-        asked = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
+        path = settings.target.replace(_QUESTION, quote(question, safe="")).replace(_K, str(k))
         body = _filled(settings.body, question, k) if settings.body is not None else None
-        return self._calls.request(settings.method, asked, body, self._read, remedy=_UNUSABLE)
+        return self._calls.request(settings.method, path, body, self._read, remedy=_UNUSABLE)
 
     def _read(self, content: Any) -> Answer:  # noqa: ANN401 - decoded JSON
         settings = self._settings
         ids = settings.ids.find(content)
         columns = {"scores": settings.scores, "texts": settings.texts}
-        found = {name: path.find(content) for name, path in columns.items() if path is not None}
-        for name, values in found.items():
+        values_of = {name: path.find(content) for name, path in columns.items() if path is not None}
+        for name, values in values_of.items():
             if len(values) != len(ids):
                 raise ValueError(f"{len(ids)} ids and {len(values)} {name}")
         empty = [None] * len(ids)
-        rows = zip(ids, found.get("scores", empty), found.get("texts", empty), strict=True)
-        return read_answer([{"id": one, "score": score, "text": text} for one, score, text in rows])
+        rows = zip(ids, values_of.get("scores", empty), values_of.get("texts", empty), strict=True)
+        return read_answer([{"id": document_id, "score": score, "text": text} for document_id, score, text in rows])
 
 
 def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]:
@@ -240,7 +240,7 @@ def _split(url: str) -> tuple[str, str, tuple[str, str] | None, tuple[str, ...]]
     login = (unquote(name), unquote(password)) if at else None
     query = f"?{parts.query}" if parts.query else ""
     secrets = [value for _, value in parse_qsl(parts.query) if not _PLACEHOLDER.search(value)]
-    return base, f"{parts.path}{query}", login, tuple(one for one in secrets if len(one) >= _HIDDEN_FROM)
+    return base, f"{parts.path}{query}", login, tuple(secret for secret in secrets if len(secret) >= _HIDDEN_FROM)
 
 
 def _filled(template: str, question: str, k: int) -> Any:  # noqa: ANN401 - JSON
@@ -259,12 +259,12 @@ def _put(value: Any, question: str) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         return value.replace(_QUESTION, question)
     if isinstance(value, list):
-        return [_put(one, question) for one in value]
-    return {name: _put(one, question) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_put(part, question) for part in value]
+    return {name: _put(part, question) for name, part in value.items()} if isinstance(value, dict) else value
 
 
-def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
-    text = given.get(name)
+def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name)
     if text is None:
         return default
     if not _NUMBER.fullmatch(text):

@@ -72,18 +72,18 @@ def load_callable(target: str) -> Callable[..., object]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    found: Any = _of_user(
+    target_object: Any = _of_user(
         f"the module '{module_name}' cannot be imported", lambda: importlib.import_module(module_name)
     )
     for part in path.split("."):
-        if not hasattr(found, part):
-            near = nearest(part, [name for name in dir(found) if not name.startswith("_")])
+        if not hasattr(target_object, part):
+            near = nearest(part, [name for name in dir(target_object) if not name.startswith("_")])
             raise EngineUnavailableError(
                 f"'{module_name}' has no '{path}'{near}",
                 fix="write python:MODULE:FUNCTION, as python:my_app.search:retrieve",
             )
-        found = getattr(found, part)
-    function: Callable[..., object] = found
+        target_object = getattr(target_object, part)
+    function: Callable[..., object] = target_object
     return function
 
 

@@ -146,9 +146,9 @@ def _http_client(address: Address, headers: Mapping[str, str], parameters: Chrom
     )
 
 
-def _settings(**given: Any) -> Any:  # noqa: ANN401 - the client is untyped
+def _settings(**settings: Any) -> Any:  # noqa: ANN401 - the client is untyped
     """Return settings without telemetry, and without a ``.env`` file that happens to lie where the harness is run."""
-    return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **given)
+    return require_chroma("chromadb.config").Settings(_env_file=None, anonymized_telemetry=False, **settings)
 
 
 def _headers_of(address: Address, header: str) -> dict[str, str]:

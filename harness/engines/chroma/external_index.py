@@ -131,7 +131,9 @@ def _measured(collection: Collection) -> Similarity | None:
     longest = max(stored, key=lambda vector: float(np.linalg.norm(vector)), default=None)
     if longest is None or not longest.any():
         return None
-    query = max((np.float32(scale) * longest for scale in _SCALES), key=lambda one: _gap(_distances(one, longest)))
+    query = max(
+        (np.float32(scale) * longest for scale in _SCALES), key=lambda scaled: _gap(_distances(scaled, longest))
+    )
     with collection.translated(lambda: "asking for the nearest record"):
         answer = collection.query(query[None], 1, "distances", "embeddings")
     distance = float(answer["distances"][0][0])
@@ -148,14 +150,14 @@ def _measured(collection: Collection) -> Similarity | None:
 
 def _distances(query: Float32Array, vector: Float32Array) -> Mapping[Similarity, float]:
     """Return Chroma's three distances of two vectors, neither of them zero."""
-    one, other = query.astype(np.float64), vector.astype(np.float64)
-    product = float(one @ other)
-    cosine = product / float(np.linalg.norm(one) * np.linalg.norm(other))
-    return {"cosine": 1.0 - cosine, "dot": 1.0 - product, "l2": float(np.square(one - other).sum())}
+    first, second = query.astype(np.float64), vector.astype(np.float64)
+    product = float(first @ second)
+    cosine = product / float(np.linalg.norm(first) * np.linalg.norm(second))
+    return {"cosine": 1.0 - cosine, "dot": 1.0 - product, "l2": float(np.square(first - second).sum())}
 
 
 def _gap(distances: Mapping[Similarity, float]) -> float:
-    return min(abs(one - other) for one, other in combinations(distances.values(), 2))
+    return min(abs(first - second) for first, second in combinations(distances.values(), 2))
 
 
 def _differing(stored: Float32Array, expected: Float32Array) -> Int32Array:

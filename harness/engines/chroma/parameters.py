@@ -94,5 +94,5 @@ class ChromaParameters:
     def hnsw(self) -> dict[str, ParameterValue]:
         """Chroma's configuration of the graph; what is left to Chroma is left out."""
         optional = {"num_threads": self.num_threads, "batch_size": self.hnsw_batch_size}
-        given = {name: getattr(self, name) for name in _OF_CHROMA}
-        return {"space": SPACES[self.similarity], **given} | {name: value for name, value in optional.items() if value}
+        chosen = {name: getattr(self, name) for name in _OF_CHROMA}
+        return {"space": SPACES[self.similarity], **chosen} | {name: value for name, value in optional.items() if value}

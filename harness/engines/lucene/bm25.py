@@ -236,9 +236,9 @@ class _Feedback:
             # AX samples documents from a list that Anserini keeps in a static field, whichever index it came from
             bridge.index.clearStatic(f"{_RERANKERS}.AxiomReranker", "internalDocidsCache")
             numbers = [parameters[name] for name in ("axiom_seed", "axiom_r", "axiom_n", "axiom_beta", "axiom_top")]
-            given = (None, str(engine.folder), None, field, True, *numbers, None, False, False)
+            arguments = (None, str(engine.folder), None, field, True, *numbers, None, False, False)
             self._depth = int(parameters["axiom_r"])
-            self._reranker = bridge.load(f"{_RERANKERS}.AxiomReranker")(self._analyzer, *given)
+            self._reranker = bridge.load(f"{_RERANKERS}.AxiomReranker")(self._analyzer, *arguments)
         else:
             numbers = [parameters[name] for name in ("rm3_fb_terms", "rm3_fb_docs", "rm3_original_query_weight")]
             self._depth = int(parameters["rm3_fb_docs"])
