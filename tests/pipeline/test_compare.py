@@ -297,7 +297,7 @@ def test_an_interruption_ends_everything_and_leaves_nothing(
                  "--out", str(tmp_path / "r")]  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True) as process:
         try:
-            _await_worker(process.pid)
+            _await_engine(own_cache)
             workers = psutil.Process(process.pid).children(recursive=True)
             process.send_signal(number)
             _, error = process.communicate(timeout=30)
@@ -312,16 +312,14 @@ def test_an_interruption_ends_everything_and_leaves_nothing(
     assert list((own_cache / "work").iterdir()) == []
 
 
-def _await_worker(pid: int) -> None:
-    """Until the process has a worker that is past its start."""
+def _await_engine(cache: Path) -> None:
+    """Wait until the engine of a comparison with this cache says in its log that it hangs."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        children = psutil.Process(pid).children()
-        if children and len(children[0].threads()) >= 2:
-            time.sleep(0.5)
+        if any("about to hang" in log.read_text() for log in cache.glob("work/*/*/log.txt")):
             return
         time.sleep(0.05)
-    raise AssertionError("no worker was started")
+    raise AssertionError("the engine was never reached")
 
 
 def test_what_a_killed_comparison_left_is_removed(collection: Path, cards: Path, own_cache: Path) -> None:

@@ -34,8 +34,8 @@ class Work:
 
     def __call__(self, item: int) -> None:
         self._all_begun.wait(30)
-        self.started.release()
         try:
+            self.started.release()
             while True:
                 time.sleep(0.01)
         except KeyboardInterrupt:
