@@ -246,7 +246,7 @@ class Engine(ABC, Generic[Column]):
 
         Args:
             query: As :meth:`prepare` made it: by default one row of the column.
-            k: At least 1, and no more than there are documents.
+            k: At least 1, and otherwise no more than there are documents.
 
         Returns:
             What :meth:`columns` takes: by default rows and their scores, best first, rows below 0 being padding.
@@ -395,7 +395,8 @@ class Engine(ABC, Generic[Column]):
 
     def storage(self) -> Storage:
         """Return what :meth:`size` says of the folder that is open."""
-        return self.size(self.folder)
+        with self.translated(lambda: "measuring the index"):
+            return self.size(self.folder)
 
     def close(self) -> None:
         """Let go of everything; calling it again does nothing."""
@@ -428,7 +429,7 @@ class Filterable(Engine[Column]):
 
     @abstractmethod
     def filter(self, wanted: Mapping[str, str]) -> None:
-        """From now on return only documents whose field has the value, for every field; all of them for none."""
+        """Return from now on only documents whose field has the value, for every field; all of them for none."""
 
     def save_metadata(self, folder: Path, metadata: pa.Table | None) -> None:
         """Keep beside the index which fields were given; an engine that stores none itself keeps the values."""
@@ -494,7 +495,8 @@ class ExternalIndex(Engine[Column]):
         """Open the index that the parameters name; ``search``, ``storage`` and ``close`` then work as ever."""
         if not self.parameters.get("external"):
             raise RejectedInputError("no external index is named", fix="give external=true and say where it is")
-        with self._closed_on_failure():
+        opening = self.translated(lambda: "opening the external index", EngineUnavailableError)
+        with self._closed_on_failure(), opening:
             external = self.open_external(folder, progress)
         self._folder, self.ids, self._loaded = external.folder, external.ids, external.loaded
         return IndexHandle(external.info, external.ids, external.loaded.state, external.changed)

@@ -90,10 +90,10 @@ def check_manifest(
         return None
     try:
         stored = orjson.loads(path.read_bytes())
-        built_with: dict[str, ParameterValue] = stored["parameters"]
+        built_with: dict[str, ParameterValue] = dict(stored["parameters"])
         kind, content = (stored["format"], stored["engine"]), (stored["documents"], stored["ids_sha256"])
-        indexed = int(stored.get("indexed", 0))
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        indexed = int(stored["indexed"])
+    except (KeyError, TypeError, ValueError) as error:
         raise EngineUnavailableError(f"'{path}' is damaged: {error}", fix=REBUILD) from error
     if kind != (_FORMAT, engine):
         raise RejectedInputError(f"'{folder}' holds an index of '{kind[1]}', format {kind[0]}", fix=REBUILD)

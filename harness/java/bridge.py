@@ -89,12 +89,12 @@ def spans(texts: Sequence[str], *, characters: int = _SPAN_CHARACTERS) -> Iterat
 
     A longer text is a slice of its own. No slice is empty.
     """
-    start, characters = 0, 0
+    start, crossing = 0, 0
     for place, text in enumerate(texts):
-        if place > start and (place - start == _SPAN_TEXTS or characters + len(text) > characters):
+        if place > start and (place - start == _SPAN_TEXTS or crossing + len(text) > characters):
             yield slice(start, place)
-            start, characters = place, 0
-        characters += len(text)
+            start, crossing = place, 0
+        crossing += len(text)
     if start < len(texts):
         yield slice(start, len(texts))
 

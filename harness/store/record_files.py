@@ -44,7 +44,9 @@ def save(folder: Path, record: object) -> None:
         raise NotImplementedError(f"a record cannot hold a {type(value).__name__}")
 
     written = msgspec.json.encode(record, enc_hook=to_plain)
-    (folder / f"{name}.json").write_bytes(written)
+    unfinished = folder / f"{name}.json.part"
+    unfinished.write_bytes(written)
+    unfinished.replace(folder / f"{name}.json")
 
 
 def load(folder: Path, record: type[Record]) -> Record:

@@ -91,6 +91,7 @@ class Worker:
             self._listen(process, progress)
         finally:
             end_family(process, worker.mark, grace_s=_GRACE_S)
+            worker.keep_early_log(self._log)
             for line in self._log_tail():  # also after Ctrl-C, when nobody will ever read the log
                 if line.startswith(LEFT_BEHIND):
                     _messages.warning(line)

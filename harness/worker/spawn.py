@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 __all__ = [
     "JOB_END",
@@ -37,10 +37,23 @@ _numbers = itertools.count()
 
 
 class WorkerProcess(NamedTuple):
-    """A started worker, and the value of MARK_VARIABLE in its environment."""
+    """A started worker, and the value of MARK_VARIABLE in its environment.
+
+    ``early_log`` is what a worker that started early writes before it has a job.
+    """
 
     process: subprocess.Popen[bytes]
     mark: str
+    early_log: BinaryIO | None = None
+
+    def keep_early_log(self, log: Path) -> None:
+        """Put what an ended worker wrote before it had a job at the beginning of the job's log."""
+        if self.early_log is not None:
+            with self.early_log as stream:
+                stream.seek(0)
+                early = stream.read()
+            if early:
+                log.write_bytes(early + log.read_bytes())
 
 
 _early: list[WorkerProcess] = []
@@ -84,18 +97,20 @@ def start_next() -> None:
     Analysing texts is such a job: the trial that waits for it comes next, and its worker imports meanwhile.
     """
     if _modules:
-        with tempfile.TemporaryFile() as log:
-            _early.append(start_worker(log, _modules[-1]))
+        log = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - closed with the worker
+        _early.append(start_worker(log, _modules[-1])._replace(early_log=log))
 
 
 def take_worker(log: BinaryIO) -> WorkerProcess:
     """Return the worker that was started early, if it is there and alive; else start one."""
-    while _early:
-        worker = _early.pop(0)
+    while True:
+        try:
+            worker = _early.pop(0)
+        except IndexError:  # none, or another thread took it
+            return start_worker(log)
         if worker.process.poll() is None:
             return worker
         _end(worker)
-    return start_worker(log)
 
 
 def send_job(worker: WorkerProcess, job: Path) -> None:
@@ -114,6 +129,6 @@ def _end(worker: WorkerProcess) -> None:
     process = worker.process
     process.kill()
     process.wait()
-    for pipe in (process.stdin, process.stdout):
+    for pipe in (process.stdin, process.stdout, worker.early_log):
         if pipe is not None:
             pipe.close()

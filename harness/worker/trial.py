@@ -136,9 +136,13 @@ def _measure(
 
 
 def _state(engine: EngineProtocol, report: IndexReport, k: int) -> dict[str, ParameterValue]:
-    """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text."""
+    """Return the index's state as it is for these searches; NaN and infinite numbers, which JSON lacks, as text.
+
+    NumPy's numbers become Python's.
+    """
     searched = engine.searched_state(k) if isinstance(engine, SearchedState) else {}
-    state = {**report.state, **searched}
+    stated = {**report.state, **searched}
+    state = {name: value.item() if isinstance(value, np.generic) else value for name, value in stated.items()}
     finite = {name: not isinstance(value, float) or np.isfinite(value) for name, value in state.items()}
     return {name: value if finite[name] else str(value) for name, value in state.items()}
 
@@ -168,7 +172,7 @@ def create_engine(job: TrialJob) -> EngineProtocol:
     engine = getattr(importlib.import_module(module), name)(job.parameters)
     if not isinstance(engine, EngineProtocol):
         raise EngineFailureError(
-            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.interface.Engine",
+            f"'{job.engine}' is not an engine: it lacks a method of harness.engines.base.Engine",
             fix="run the contract suite of harness.testing against it",
         )
     return engine

@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 from harness.data.inputs import Inputs
+from harness.data.progress import Progress
 from harness.data.types import Ids, SparseVectors
-from harness.engines.base import HitCollector
+from harness.engines.base import (
+    Capabilities,
+    Documents,
+    Engine,
+    EngineInfo,
+    External,
+    ExternalIndex,
+    HitCollector,
+    LoadedIndex,
+    Storage,
+)
 from harness.engines.checks import require_announced_ids, require_positive_k, require_sparse
 from harness.engines.csr import UsedColumns
 from harness.engines.index_folder import MANIFEST, allocated_bytes, check_manifest, write_manifest
-from harness.errors import CacheError, EngineUnavailableError, RejectedInputError
+from harness.engines.interface import ExpectedContent
+from harness.errors import CacheError, EngineFailureError, EngineUnavailableError, RejectedInputError
 from harness.testing.expected import to_vectors
 
 IDS = Ids.of(["a", "b"])
@@ -98,11 +110,60 @@ def test_manifest_of_other_documents(tmp_path: Path, other: list[str]) -> None:
         check_manifest(tmp_path, "x", PARAMETERS, Ids.of(other))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", json.dumps({"format": 1}).encode()])
+_MANIFEST = {"format": 2, "engine": "x", "parameters": {}, "documents": 2, "ids_sha256": "", "indexed": 2}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", json.dumps({"format": 1}).encode()]
+    + [json.dumps({**_MANIFEST, **changed}).encode() for changed in ({"indexed": "many"}, {"parameters": [1]})]
+    + [json.dumps({name: value for name, value in _MANIFEST.items() if name != "indexed"}).encode()],
+)
 def test_damaged_manifest(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(content)
     with pytest.raises(EngineUnavailableError, match="damaged"):
         check_manifest(tmp_path, "x", PARAMETERS, IDS)
+
+
+class Failing(Engine[SparseVectors]):
+    """Its library fails wherever it is asked to do more than start."""
+
+    name = "failing"
+    capabilities = Capabilities("sparse", exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(self.name, "1", "embedded")
+
+    def build(self, folder: Path, documents: Documents[SparseVectors], progress: Progress) -> None:
+        raise RuntimeError("no build")
+
+    def load(self, folder: Path) -> LoadedIndex:
+        raise RuntimeError("no load")
+
+    def retrieve(self, query: SparseVectors, k: int) -> tuple[list[int], list[float]]:
+        raise RuntimeError("no hits")
+
+    def size(self, folder: Path) -> Storage:
+        raise RuntimeError("no size")
+
+
+class FailingExternal(ExternalIndex[SparseVectors], Failing):
+    source = None
+
+    def open_external(self, folder: Path, progress: Progress) -> External:
+        raise RuntimeError("no such index")
+
+    def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
+        raise RuntimeError("no content")
+
+
+def test_errors_of_the_library_leave_as_those_of_the_backend(tmp_path: Path) -> None:
+    engine = Failing({})
+    engine.open(tmp_path, IDS)
+    with pytest.raises(EngineFailureError, match="the failing engine failed while measuring the index: no size"):
+        engine.storage()
+    with pytest.raises(EngineUnavailableError, match="failed while opening the external index: no such index"):
+        FailingExternal({"external": True}).attach(tmp_path, None)
 
 
 def test_an_index_without_a_manifest_was_never_finished(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_others_have_the_results_that_they_have_alone(
 
 
 def test_state_that_is_no_number_is_told_as_text(all_of_them: Done) -> None:
-    assert all_of_them.backend("numberless")["index"]["state"] == {"mean": "nan", "largest": "inf"}
+    assert all_of_them.backend("numberless")["index"]["state"] == {"mean": "nan", "largest": "inf", "segments": 1}
 
 
 @pytest.mark.usefixtures("all_of_them")

@@ -314,10 +314,13 @@ class PrintsGarbage(BruteForce):
 
 
 class SaysWhatIsNoNumber(BruteForce):
-    """Has NaN and infinity in the state of its index."""
+    """Has NaN, infinity and a number of NumPy's in the state of its index."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
-        return replace(super().index(documents, progress, clock), state={"mean": np.nan, "largest": np.inf})
+        return replace(
+            super().index(documents, progress, clock),
+            state={"mean": np.nan, "largest": np.inf, "segments": np.int64(1)},
+        )
 
 
 class LeavesProcesses(BruteForce):

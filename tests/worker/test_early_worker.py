@@ -9,10 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from processes import with_variable
 from small_world import write_cards, write_collection
 
+from harness.errors import EngineFailureError
+from harness.testing.samples import RecordingProgress
 from harness.worker import spawn
+from harness.worker.process import Worker
 from harness.worker.spawn import MARK_VARIABLE, start_early, take_worker
 
 
@@ -59,10 +63,24 @@ def test_a_worker_that_died_while_it_waited_is_replaced() -> None:
         spawn._end(worker)
 
 
+def test_what_an_early_worker_says_before_it_dies_is_in_the_job_s_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "import os, sys, time\nprint('cannot be loaded', file=sys.stderr, flush=True)\ntime.sleep(1)\nos.abort()\n"
+    (tmp_path / "aborting.py").write_text(module)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with start_early("aborting"), pytest.raises(EngineFailureError, match="killed by signal SIGABRT") as failure:
+        Worker(tmp_path).run(RecordingProgress())
+    assert "cannot be loaded" in failure.value.log
+
+
 def test_a_worker_ends_when_its_parent_dies_before_there_is_a_job() -> None:
     program = """
 import os
+from harness.errors import EngineFailureError
 from harness.worker import spawn
+from harness.testing.samples import RecordingProgress
+from harness.worker.process import Worker
 with spawn.start_early():
     print(spawn._early[0].mark, flush=True)
     os._exit(1)

@@ -18,6 +18,15 @@ def engine(**changed) -> LuceneEngine:
     return LuceneEngine({**_CARD.defaults, **changed})
 
 
+def test_the_defaults_are_anserini_s():
+    defaults = _CARD.defaults
+    assert (defaults["k1"], defaults["b"], defaults["model"], defaults["mu"]) == (0.9, 0.4, "bm25", 1000.0)
+    rm3 = ("rm3", "rm3_fb_terms", "rm3_fb_docs", "rm3_original_query_weight")
+    assert [defaults[name] for name in rm3] == [False, 10, 10, 0.5]
+    axiom = ("axiom", "axiom_n", "axiom_r", "axiom_beta", "axiom_top", "axiom_seed")
+    assert [defaults[name] for name in axiom] == [False, 30, 20, 0.4, 20, 42]
+
+
 def test_only_what_changes_the_index_is_compared_on_reopening():
     plain = engine().index_parameters
     assert engine(k1=2.0, b=0.1, model="ql", mu=5.0, heap="1g", jar="a.jar").index_parameters == plain
