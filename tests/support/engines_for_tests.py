@@ -254,13 +254,14 @@ class HoldsTheLock(BruteForce):
 
 
 class EatsMemory(BruteForce):
-    """Takes ever more memory, 16 MiB at a time, up to 4 GiB."""
+    """Takes ever more memory, 16 MiB at a time, and holds the GiB that it has at last."""
 
     def index(self, documents: Inputs, progress: Progress, clock: Clock) -> IndexReport:
         eaten = []
-        for _ in range(256):
+        for _ in range(64):
             eaten.append(np.ones(16 * 1024**2, dtype=np.uint8))
             time.sleep(0.01)
+        time.sleep(600)
         raise AssertionError("nobody stopped it")
 
 
