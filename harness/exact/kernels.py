@@ -3,7 +3,7 @@
 Documents are looked at in blocks whose sums fit into the cache. The postings of each term of the query that fall into a
 block are added to its sums; sums that reach a floor become sort keys, and all are cleared in the same pass. A sample of
 the first block's sums gives a guess of what the k-th best of all documents has, which is the floor; where fewer than k
-documents reach it, the query runs again without. A block with few postings is collected by way of them.
+documents are above it, the query runs again without. A block with few postings is collected by way of them.
 
 Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document with none of
 the others cannot be among the best. Those that can be, by what is left out at most, are scored again by looking up all
@@ -305,6 +305,15 @@ def _floor_of(keys: UInt64Array) -> np.float64:
 
 
 @inner_kernel
+def _count_above(keys: UInt64Array, floor: np.float64) -> np.uint64:
+    """Count the keys with a score above the floor: one that equals it may tie with a sum that did not reach it."""
+    count = _ZERO
+    for place in range(np.uint64(len(keys))):
+        count += np.uint64(np.float64(unpack_score(keys[place])) > floor)
+    return count
+
+
+@inner_kernel
 def _search(
     postings: Postings,
     queries: QueryRows,
@@ -352,7 +361,7 @@ def _search(
                 keep_largest_beside(keys[:end], width, workspace.spare)
                 end, floor, guessed = width, _floor_of(keys[:width]), False
         begin = block.end
-    if guessed and end < width:
+    if guessed and _count_above(keys[:end], floor) < width:
         return _ZERO
     if end > width:
         keep_largest_beside(keys[:end], width, workspace.spare)
