@@ -82,7 +82,7 @@ def compare(
     display: Display | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
-    """Run the same queries on every backend, score them, and hold each against its exact oracle.
+    """Run the same queries on every backend, score them, and hold each against its exact reference.
 
     ``backends`` and ``dataset`` as on the command line, or a :class:`harness.Dataset`, whose name is recorded;
     ``options`` are the other fields of :class:`harness.plan.request.CompareRequest` (``k``, ``metrics``, ``ties``,

@@ -55,7 +55,7 @@ _ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
     "hybrid": ("bm25+dense",),
     "text": ("bm25", "splade", "dense", "none"),
 }
-"""What a card may name for an engine of each kind of input; of texts, encoders are the oracle's."""
+"""What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
 
 
 def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:
@@ -182,7 +182,7 @@ class _Trials:
             notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
         vectors, run, record = None, None, stored.record
         if record is not None:
-            vectors = self.encodings.vectors(trial, weights=_weighed_by_oracle(trial))
+            vectors = self.encodings.vectors(trial, weights=_weighed_by_reference(trial))
             record = replace(record, rebuilds=record.rebuilds[: builds_of(trial, self.plan) - 1])
             run = checked_run(record, self.dataset)
         self.kept.append(trial.label)
@@ -233,8 +233,10 @@ class _Trials:
         if card.encoder not in _ENCODERS_FOR[taken]:
             raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
         vectors = None
-        if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the oracle's
-            vectors = self.encodings.vectors(trial, weights=taken in ("sparse", "hybrid") or _weighed_by_oracle(trial))
+        if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the reference's
+            vectors = self.encodings.vectors(
+                trial, weights=taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
+            )
         if trial.external and not capabilities.external:
             raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
         job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
@@ -326,8 +328,8 @@ def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queri
     return min(MOST_WARM_UP_QUERIES, max(queries * options.repeat, capabilities.warm_up_queries))
 
 
-def _weighed_by_oracle(trial: Trial) -> bool:
-    """Whether the trial's oracle is made of BM25 weights, whatever its engine reads."""
+def _weighed_by_reference(trial: Trial) -> bool:
+    """Whether the trial's reference is made of BM25 weights, whatever its engine reads."""
     card = trial.spec.card
     return card is not None and card.oracle.kind in ("sparse", "hybrid") and card.oracle.applies(trial.parameters)
 

@@ -98,7 +98,7 @@ def _scope(parameter: Parameter) -> str:
 
 
 def _gaps(card: BackendCard) -> list[tuple[str, str]]:
-    """What the engine itself declares that it cannot do; adapters are imported for it, client libraries are not."""
+    """Return what the engine declares that it cannot do; its module is imported for it, client libraries are not."""
     from harness.engines.interface import Capabilities  # brings numpy, which the list of backends does without
 
     try:

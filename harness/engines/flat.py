@@ -129,6 +129,6 @@ class FlatEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         return None
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return vectors from all over the attached index, which keeps no texts."""
+        """Return vectors from all over the external index, which keeps no texts."""
         rows = spread_rows(self.loaded.documents, count)
         return StoredDocuments(rows, (None,) * len(rows), np.array(self._index.vectors[rows]))

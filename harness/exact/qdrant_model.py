@@ -1,4 +1,4 @@
-"""What Qdrant does to numbers, so that an oracle can do the same: its idf in float32, its datatypes for weights, its
+"""What Qdrant does to numbers, so that a reference can do the same: its idf in float32, its datatypes for weights, its
 normalising of scores before it adds them up.
 
 Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/engines/qdrant/test_qdrant_model.py``.

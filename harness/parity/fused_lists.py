@@ -72,8 +72,8 @@ def compare_hybrid(
     """
     if record.lists.keys() != references.keys():
         raise EngineFailureError(
-            f"the adapter told the lists {', '.join(record.lists) or 'none'}, not {', '.join(references)}",
-            fix="this is a defect of the adapter: it must be a harness.engines.interface.Fusing",
+            f"the engine told the lists {', '.join(record.lists) or 'none'}, not {', '.join(references)}",
+            fix="this is a defect of the engine: it must be a harness.engines.interface.Fusing",
         )
     method, constant = str(trial.parameters["fusion"]), int(trial.parameters["rrf_k"])
     lists = EngineLists(

@@ -198,7 +198,7 @@ def _dense_recipe(
     vectors: Vectors, dataset: Dataset, parameters: Mapping[str, ParameterValue], external: ExternalIndexRecord | None
 ) -> DenseRecipe:
     if vectors.dense is None:
-        raise UsageError("the dense oracle needs dense vectors", fix="take an encoder that makes them")
+        raise UsageError("the dense reference needs dense vectors", fix="take an encoder that makes them")
     documents, queries = vectors.dense
     ids = dataset.corpus.ids
     if external is not None:  # documents, and an order of them, of its own

@@ -120,17 +120,17 @@ def make_recipe(
     k1, b = float(parameters.get("k1", bm25.K1)), float(parameters.get("b", bm25.B))
     if kind == "lucene":
         if counts is None:
-            raise UsageError("the lucene oracle needs term counts", fix="only BM25 backends have it")
+            raise UsageError("the lucene reference needs term counts", fix="only BM25 backends have it")
         return Recipe("lucene", doc_ids, query_ids, counts.documents, counts.queries, "bm25", counts, k1, b, False)
     if kind != "sparse":
-        raise UsageError(f"there is no oracle of kind '{kind}'", fix="use sparse or lucene")
+        raise UsageError(f"there is no reference of kind '{kind}'", fix="use sparse or lucene")
     k1_plus_1 = bool(parameters.get("k1_plus_1", True))
     if counts is not None and documents is None:
         documents = bm25.document_weights(counts, k1=k1, b=b, k1_plus_1=k1_plus_1)
     if counts is not None and queries is None:
         queries = counts.queries
     if documents is None or queries is None:
-        raise UsageError("the sparse oracle needs document and query vectors, or term counts")
+        raise UsageError("the sparse reference needs document and query vectors, or term counts")
     idf: Literal["bm25"] | None = "bm25" if parameters.get("idf", True) else None
     scale = parameters.get("impact_scale")
     if scale is not None:  # the IDF counts the documents that have an impact left

@@ -78,7 +78,7 @@ def compare_run(
 def _check(run: Run, exact: Run) -> None:
     same_axes(run, exact)
     if len(run.rows) and not (run.rows.min() >= 0 and run.rows.max() < len(run.doc_ids)):
-        raise RankingError("a run names documents outside its corpus", fix="this is a defect of the adapter")
+        raise RankingError("a run names documents outside its corpus", fix="this is a defect of the engine")
     ranking.check(run)
 
 

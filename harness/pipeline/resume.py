@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 SCHEME = 9
-"""To be raised when a change of the harness or of its adapters changes the hits of some engine, or what is stored."""
+"""To be raised when a change of the harness or of its engines changes the hits of some engine, or what is stored."""
 KIND = "trials"
 Condition = str | int | float | bool | None | list[str | int | float | bool]
 Conditions = Mapping[str, Mapping[str, Condition]]
@@ -89,7 +89,7 @@ class Identities:
     fetch: bool = True
 
     def of(self, card: BackendCard, parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
-        """Return what the engine says decides its hits, and for a foreign adapter the version and file it lies in.
+        """Return what the engine says decides its hits, and for a foreign engine the version and file it lies in.
 
         Raises HarnessError when the engine is missing, or when it fails or takes too long to say it.
         """

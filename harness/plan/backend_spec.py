@@ -267,7 +267,7 @@ def _overrides(
                 shown = "a part"
             problems.append(UsageError(f"backend '{name}': {shown} is not key=value", fix="separate them with ';'"))
         elif key == _EXTERNAL and key not in parameters:
-            problems.append(UsageError(f"backend '{name}' cannot search an external index: its adapter does not do it"))
+            problems.append(UsageError(f"backend '{name}' cannot search an external index: its engine does not do it"))
         elif key not in parameters:
             problems.append(UnknownNameError(f"parameter of backend '{name}'", key, parameters))
         elif key in overrides:

@@ -22,7 +22,7 @@ def refuse_impossible(plan: Plan) -> None:
     """Raise UsageError, with every mistake, for what engines cannot do as far as they say so without being opened.
 
     An engine that cannot be imported is left to its trial, which tells why. Parameters are tried on the harness's own
-    adapters alone: what others' do when they are made may be slow or fail in ways that only a worker survives.
+    engines alone: what others do when they are made may be slow or fail in ways that only a worker survives.
     """
     mistakes = []
     for trial in plan.trials:

@@ -93,8 +93,8 @@ class Trial:
         for name in unread:
             if name not in state:
                 raise EngineFailureError(
-                    f"the adapter was asked for the '{name}' of the index, and does not tell it",
-                    fix="the adapter is at fault: IndexHandle.state needs what external_index.read of the card names",
+                    f"the engine was asked for the '{name}' of the index, and does not tell it",
+                    fix="the engine is at fault: IndexHandle.state needs what external_index.read of the card names",
                 )
         return replace(self, parameters={**self.parameters, **{name: state[name] for name in unread}})
 

@@ -32,7 +32,7 @@ class Oracle:
     """The exact result that a backend is held against.
 
     ``tolerance`` is relative; 0 means that only exact ties may be exchanged. ``unless`` maps a parameter to the values
-    under which there is no oracle.
+    under which there is no reference.
     """
 
     kind: OracleKind
@@ -61,7 +61,7 @@ class ExternalIndexRules:
 
 @dataclass(frozen=True, slots=True)
 class BackendCard:
-    """A named, complete retrieval set-up: engine, encoder, oracle and parameters.
+    """A named, complete retrieval set-up: engine, encoder, reference and parameters.
 
     ``external`` is None for a backend that cannot search an index made by somebody else. ``digest`` is the SHA-256 of
     the card's file.
@@ -116,7 +116,7 @@ def read_backend_card(path: Path) -> BackendCard:
 
 
 def _check_encoder(table: Table, card: BackendCard) -> None:
-    """Refuse what would fail only in a run: an oracle without vectors, or of others, or without a rule."""
+    """Refuse what would fail only in a run: a reference without vectors, or of others, or without a rule."""
     if card.encoder == "none" and card.oracle.kind != "none":
         table.problem(
             f"'oracle.kind' is '{card.oracle.kind}', but without an encoder there is nothing to compute it from"

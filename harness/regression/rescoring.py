@@ -85,7 +85,7 @@ def _of_same_collection(qrels: Qrels, run: Run) -> Qrels:
 def relabelled(side: Side, qrels: Qrels) -> tuple[Side, list[str]]:
     """The side with its metrics scored again under ``qrels``, and the names of those that could not be.
 
-    These are left out; overlaps with the oracle stay as they are, because no judgment enters them.
+    These are left out; overlaps with the reference stay as they are, because no judgment enters them.
     """
     wanted = scorable([side], side.measures)
     lost = [name for name in side.measures if name not in wanted]

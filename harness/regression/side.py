@@ -44,8 +44,8 @@ _DIGITS = 12
 class Side:
     """What a comparison of two results reads of one of them.
 
-    ``figures`` maps a backend's label to its per-query figures: a metric (or the overlap with the oracle) to the value
-    of each query. ``hits`` gives a backend's hits, None where there are none; ``depth`` is how many of them at most are
+    ``figures`` maps a backend's label to its per-query figures: a metric (or the overlap with the reference) to each
+    query's value. ``hits`` gives a backend's hits, None where there are none; ``depth`` is how many of them at most are
     there for a query, None for all. ``latencies`` are nanoseconds of search and transfer together, by query, one a
     pass. ``texts`` are those of the queries, where they are known; ``digests`` name each query's text. ``kind`` is the
     verb that made the result. Without ``rescorable`` its hits cannot be scored again by its ``qrels``.

@@ -31,7 +31,7 @@ class Rules:
     """How changes are judged.
 
     ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is that of all others,
-    None for no gate on them. The overlap with an oracle is only gated where ``allowed`` names it, or there are no
+    None for no gate on them. The overlap with a reference is only gated where ``allowed`` names it, or there are no
     metrics.
     """
 
@@ -84,7 +84,7 @@ def metric_warnings(before: Side, after: Side) -> list[str]:
 
 
 def _may_be_noise(before: BackendResult, after: BackendResult) -> bool:
-    """One that both times returned what its oracle does has no noise."""
+    """One that both times returned what its reference does has no noise."""
     both = before, after
     exact = all(one.parity is not None and one.parity.different == 0 for one in both)
     return not exact and any(one.deterministic is False for one in both) and any(one.spread is None for one in both)
@@ -107,7 +107,7 @@ def judge_pairs(
 ) -> dict[Pair, list[MetricJudgement]]:
     """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
 
-    Beside the metrics stands the overlap with the oracle of backends that are not exact; in their place, where there
+    Beside the metrics stands the overlap with the reference of backends that are not exact; in their place, where there
     are none, that of all. Sums and geometric means are
     not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
     there.

@@ -10,10 +10,10 @@ __all__ = ["legend_of_parity", "loss_cell", "parity_tables"]
 
 
 def parity_tables(report: Report) -> list[Table]:
-    """Parity with the oracles of term weights; recall of backends of dense vectors, and what their means lose.
+    """Parity with the references of term weights; recall of backends of dense vectors, and what their means lose.
 
-    Second stages have no oracle by their nature, and no row. Where queries are ranked among candidates, runs and
-    oracles hold these alone, all of them, and titles say so.
+    Second stages have no reference by their nature, and no row. Where queries are ranked among candidates, runs and
+    references hold these alone, all of them, and titles say so.
     """
     shown = [backend for backend in report.backends if not _is_second_stage(backend)]
     dense = [backend for backend in shown if _is_dense(backend)]

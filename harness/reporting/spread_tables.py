@@ -18,7 +18,7 @@ _COSTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 
 
 def spread_tables(report: Report) -> list[Table]:
-    """Metrics and agreement with the oracle over all builds; the share of rankings that are the same in all of them."""
+    """Tabulate metrics and agreement with the reference over all builds, and the share of unchanging rankings."""
     found = [(backend, backend.spread) for backend in report.backends if backend.spread is not None]
     builds = max((spread.builds for _, spread in found), default=0)
     figures = [row for backend, spread in found for row in _figures(backend, spread)]

@@ -24,9 +24,9 @@ Judge = Callable[[Run], Qrels | None]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assessed:
-    """One outcome with its scores (None without judgments or run) and its parity (None without an oracle).
+    """One outcome with its scores (None without judgments or run) and its parity (None without a reference).
 
-    ``exact`` are the scores of the oracle's own run, for backends of dense vectors and hybrids: what approximation
+    ``exact`` are the scores of the reference's own run, for backends of dense vectors and hybrids: what approximation
     loses. ``rebuilds`` are the builds after the first, in their order.
     """
 
@@ -38,7 +38,7 @@ class Assessed:
 
 
 class Rebuilt(NamedTuple):
-    """One build after the first: its run, its scores (None without judgments), its overlaps with the oracle if any."""
+    """One build after the first: its run, its scores (None without judgments), overlaps with the reference if any."""
 
     run: Run
     scores: Scores | None
@@ -103,7 +103,7 @@ _SCHEMA = pa.schema(
 
 
 def parity_table(assessed: Sequence[Assessed]) -> pa.Table:
-    """One row a backend and query: its level of agreement with the oracle, overlaps, differences, and proven cause."""
+    """Return a row a backend and query: level of agreement with the reference, overlaps, differences, proven cause."""
     parts = []
     for one in assessed:
         if one.parity is None or one.outcome.run is None:

@@ -210,8 +210,8 @@ def _notes(one: Assessed, dataset: Dataset) -> list[str]:
         notes += [*record.caveats.notes, *_notes_on_parameters(record.caveats.without_effect, one.outcome.trial.spec)]
     if record is not None and record.external is not None:
         card, parameters = one.outcome.trial.spec.card, one.outcome.trial.parameters
-        has_oracle = card is not None and card.oracle.applies(parameters)
-        notes += external_index_notes(record, record.external, dataset, has_oracle=has_oracle)
+        has_reference = card is not None and card.oracle.applies(parameters)
+        notes += external_index_notes(record, record.external, dataset, has_reference=has_reference)
     elif record is not None and len(record.index.missing_rows):
         missing = dataset.corpus.ids.take(record.index.missing_rows[:_NAMED])
         held = f"{record.index.indexed:,} of {counted(record.index.sent, 'document')} are in the index"

@@ -130,7 +130,7 @@ class Comparison:
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("backend")
 
     def parity(self) -> pd.DataFrame:
-        """Parity: one row a backend that has an oracle."""
+        """Parity: one row a backend that has a reference."""
         import pandas as pd
 
         rows = {b.label: b.parity.model_dump(exclude={"causes", "overlap"}) for b in self.report.backends if b.parity}
@@ -148,7 +148,7 @@ class Comparison:
         return pd.DataFrame([row.model_dump() for row in self.report.comparisons], columns=columns)
 
     def spread(self) -> pd.DataFrame:
-        """Spread over builds: one row a backend and figure (a metric, the overlap with its oracle at a depth, a cost).
+        """Spread over builds: a row a backend and figure (a metric, the overlap with its reference at a depth, a cost).
 
         Costs are seconds, ready_seconds, documents_per_second, bytes and log_bytes, as in :meth:`builds`. Columns mean,
         sd, min and max; no rows where no backend was built several times.
@@ -169,7 +169,7 @@ class Comparison:
         """Every build of the backends that were built several times: one row a backend and build, from 1.
 
         Columns seconds, ready_seconds, documents_per_second, bytes, log_bytes, peak_rss_bytes, peak_anonymous_bytes,
-        then the metrics and the overlaps with the oracle. Times are NaN where the plan took none.
+        then the metrics and the overlaps with the reference. Times are NaN where the plan took none.
         """
         import pandas as pd
 

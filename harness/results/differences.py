@@ -78,7 +78,7 @@ def reference_notes(plan: Plan, assessed: Sequence[Assessed]) -> list[str]:
 
 
 def metric_losses(one: Assessed, seed: int) -> dict[str, schema.LossStats]:
-    """What a backend's means lose against those of its oracle's own run; empty where there is none."""
+    """What a backend's means lose against those of its reference's own run; empty where there is none."""
     if one.scores is None or one.exact is None or len(one.scores.query_ids) == 0:
         return {}
     common, exactly = _common_queries(one.scores, one.exact)

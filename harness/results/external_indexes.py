@@ -28,18 +28,18 @@ def external_index_stats(held: ExternalIndexRecord) -> schema.ExternalIndexStats
 
 
 def external_index_notes(
-    record: TrialRecord, held: ExternalIndexRecord, dataset: Dataset, *, has_oracle: bool
+    record: TrialRecord, held: ExternalIndexRecord, dataset: Dataset, *, has_reference: bool
 ) -> list[str]:
     """What a reader must know: which documents differ, that nothing was changed, and why there is no parity.
 
-    ``has_oracle`` is False where the backend would have no oracle with an index of its own either.
+    ``has_reference`` is False where the backend would have no reference with an index of its own either.
     """
     stats = external_index_stats(held)
     notes = [f"an external index of {len(held.rows):,} documents, searched as it is"]
     if stats.files is not None and stats.file_bytes is not None:
         notes.append(f"its {stats.files:,} files ({stats.file_bytes:,} bytes) had the same SHA-256 before and after")
     if not len(dataset.corpus):
-        return [*notes, f"not held against an oracle: {held.no_reference}"]
+        return [*notes, f"not held against a reference: {held.no_reference}"]
     if stats.not_in_collection:
         found = _listed(stats.examples, stats.not_in_collection)
         notes.append(f"{stats.not_in_collection:,} of its documents are not in the collection: {found}")
@@ -49,8 +49,8 @@ def external_index_notes(
         because = ", because they are empty" if set(absent.tolist()) <= empty else ""
         found = _listed(dataset.corpus.ids.take(absent[:_NAMED]), len(absent))
         notes.append(f"{len(absent):,} documents of the collection are not in it{because}: {found}")
-    if has_oracle and held.no_reference is not None:
-        notes.append(f"not held against an oracle: {held.no_reference}")
+    if has_reference and held.no_reference is not None:
+        notes.append(f"not held against a reference: {held.no_reference}")
     return notes
 
 

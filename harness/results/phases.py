@@ -30,7 +30,7 @@ def phase_times(record: TrialRecord, vectors: Vectors | None) -> schema.PhaseTim
 
 
 def _source(record: TrialRecord, vectors: Vectors | None) -> Literal["computed", "partly cached", "cached", "engine"]:
-    # an engine that reads texts has vectors too, but they are its oracle's
+    # an engine that reads texts has vectors too, but they are its reference's
     if record.input == "text" or vectors is None:
         return "engine"
     computed = [part is not None for part in vectors.steps_ns]

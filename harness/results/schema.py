@@ -198,16 +198,16 @@ class MetricValue(Record):
 
 
 class LossStats(Record):
-    """One mean against that of the oracle's own run: what the engine loses by not being exact."""
+    """One mean against that of the reference's own run: what the engine loses by not being exact."""
 
-    exact: float = Field(description="the mean of the oracle's run")
-    difference: float = Field(description="engine minus oracle, over the queries that both are evaluated on")
+    exact: float = Field(description="the mean of the reference's run")
+    difference: float = Field(description="engine minus reference, over the queries that both are evaluated on")
     ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
     ci_high: float | None
 
 
 class ParityStats(Record):
-    """How a run relates to its oracle, counted in queries.
+    """How a run relates to its reference, counted in queries.
 
     The counts are nested: bit-equal queries are identical, identical ones tie-equivalent. `different` is the rest.
     """
@@ -256,7 +256,7 @@ class SpreadStats(Record):
         description="depth -> share of common documents, mean over all pairs of builds and all queries"
     )
     oracle_overlap: dict[str, SpreadValue] = Field(
-        description="depth -> `parity.overlap` of each build (of dense backends the recall); empty without an oracle"
+        description="depth -> `parity.overlap` of each build (of dense backends the recall); empty without a reference"
     )
     metrics: dict[str, SpreadValue]
     costs: dict[str, SpreadValue] = Field(
@@ -370,7 +370,9 @@ class FrontierPoint(Record):
     backend: str = Field(description="label of the backend with this value")
     value: str = Field(description="as it was given")
     quality: float | None = Field(description="mean of the frontier's measure; null where it was not measured")
-    loss: float | None = Field(description="engine minus oracle on that measure; null without oracle or judgments")
+    loss: float | None = Field(
+        description="engine minus reference on that measure; null without reference or judgments"
+    )
     p50_ms: float | None = Field(description="null where no latencies were measured")
     on_frontier: bool = Field(
         description="no other value has at least its quality and at most its p50, one of them better; false too where "
@@ -384,7 +386,7 @@ class FrontierStats(Record):
     backend: str = Field(description="the swept backend as it is named without the parameter")
     parameter: str
     measure: str | None = Field(
-        description="the first metric; without judgments recall at the deepest depth; null without an oracle too"
+        description="the first metric; without judgments recall at the deepest depth; null without a reference too"
     )
     points: list[FrontierPoint] = Field(description="in the order of the values")
 

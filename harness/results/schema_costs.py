@@ -70,7 +70,7 @@ class ExternalIndexStats(Record):
     not_in_collection: Count
     examples: list[str] = Field(description="ids of documents that the collection lacks (the first 20)")
     no_oracle: str | None = Field(
-        description="why results are not held against an oracle; null where the index is proven to hold the same"
+        description="why results are not held against a reference; null where the index is proven to hold the same"
     )
     files: int | None = Field(description="files hashed before and after, and found the same; null for a server")
     file_bytes: int | None

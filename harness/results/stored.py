@@ -172,7 +172,7 @@ def read_per_query(folder: Path) -> pa.Table:
 
 
 def read_agreement(folder: Path) -> pa.Table:
-    """Per-query agreement with the oracles; raises ResultError when it is missing or damaged."""
+    """Per-query agreement with the references; raises ResultError when it is missing or damaged."""
     return _read_table(folder / PARITY, {**_OF_QUERY, "level": _TEXT, "cause": _TEXT})
 
 

@@ -41,7 +41,7 @@ _SAMPLED = 16
 """Documents whose vectors are compared with the model's: enough for a part of an index that another model made."""
 _CHUNK_BYTES = 1 << 22
 _NAMED = 10
-_FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a defect of the adapter"
+_FIX = "search a copy, or stop whatever writes to it; if nothing does, it is a defect of the engine"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -161,7 +161,7 @@ def _collection_rows(handle: IndexHandle, ids: Ids) -> Int32Array:
     distinct = len(handle.ids.values.unique())
     if distinct != len(handle.ids):
         raise EngineFailureError(
-            f"the adapter names {len(handle.ids)} documents by {distinct} ids", fix="this is a defect of the adapter"
+            f"the engine names {len(handle.ids)} documents by {distinct} ids", fix="this is a defect of the engine"
         )
     rows = ids.rows_of(handle.ids)
     if len(ids) and not np.any(rows >= 0):

@@ -64,7 +64,7 @@ class InProcess:
                 run_job(folder, progress, before_open=_nothing)
         except SystemExit as error:
             raise EngineFailureError(
-                f"the adapter asked Python to exit with {error.code!r}", fix="this is a defect of the adapter"
+                f"the engine asked Python to exit with {error.code!r}", fix="this is a defect of the engine"
             ) from error
         return Finished(None, None, ())
 

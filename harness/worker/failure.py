@@ -48,6 +48,6 @@ def harness_error(error: Exception) -> HarnessError:
         return error
     return EngineFailureError(
         f"an error that nobody foresaw: {''.join(traceback.format_exception_only(error)).strip()}",
-        fix="this is a defect of the adapter; its traceback is in the log",
+        fix="this is a defect of the engine; its traceback is in the log",
         log="".join(traceback.format_exception(error)).splitlines(),
     )

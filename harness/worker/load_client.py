@@ -62,7 +62,7 @@ Sleep = Callable[[float], None]
 """Waits for so many seconds; injected, so that tests do not wait."""
 _NS_PER_S = 1e9
 _FAILED_CALLS = 3
-"""So many calls that fail one after the other, and a client gives up: an adapter may have retried each for long."""
+"""So many calls that fail one after the other, and a client gives up: an engine may have retried each for long."""
 _AWAY = (EngineUnavailableError, EngineTimeoutError)
 
 
@@ -230,7 +230,7 @@ class Call(NamedTuple):
 
     @property
     def sent(self) -> bool:
-        """False when no query has any term: an adapter answers these itself, its engine may be away."""
+        """False when no query has any term: these are answered without the engine, which may be away."""
         return self.queries.sparse is None or self.queries.sparse.nnz > 0
 
 

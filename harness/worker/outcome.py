@@ -111,7 +111,7 @@ def refuse_lost_documents(record: TrialRecord, dataset: Dataset, log: Sequence[s
     if unnamed != 0:
         raise LostDocumentsError(
             f"the engine holds {record.index.indexed} of {record.index.sent} documents, {unnamed} unaccounted for",
-            fix="this is a defect of the adapter: it must name every document that the engine does not hold",
+            fix="this is a defect of the engine: it must name every document that the engine does not hold",
             log=log,
         )
     empty = set(dataset.corpus.empty_rows.tolist())

@@ -233,9 +233,9 @@ def _chunk(k: int) -> int:
 def _checked(result: SearchResult, queries: int, documents: int, k: int) -> SearchResult:
     lengths = np.diff(result.indptr)
     if len(lengths) != queries or lengths.min() < 0 or result.indptr[-1] != len(result.rows):
-        raise EngineFailureError(f"the adapter answered {len(lengths)} of {queries} queries or with broken offsets")
+        raise EngineFailureError(f"the engine answered {len(lengths)} of {queries} queries or with broken offsets")
     if len(result.rows) and not 0 <= int(result.rows.min()) <= int(result.rows.max()) < documents:
-        raise EngineFailureError(f"the adapter returned a row outside the {documents} documents")
+        raise EngineFailureError(f"the engine returned a row outside the {documents} documents")
     if lengths.max() > k:
         raise EngineFailureError(f"the engine returned {lengths.max()} hits where {k} were asked for")
     return result

@@ -152,7 +152,7 @@ def test_lucene_adds_impacts_exactly(small: Path) -> None:
         assert result.index.state["documents_with_terms"] == 5  # of 6: one is empty
         assert (
             result.parity.tie_equivalent == result.parity.queries == 4
-        )  # Lucene's ties are by row, the oracle's by id
+        )  # Lucene's ties are by row, the reference's by id
         assert result.parity.max_abs_score_diff == 0
 
 

@@ -19,7 +19,7 @@ PRINTERS = {"cli", "reporting"}
 BOUNDARIES = {
     "loaders/registry.py": "a loader of another package that cannot be imported or made: the others go on",
     "cli/app.py": "the command line: a traceback, how to report it, and an exit code of its own",
-    "worker/dispatch.py": "one backend's end: whatever an adapter lets through is its failure, with the traceback",
+    "worker/dispatch.py": "one backend's end: whatever an engine lets through is its failure, with the traceback",
     "metrics/functions.py": "a metric of another package: whatever it raises fails the scoring, with metric and query",
     "doctor/run.py": "a check that breaks is itself a finding, and hides no other",
     "engines/server_collection.py": "hands what happened in a thread with a deadline over to the one that waits",

@@ -1,4 +1,4 @@
-"""The ceiling of a second stage against every order of its candidates, and the oracle of a fusion by hand."""
+"""The ceiling of a second stage against every order of its candidates, and the reference of a fusion by hand."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def padded(base: SparseReference, k: int) -> Run:
 
 
 def float32_summed(base: SparseReference) -> Run:
-    """The oracle's hits re-scored with float32 accumulators, the last term first."""
+    """The reference's hits re-scored with float32 accumulators, the last term first."""
     recipe = base.recipe
     dense = recipe.documents.to_scipy().toarray()
     idf = bm25_idf(*document_frequencies(recipe.documents))
@@ -293,7 +293,7 @@ def test_parameters_reach_the_oracle(counts: TermCounts) -> None:
 
 def test_what_an_oracle_needs_is_asked_for(counts: TermCounts) -> None:
     ids = Ids.of([])
-    with pytest.raises(UsageError, match="no oracle of kind 'dense'"):
+    with pytest.raises(UsageError, match="no reference of kind 'dense'"):
         make_recipe("dense", doc_ids=ids, query_ids=ids, parameters={})
     with pytest.raises(UsageError, match="needs term counts"):
         make_recipe("lucene", doc_ids=ids, query_ids=ids, parameters={})

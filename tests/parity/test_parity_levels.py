@@ -16,7 +16,7 @@ from harness.parity import Level, Parity, compare_run
 
 
 class TableReference:
-    """An oracle that reads its scores from a table (queries, documents): 0 is no match."""
+    """A reference that reads its scores from a table (queries, documents): 0 is no match."""
 
     name, mode, scale = "table", "textbook", None
 

@@ -43,7 +43,7 @@ class Case:
         oracle: str | None = None,
         **parameters: ParameterValue,
     ) -> Parity:
-        """Compare an engine under ``parameters`` with the oracle of ``claimed`` ones (the same unless said).
+        """Compare an engine under ``parameters`` with the reference of ``claimed`` ones (the same unless said).
 
         ``sent`` are the vectors that really reach the engine; ``oracle`` is the card's kind unless said.
         """

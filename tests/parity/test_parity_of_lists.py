@@ -54,7 +54,7 @@ def exact() -> dict[str, Run]:
 
 
 def ties_reversed(run: Run) -> Run:
-    """Equal scores by ascending id, where the oracle has them descending."""
+    """Equal scores by ascending id, where the reference has them descending."""
     query = np.repeat(np.arange(len(run.query_ids)), np.diff(run.indptr))
     order = np.lexsort((run.rows, -run.scores, query))
     return replace(run, rows=run.rows[order], scores=run.scores[order])

@@ -1,4 +1,4 @@
-"""An oracle of several shards: each with an IDF of its own, held against scores that are summed term by term."""
+"""A reference of several shards: each with an IDF of its own, held against scores that are summed term by term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends that claim the same scores are held against one oracle, built and searched once."""
+"""Backends that claim the same scores are held against one reference, built and searched once."""
 
 from __future__ import annotations
 

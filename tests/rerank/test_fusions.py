@@ -1,4 +1,4 @@
-"""Fusions in a comparison: real workers, stored runs, oracles made of exact lists, and times that add up."""
+"""Fusions in a comparison: real workers, stored runs, references made of exact lists, and times that add up."""
 
 from __future__ import annotations
 

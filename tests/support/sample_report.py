@@ -1,4 +1,4 @@
-"""A small report with every kind of row: good, failed, without oracle, with ties that matter."""
+"""A small report with every kind of row: good, failed, without reference, with ties that matter."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Collection(ABC):
         """Note what tells later whether the index is still whole."""
 
     def changed(self) -> str | None:
-        """Say what changed in a user's collection since it was attached; None when nothing did."""
+        """Say what changed in a user's collection since :meth:`attach` opened it; None when nothing did."""
         return None
 
     def unwritten(self) -> int | None:

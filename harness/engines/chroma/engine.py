@@ -190,7 +190,7 @@ class ChromaEngine(Filterable[Float32Array], ExternalIndex[Float32Array]):
         return self._external.mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some records of the attached collection, with their documents."""
+        """Return some records of the external collection, with their documents."""
         return self._external.stored_documents(count)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Chroma looks at no k

@@ -148,7 +148,7 @@ class _VectorsEngine(RowsEngine[Float32Array]):
     def mismatch(self, content: ExpectedContent, progress: Progress) -> str | None:
         """Compare every stored vector."""
         if self._quantised is not None:
-            return f"Lucene scores quantised vectors ({self._quantised}), which no oracle models"
+            return f"Lucene scores quantised vectors ({self._quantised}), which no reference models"
         comparison = DenseComparison(content, _KEPT[self._similarity, self._function])
         place_of = places_of(content, len(self.ids))
         progress.start("compare", len(self.ids))

@@ -283,7 +283,7 @@ class PointsEngine(Filterable[Inputs], ExternalIndex[Inputs]):
         return self._points.mismatch(content, progress)
 
     def stored_documents(self, count: int) -> StoredDocuments:
-        """Return some points of the attached index, with the texts in their payloads."""
+        """Return some points of the external index, with the texts in their payloads."""
         return self._points.stored_documents(count)
 
     def searched_state(self, k: int) -> Mapping[str, ParameterValue]:  # noqa: ARG002 - Qdrant looks at no k

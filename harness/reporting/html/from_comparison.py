@@ -32,7 +32,7 @@ class Compared(Protocol):
 
     @property
     def agreement(self) -> pa.Table:
-        """Per-query agreement with the oracles."""
+        """Per-query agreement with the references."""
 
     @property
     def latencies(self) -> pa.Table | None:

@@ -122,7 +122,7 @@ def test_an_index_of_anserini_serves_feedback(
 
 
 def test_an_index_without_the_empty_documents_is_proven_too(tmp_path: Path) -> None:
-    """Anserini drops them: the index holds a part of the collection, and its oracle is made of that part."""
+    """Anserini drops them: the index holds a part of the collection, and its reference is made of that part."""
     collection = write_collection(tmp_path / "small")
     index = anserini_index(tmp_path, DOCUMENTS)
     backend = compared(f"lucene:external=true;path={index}", collection)
@@ -151,7 +151,7 @@ def test_an_index_of_another_analyzer_is_searched_without_an_oracle(tmp_path: Pa
     expression = f"lucene:external=true;path={index};field=body;id_field=docid;analyzer=lucene-german"
     backend = compared(expression, collection)
     assert (backend.status, backend.parity) == ("ok", None)
-    (reason,) = [note for note in backend.notes if note.startswith("not held against an oracle: ")]
+    (reason,) = [note for note in backend.notes if note.startswith("not held against a reference: ")]
     assert "terms, the collection's part of it" in reason
 
 

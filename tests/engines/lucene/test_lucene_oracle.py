@@ -1,4 +1,4 @@
-"""Lucene and its oracle agree to the last bit: documents, order, ties and scores."""
+"""Lucene and its reference agree to the last bit: documents, order, ties and scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One collection through Qdrant Edge and its oracle, for the tests beside this file."""
+"""One collection through Qdrant Edge and its reference, for the tests beside this file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def count(
 
 
 def try_qdrant(folder: Path, counted: Counted, k: int, **changed: ParameterValue) -> Trial:
-    """Index and search with the card's parameters, some ``changed``, and compare with the card's oracle."""
+    """Index and search with the card's parameters, some ``changed``, and compare with the card's reference."""
     document_ids, query_ids, counts = counted
     parameters = {**CARD.defaults, **changed}
     weights = document_weights(counts, k1_plus_1=bool(parameters["k1_plus_1"]))

@@ -139,7 +139,7 @@ def test_every_stored_vector_is_compared(similarity: str, tmp_path: Path) -> Non
 
 
 def test_vectors_of_half_precision_are_those_of_the_collection(dataset: Path, tmp_path: Path) -> None:
-    """The oracle is the exact one, and the difference has its cause."""
+    """The reference is the exact one, and the difference has its cause."""
     half = qdrant_edge.VectorStorageDatatype.Float16
     write_shard(tmp_path / "shard", GIVEN, datatype=half)
     (backend,) = compared(dataset, f"qdrant-dense:path={tmp_path / 'shard'}")

@@ -1,4 +1,4 @@
-"""Qdrant Edge gives the oracle's rankings up to ties, on whole collections."""
+"""Qdrant Edge gives the reference's rankings up to ties, on whole collections."""
 
 from __future__ import annotations
 

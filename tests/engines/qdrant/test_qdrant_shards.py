@@ -1,4 +1,4 @@
-"""Several shards: Qdrant's own engine in each of them, dealt to and merged as a server does, against the oracle."""
+"""Several shards: Qdrant's own engine in each of them, dealt to and merged as a server does, against the reference."""
 
 from __future__ import annotations
 
