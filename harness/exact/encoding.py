@@ -22,21 +22,29 @@ class EncodesTexts(Protocol):
     """A model: for a list of texts, a dense array (n, d), a SciPy sparse matrix (n, d), or n mappings {dim: weight}."""
 
     def encode_documents(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
-        """Vectors of documents, in order."""
+        """Return the vectors of documents, in order."""
 
     def encode_queries(self, texts: list[str]) -> Any:  # noqa: ANN401 - one of three forms
-        """Vectors of queries, in order."""
+        """Return the vectors of queries, in order."""
 
 
 def encode_documents(
     model: EncodesTexts, texts: Iterable[str], *, batch_size: int = 256, dimensions: int | None = None
 ) -> SparseVectors:
-    """Documents through ``model.encode_documents``, ``batch_size`` texts at a time, as float32 CSR rows.
+    """Encode documents with ``model.encode_documents``, batch by batch, as float32 CSR rows.
 
-    Of dense arrays the values other than zero are kept. ``dimensions`` is the width of the result; without it, it is
-    the model's own, or for mappings the highest index and one. Any real dtype is cast to float32. No texts give no rows
-    (and no dimensions, unless given). Raises DataError for another number of rows than texts, widths that differ
-    between batches, and rows with NaN or infinite values; UsageError for a batch size below 1.
+    Of dense arrays the values other than zero are kept. Any real dtype is cast to float32. No texts give no rows.
+
+    Args:
+        model: encodes one batch of texts.
+        texts: the documents, in order.
+        batch_size: texts of one call.
+        dimensions: width of the result; None takes the model's own width, and for mappings the highest index plus one.
+
+    Raises:
+        DataError: the model returns another number of rows than texts, widths that differ between batches, or rows with
+            NaN or infinite values.
+        UsageError: the batch size is below 1.
     """
     return _encode(model.encode_documents, texts, batch_size, dimensions, "documents")
 
@@ -44,12 +52,12 @@ def encode_documents(
 def encode_queries(
     model: EncodesTexts, texts: Iterable[str], *, batch_size: int = 256, dimensions: int | None = None
 ) -> SparseVectors:
-    """Queries through ``model.encode_queries``; all as :func:`encode_documents`."""
+    """Encode queries with ``model.encode_queries``; see :func:`encode_documents`."""
     return _encode(model.encode_queries, texts, batch_size, dimensions, "queries")
 
 
 def widen(vectors: SparseVectors, dimensions: int) -> SparseVectors:
-    """The same rows over at least ``dimensions`` dimensions; arrays are shared."""
+    """Return the same rows over at least ``dimensions`` dimensions; arrays are shared."""
     return replace(vectors, dimensions=max(dimensions, vectors.dimensions))
 
 
@@ -76,7 +84,7 @@ def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def _rows(encoded: Any, source: str, first: int) -> SparseVectors:  # noqa: ANN401 - one of three forms
-    """One batch as unchecked CSR rows; the width of mappings stays open (0)."""
+    """Convert one batch to unchecked CSR rows; the width of mappings stays open (0)."""
     from scipy.sparse import csr_array, issparse
 
     if issparse(encoded) or isinstance(encoded, SparseVectors):

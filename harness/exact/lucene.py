@@ -25,7 +25,7 @@ _FREE = 24
 
 
 def byte_lengths(lengths: Int64Array) -> npt.NDArray[np.uint8]:
-    """Document lengths as Lucene stores them, in one byte (``SmallFloat.intToByte4``; uint8, same shape).
+    """Encode document lengths as Lucene stores them, in one byte (``SmallFloat.intToByte4``; uint8, same shape).
 
     Exact up to 40 terms; above, three bits follow the leading one and the rest is dropped. ``lengths`` from 0 to
     2**31 - 1.
@@ -40,7 +40,7 @@ def byte_lengths(lengths: Int64Array) -> npt.NDArray[np.uint8]:
 
 
 def decoded_lengths() -> Float32Array:
-    """The length that each of the 256 bytes stands for (``SmallFloat.byte4ToInt``; float32, shape (256,))."""
+    """Return the length that each of the 256 bytes stands for (``SmallFloat.byte4ToInt``; float32, shape (256,))."""
     code = np.arange(256, dtype=np.int64) - _FREE
     shift = np.maximum(code >> 3, 1) - 1
     above = np.where(code < 8, code, ((code & 7) | 8) << shift)
@@ -65,10 +65,11 @@ class LuceneIndex:
 
     @classmethod
     def build(cls, counts: TermCounts, *, k1: float = 0.9, b: float = 0.4) -> LuceneIndex:
-        """An index of the documents of ``counts``.
+        """Build an index of the documents of ``counts``.
 
-        Raises UsageError where Lucene refuses too: ``k1`` negative or not finite, ``b`` outside 0 to 1. Raises
-        DataError naming documents with counts that are not positive whole numbers.
+        Raises:
+            UsageError: ``k1`` is negative or not finite, or ``b`` outside 0 to 1, which Lucene refuses too.
+            DataError: names the documents with counts that are not positive whole numbers.
         """
         if not (np.isfinite(k1) and k1 >= 0.0) or not 0.0 <= b <= 1.0:
             raise UsageError(f"k1 is {k1} and b is {b}", fix="k1 must be at least 0 and finite, b from 0 to 1")
@@ -93,16 +94,16 @@ class LuceneIndex:
 
     @property
     def dimensions(self) -> int:
-        """Number of terms."""
+        """Return the number of terms."""
         return len(self._searcher.postings.columns) - 1
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
+        """Return the bytes of the index: postings (8 each), column starts and IDF; workspaces not counted."""
         return self._searcher.index_bytes + self._idf.nbytes
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
-        """The best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
+        """Return the best ``k`` documents of every query, best first. ``queries`` holds term counts (Q, dimensions).
 
         Threads, memory and errors as :meth:`SparseIndex.retrieve`; DataError names queries with counts that are not
         positive whole numbers.
@@ -110,12 +111,12 @@ class LuceneIndex:
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> LuceneIndex:
-        """The index that returns only documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
+        """Return an index of only the documents which are ``matching``; see :meth:`SparseIndex.filtered`."""
         searcher = Searcher(self._searcher.only(matching), len(self), _RULE, None)
         return LuceneIndex(searcher, self._idf, self.k1, self.b)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
-        """Exact scores of listed documents; see :meth:`SparseIndex.score`."""
+        """Return the exact scores of listed documents; see :meth:`SparseIndex.score`."""
         return self._searcher.score(self._weighted(queries), indptr, rows)
 
     def save(self, folder: Path | str) -> None:
@@ -140,16 +141,16 @@ class LuceneIndex:
 
 
 def _inverse(k1: float, b: float, total_terms: int, documents: int) -> Float32Array:
-    """Lucene's norm cache: one factor for each byte length, every operation in float32."""
-    one, k1_f32, b_f32 = np.float32(1.0), np.float32(k1), np.float32(b)
-    average = np.float32(total_terms / documents) if documents else one
+    """Return Lucene's norm cache: one factor for each byte length, every operation in float32."""
+    unit, k1_f32, b_f32 = np.float32(1.0), np.float32(k1), np.float32(b)
+    average = np.float32(total_terms / documents) if documents else unit
     with np.errstate(divide="ignore"):  # k1 = 0 gives infinity in Java as well, and then the weight itself
-        inverse: Float32Array = one / (k1_f32 * ((one - b_f32) + b_f32 * decoded_lengths() / average))
+        inverse: Float32Array = unit / (k1_f32 * ((unit - b_f32) + b_f32 * decoded_lengths() / average))
     return inverse
 
 
 def _denominators(counts: Float32Array, inverse: Float32Array) -> Float32Array:
-    """``1 + f32(tf) * inv`` of every posting; the division is left to the kernel, because it depends on the query."""
+    """Return ``1 + f32(tf) * inv`` of every posting. The kernel divides, because that depends on the query."""
     denominators: Float32Array = np.float32(1.0) + counts * inverse
     return denominators
 

@@ -1,7 +1,6 @@
-"""What Qdrant does to numbers, so that a reference can do the same: its idf in float32, its datatypes for weights, its
-normalising of scores before it adds them up.
+"""Qdrant's arithmetic for the reference: idf in float32, datatypes of weights, scores normalised before a fusion.
 
-Found by measuring Qdrant Edge 0.9.0 and held to it by ``tests/engines/qdrant/test_qdrant_model.py``.
+Measured on Qdrant Edge 0.9.0 and compared with it by ``tests/engines/qdrant/test_qdrant_model.py``.
 """
 
 from __future__ import annotations
@@ -20,21 +19,27 @@ _LEVELS = np.float32(255)
 
 
 def qdrant_idf(documents: int, containing: npt.ArrayLike) -> Float32Array:
-    """``ln((N - df + 0.5) / (df + 0.5) + 1)`` with every step in float32; float32, in the shape of ``containing``.
+    """Return Qdrant's idf, ``ln((N - df + 0.5) / (df + 0.5) + 1)`` with every step in float32.
 
-    ``documents`` is the number of points with a non-empty vector. Adding 1 in float32 loses what makes the idf of a
-    very frequent term: 3e-6 of its value where 98 of 100 documents hold the term, more beyond. Rare terms have theirs
-    to 1e-7.
+    Adding 1 in float32 loses precision of very frequent terms: 3e-6 of the idf where 98 of 100 documents hold the term,
+    more beyond. The idf of rare terms is precise to 1e-7.
+
+    Args:
+        documents: number of points with a non-empty vector.
+        containing: number of points that hold each term.
+
+    Returns:
+        float32, in the shape of ``containing``.
     """
-    one, half = np.float32(1), np.float32(0.5)
+    unit, half = np.float32(1), np.float32(0.5)
     df = np.asarray(containing).astype(np.float32)
-    ratio = (np.float32(documents) - df + half) / (df + half) + one
+    ratio = (np.float32(documents) - df + half) / (df + half) + unit
     idf: Float32Array = np.log(ratio.astype(np.float64)).astype(np.float32)
     return idf
 
 
 def qdrant_weights(vectors: SparseVectors, datatype: str) -> SparseVectors:
-    """Document vectors as an optimised segment of ``datatype`` holds them, for all documents in one segment.
+    """Round document vectors as an optimised segment of ``datatype`` does, for all documents in one segment.
 
     ``float16`` rounds each weight to the nearest half-precision number. ``uint8`` maps the weights of each dimension
     linearly to 0…255 between the smallest and the largest weight that the dimension has. Raises UnknownNameError.
@@ -45,10 +50,10 @@ def qdrant_weights(vectors: SparseVectors, datatype: str) -> SparseVectors:
         return vectors
     values = np.asarray(vectors.values)
     if datatype == "float16":
-        held = values.astype(np.float16).astype(np.float32)
+        rounded = values.astype(np.float16).astype(np.float32)
     else:
-        held = _to_255_levels(values, np.asarray(vectors.indices), vectors.dimensions)
-    return SparseVectors(vectors.indptr, vectors.indices, held, vectors.dimensions)
+        rounded = _to_255_levels(values, np.asarray(vectors.indices), vectors.dimensions)
+    return SparseVectors(vectors.indptr, vectors.indices, rounded, vectors.dimensions)
 
 
 def _to_255_levels(values: Float32Array, columns: npt.NDArray[np.int32], dimensions: int) -> Float32Array:
@@ -59,13 +64,13 @@ def _to_255_levels(values: Float32Array, columns: npt.NDArray[np.int32], dimensi
     low, high = lowest[columns], highest[columns]
     step = (high - low) / _LEVELS
     levels = np.divide(values - low, step, out=np.zeros_like(values), where=step > 0)
-    held: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step
-    return held
+    rounded: Float32Array = low + np.floor(np.clip(levels, 0, _LEVELS) + np.float32(0.5)) * step
+    return rounded
 
 
 @kernel
 def qdrant_normalised(indptr: Int64Array, scores: Float32Array) -> Float32Array:
-    """``(s - (m - 3 sd)) / (6 sd)`` of the scores float32 (H,) of each query, every step in float32.
+    """Normalise the scores float32 (H,) of each query: ``(s - (m - 3 sd)) / (6 sd)``, every step in float32.
 
     Mean and sample variance are those of one pass in the order of the hits (Welford), so that order shows in the last
     bits; where ``sd`` is small beside the scores, in more of them. One hit alone, and hits without any spread, get 0.5.

@@ -1,4 +1,4 @@
-"""Which shard of a Qdrant collection holds which point.
+"""Assign the points of a Qdrant collection to its shards.
 
 Qdrant deals points out by consistent hashing: 100 places a shard on a ring of 64 bits, each the hash of (shard number,
 place number), and a point belongs to the shard of the first place at or after the hash of its id. Hashes are
@@ -6,8 +6,8 @@ SipHash-2-4 with a key of zeros over the bytes that Rust's derived ``Hash`` writ
 64-bit number of the enum's variant (0) and the 64-bit id for a point with a numeric id. It matters because every shard
 computes its own idf.
 
-Read from Qdrant's source (``scaled_hashring.rs``, ``hash_ring.rs``) and from the crate it uses, and held to what the
-same steps give in Rust by ``tests/exact/test_qdrant_shard_routing.py``.
+Read from Qdrant's source (``scaled_hashring.rs``, ``hash_ring.rs``) and from the crate it uses, and compared with the
+same steps in Rust by ``tests/exact/test_qdrant_shard_routing.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD_BYTES = 8
 
 
 def shards_of(points: int, shards: int) -> Int32Array:
-    """The shard number of each point, for ids 0 to ``points - 1`` and at least one shard: int32 (points,)."""
+    """Return the shard number of each point, for ids 0 to ``points - 1`` and at least one shard: int32 (points,)."""
     if shards == 1:
         return np.zeros(points, dtype=np.int32)
     shard = np.repeat(np.arange(shards, dtype=np.uint64), _PLACES)
@@ -36,12 +36,12 @@ def shards_of(points: int, shards: int) -> Int32Array:
     ring = _siphash(shard | (place << np.uint64(32)))
     order = np.argsort(ring, kind="stable")
     ids = np.arange(points, dtype=np.uint64)
-    found = np.searchsorted(ring[order], _siphash(np.zeros_like(ids), ids))
-    return shard[order][found % len(ring)].astype(np.int32)
+    places = np.searchsorted(ring[order], _siphash(np.zeros_like(ids), ids))
+    return shard[order][places % len(ring)].astype(np.int32)
 
 
 def _siphash(*words: UInt64Array) -> UInt64Array:
-    """SipHash-2-4 (Aumasson and Bernstein, 2012) of messages of whole little-endian words, with a key of zeros."""
+    """Compute SipHash-2-4 (Aumasson and Bernstein, 2012) of whole little-endian words, with a key of zeros."""
     state = [np.full(len(words[0]), value, dtype=np.uint64) for value in _INITIAL]
     length = np.full(len(words[0]), (len(words) * _WORD_BYTES) << 56, dtype=np.uint64)
     for word in (*words, length):
@@ -55,7 +55,7 @@ def _siphash(*words: UInt64Array) -> UInt64Array:
 
 
 def _rounds(state: list[UInt64Array], count: int) -> None:
-    """``count`` SipRounds, in place; additions wrap."""
+    """Do ``count`` SipRounds in place; additions wrap."""
     v0, v1, v2, v3 = state
     for _ in range(count):
         v0 += v1

@@ -51,7 +51,7 @@ def keep_largest(keys: UInt64Array, count: np.uint64) -> None:
 
 @inner_kernel
 def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint64:
-    """One of the keys, probably not far from the ``count``-th largest, by a sample at equal distances."""
+    """Return a key that is probably close to the ``count``-th largest, by a sample at equal distances."""
     step = np.uint64(len(keys)) // _SAMPLE
     for place in range(_SAMPLE):
         key, hole = keys[place * step], np.uint64(place)
@@ -64,7 +64,7 @@ def _pivot(keys: UInt64Array, count: np.uint64, sample: UInt64Array) -> np.uint6
 
 @inner_kernel
 def keep_largest_beside(keys: UInt64Array, count: np.uint64, spare: UInt64Array) -> None:
-    """Move the ``count`` largest keys to the front, in no particular order; what is behind them may be anything.
+    """Move the ``count`` largest keys to the front, in no particular order; the rest is undefined.
 
     ``count`` is at least 1 and at most ``len(keys)``, which ``spare`` is no shorter than. Equal keys may occur. Keys
     are parted without a branch, which would be mispredicted for every second one.
@@ -101,7 +101,7 @@ def smallest(keys: UInt64Array) -> np.uint64:
 
 @inner_kernel
 def nth_largest(keys: UInt64Array, rank: np.uint64, spare: UInt64Array) -> np.uint64:
-    """Return the ``rank``-th largest key (from 1); the keys are lost, and ``spare`` is no shorter.
+    """Return the ``rank``-th largest key (from 1); the keys are overwritten, and ``spare`` is no shorter.
 
     A few largest are kept sorted by insertion: that takes one comparison for nearly every key, well predicted.
     """

@@ -1,4 +1,4 @@
-"""Compiling the kernels before anything is timed."""
+"""Compile the kernels before anything is timed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def compile_kernels() -> None:
 
     Takes some seconds once per installation, and half a second from then on.
     """
-    one = SparseVectors(np.array([0, 1]), np.array([0], dtype=np.int32), np.array([1], dtype=np.float32), 1)
-    SparseIndex.build(one, idf="bm25", tie_break=np.array([0], dtype=np.uint32)).retrieve(one, 1)
+    document = SparseVectors(np.array([0, 1]), np.array([0], dtype=np.int32), np.array([1], dtype=np.float32), 1)
+    SparseIndex.build(document, idf="bm25", tie_break=np.array([0], dtype=np.uint32)).retrieve(document, 1)
 
 
 def compile_dense_kernels() -> None:
-    """:func:`compile_kernels` for dense search."""
+    """Compile the kernels of dense search; see :func:`compile_kernels`."""
     index = DenseIndex.build(np.ones((2, 1), dtype=np.float32), tie_break=np.array([0, 1], dtype=np.uint32))
-    found = index.retrieve(np.ones((1, 1)), 1)
-    index.score(np.ones((1, 1)), found.indptr, found.rows)
+    top = index.retrieve(np.ones((1, 1)), 1)
+    index.score(np.ones((1, 1)), top.indptr, top.rows)

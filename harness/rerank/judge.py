@@ -44,7 +44,7 @@ class Judge(Reranker):
     paid: ClassVar[bool] = True
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        """Raises UsageError for an endpoint that is no plain URL, and without a model."""
+        """Check the parameters; raises UsageError for an endpoint that is no plain URL, and without a model."""
         self._parameters = parameters
         if not parameters["model"]:
             raise UsageError("it has no model", fix="name one that the endpoint knows with model=")
@@ -66,7 +66,7 @@ class Judge(Reranker):
         return json.dumps(self._messages(query, document), ensure_ascii=False)
 
     def allow(self, pairs: int) -> None:
-        """Raises EngineUnavailableError where grades are missing and ``max_calls`` is 0."""
+        """Refuse calls that are not allowed; raises EngineUnavailableError for missing grades with ``max_calls`` 0."""
         if pairs and allowed_calls(self._parameters["max_calls"]) == 0:
             raise calls_refused(str(self._parameters["endpoint"]), pairs, counted(pairs, "grade"))
 
@@ -99,7 +99,7 @@ class Judge(Reranker):
 
     @property
     def facts(self) -> Facts:
-        """The endpoint and the number of calls."""
+        """Return the endpoint and the number of calls."""
         calls = self._calls
         return {
             "endpoint": self._parameters["endpoint"],

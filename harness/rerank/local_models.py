@@ -48,7 +48,7 @@ class LocalModel(Reranker):
     name: ClassVar[str] = ""
 
     def __init__(self, parameters: Mapping[str, ParameterValue]) -> None:
-        """Raises UsageError for a missing model, and for one that does not run here."""
+        """Check the parameters; raises UsageError for a model that is missing or does not run here."""
         self.parameters = parameters
         if not parameters["model"]:
             raise UsageError(
@@ -76,7 +76,7 @@ class LocalModel(Reranker):
 
     @property
     def facts(self) -> Facts:
-        """Device and versions."""
+        """Return device and versions."""
         return {"device": self.device, **{f"version of {name}": version(name) for name in _VERSIONS}}
 
     def _load_from(self, load: Callable[[Path], Any]) -> Any:  # noqa: ANN401 - classes of optional libraries
@@ -109,7 +109,7 @@ class CrossEncoder(LocalModel):
     name: ClassVar[str] = "cross-encoder"
 
     def load(self) -> None:
-        """Raises MissingExtraError, EngineUnavailableError, and the latter for a model with several labels."""
+        """Load the model; raises MissingExtraError, or EngineUnavailableError (also for several labels)."""
         library = require("sentence_transformers", extra="dense", feature="reranker cross-encoder")
         torch = require("torch", extra="dense", feature="reranker cross-encoder")
         length = int(self.parameters["max_length"])
@@ -212,7 +212,7 @@ class Classifier(Transformer):
         return {"label": self.parameters["label"]}
 
     def prepare(self) -> None:
-        """Raises EngineUnavailableError for a label that the model does not have."""
+        """Find the label; raises EngineUnavailableError for a label that the model does not have."""
         labels, label = int(self.model.config.num_labels), int(self.parameters["label"])
         if not -labels <= label < labels:
             raise EngineUnavailableError(
@@ -254,7 +254,7 @@ class Qwen3(Transformer):
         return {"instruction": self.parameters["instruction"], "template": 2}
 
     def prepare(self) -> None:
-        """Raises EngineUnavailableError for a model without chat template, or that splits yes or no into tokens."""
+        """Prepare the prompt; raises EngineUnavailableError without chat template, or if yes or no is not a token."""
         if not self.tokenizer.chat_template:
             raise EngineUnavailableError(
                 f"reranker 'qwen3': model '{self.parameters['model']}' has no chat template",

@@ -160,7 +160,7 @@ def encoder_key(trial: Trial, dataset: Dataset, *, fetch: bool) -> dict[str, JSO
 
 
 def _encoders_of(trial: Trial) -> tuple[bool, EncoderName | None]:
-    """Whether BM25 counts the terms for a trial, and the encoder that runs its model, None without one."""
+    """Return whether BM25 counts a trial's terms, and the encoder that runs its model (None without a model)."""
     name = trial.spec.card.encoder if trial.spec.card is not None else "none"
     return _BM25 in name.split("+"), model_encoder(name)
 

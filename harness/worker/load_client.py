@@ -281,7 +281,7 @@ class CallLog:
     def _ask_singly(
         self, engine: EngineProtocol, call: Call, k: int, clock: Clock, due_ns: int | None, until_ns: int | None
     ) -> bool:
-        """Whether any query of the call was answered."""
+        """Send the queries of a failed call one by one; return whether any was answered."""
         answered = False
         for single in call.singles:
             started = clock()

@@ -193,7 +193,7 @@ def restrict(engine: EngineProtocol, job: TrialJob) -> None:
 def _warm_up(
     engine: EngineProtocol, queries: Inputs, documents: int, job: TrialJob, progress: Progress, clock: Clock
 ) -> int:
-    """All queries, again and again, until enough have run or the time is over; the number that ran."""
+    """Run all queries repeatedly until enough have run or the time is over; return the number that ran."""
     started, done = clock(), 0
     while done < job.warm_up_queries and clock() - started < job.warm_up_seconds * _NS_PER_S:
         start = done % len(queries)

@@ -1,4 +1,4 @@
-"""Exact dense search, a library of its own."""
+"""Exact dense search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a score that BLAS computes in float32 may be from the exact one.
+"""Bound the difference of a score that BLAS computes in float32 from the exact one.
 
 Let u = 2**-24. BLAS adds n products in an order of its own, with or without fused multiplication. By Higham, "Accuracy
 and Stability of Numerical Algorithms" (2002), equation 3.5, the result is off by at most ``n u / (1 - n u)`` times the
@@ -38,7 +38,7 @@ _USUAL = 2.0**40
 
 
 class Estimates(NamedTuple):
-    """How products become estimates of scores: ``product * factor[query] * scale[row] + shift[row]``, all float32.
+    """Turn products into estimates of scores: ``product * factor[query] * scale[row] + shift[row]``, all float32.
 
     ``slack`` float32 (Q,): a document whose estimate lies further than this below the k-th largest estimate is not
     among the best k, nor tied with any of them. ``largest`` float64 (Q,): the score whose estimate is 1.
@@ -57,7 +57,7 @@ class Scaling(NamedTuple):
     factors: Float64Array | None
 
     def scaled(self, documents: Float32Array, rows: slice | Int64Array, dimensions: int) -> Float32Array:
-        """The documents ``rows`` as BLAS gets them, float32: a view of a slice where nothing is to be done."""
+        """Scale the documents ``rows`` for BLAS, float32; a view where nothing is scaled and ``rows`` is a slice."""
         part = documents[rows, :dimensions]
         if self.factors is None:
             return part
@@ -66,21 +66,21 @@ class Scaling(NamedTuple):
 
 
 def scaling_of(lengths: Float64Array) -> Scaling:
-    """None is needed where every document that is not zero has a length from 2**-40 to 2**40."""
-    some = lengths[lengths > 0.0]
-    if not len(some) or (some.min() >= 1 / _USUAL and some.max() <= _USUAL):
+    """Choose the scaling; none is needed where every document other than zero has a length of 2**-40 to 2**40."""
+    positive = lengths[lengths > 0.0]
+    if not len(positive) or (positive.min() >= 1 / _USUAL and positive.max() <= _USUAL):
         return Scaling(None)
     return Scaling(np.ldexp(np.ones(len(lengths)), -np.frexp(lengths)[1]))
 
 
 def directions(queries: Float32Array, lengths: Float64Array) -> Float32Array:
-    """The queries divided by their lengths, float32; zero for a query that is zero."""
+    """Divide the queries by their lengths, float32; a zero query stays zero."""
     divided: Float32Array = (queries / np.where(lengths > 0.0, lengths, 1.0)[:, None]).astype(np.float32)
     return divided
 
 
 def error_bound(dimensions: int) -> float:
-    """Largest difference of an estimate of cosine or dot product from the exact score, in units of the scale."""
+    """Return the largest error of an estimate of cosine or dot product, in units of the scale."""
     terms = (dimensions + 16) * _ROUNDOFF
     return terms / (1 - terms) if terms < 0.5 else float("inf")
 
@@ -98,9 +98,13 @@ class Rule(NamedTuple):
 
 
 def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: float) -> Rule:
-    """How products become estimates where ``whole`` is at least the length of every document, and for l2 every query.
+    """Return the rule that turns products into estimates.
 
-    ``whole`` counts for nothing under cosine; 0 stands for 1.
+    Args:
+        similarity: one of :data:`harness.exact.dense.scores.CODES`.
+        lengths: lengths of the documents, float64 (n,).
+        scaling: powers of two that the documents are multiplied by.
+        whole: at least the length of every document, and for l2 of every query; unused under cosine. 0 stands for 1.
     """
     factors = np.ones(len(lengths)) if scaling.factors is None else scaling.factors
     whole = whole if whole > 0.0 else 1.0
@@ -112,13 +116,13 @@ def rule_for(similarity: int, lengths: Float64Array, scaling: Scaling, whole: fl
 
 
 def estimates_for(pair: Pair, rule: Rule) -> Estimates:
-    """Factors, shifts and slack of one search; see the module's text for why the slack is enough."""
-    asked, whole = pair.query_lengths, rule.whole
-    factor, largest, parts = np.ones(len(asked)), asked * whole, 1.0
+    """Return factors, shifts and slack of one search; the module's text says why the slack is enough."""
+    lengths, whole = pair.query_lengths, rule.whole
+    factor, largest, parts = np.ones(len(lengths)), lengths * whole, 1.0
     if pair.similarity == COSINE:
-        largest = np.ones(len(asked))
+        largest = np.ones(len(lengths))
     elif pair.similarity == L2:
-        factor, largest, parts = 2.0 * asked / whole, np.full(len(asked), whole**2), 4.0
+        factor, largest, parts = 2.0 * lengths / whole, np.full(len(lengths), whole**2), 4.0
     underflow = int(pair.dimensions) * _UNDERFLOW * 2.0 * rule.largest
     error = parts * (error_bound(int(pair.dimensions)) + underflow)
     with np.errstate(divide="ignore", over="ignore"):

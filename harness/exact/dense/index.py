@@ -64,7 +64,7 @@ class DenseIndex:
         *,
         tie_break: UInt32Array | None = None,
     ) -> DenseIndex:
-        """An index of ``documents``, an array (n, d) of any real dtype; C-contiguous float32 is not copied.
+        """Build an index of ``documents``, an array (n, d) of any real dtype; C-contiguous float32 is not copied.
 
         A memory-mapped array stays on disk. ``tie_break`` uint32 (n,): of equal scores the larger comes first, then the
         lower row. Raises DataError naming the rows with NaN, infinite values or values beyond float32; UsageError for
@@ -79,25 +79,25 @@ class DenseIndex:
 
     @property
     def dimensions(self) -> int:
-        """Number of dimensions that count."""
+        """Return the number of dimensions that count."""
         return self._dimensions
 
     @property
     def vectors(self) -> Float32Array:
-        """The document vectors, float32 (n, dimensions), read-only."""
+        """Return the document vectors, float32 (n, dimensions), read-only."""
         return self._documents[:, : self._dimensions]
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the vectors, their lengths, and the order of ties."""
+        """Return the bytes of the vectors, their lengths, and the order of ties."""
         arrays = (self._documents, self._lengths, self._tie_break, *(() if self._order is None else (self._order,)))
         return sum(int(array.nbytes) for array in arrays)
 
     def truncated(self, dimensions: int) -> DenseIndex:
-        """The index over the first ``dimensions`` dimensions of the same vectors, which are neither copied nor encoded
-        anew; under cosine they count as vectors of their own, with lengths of their own.
+        """Return an index over the first ``dimensions`` dimensions of the same vectors, which are not copied.
 
-        Queries are cut by their maker: ``queries[:, :dimensions]``. Raises UsageError outside 1 to :attr:`dimensions`.
+        Under cosine, the truncated vectors have lengths of their own. Queries must be truncated too:
+        ``queries[:, :dimensions]``. Raises UsageError outside 1 to :attr:`dimensions`.
         """
         if not 1 <= dimensions <= self._dimensions:
             raise UsageError(
@@ -107,9 +107,9 @@ class DenseIndex:
         return DenseIndex(self._documents, vector_lengths(self._documents, dimensions), self._order, dimensions)
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> FilteredDenseIndex:
-        """What returns only documents which are ``matching``, bool (n,): the filter comes before the best k.
+        """Return an index of only the documents which are ``matching``, bool (n,): the filter precedes the best k.
 
-        It holds a copy of their vectors. Raises UsageError for an array of another shape or dtype.
+        It copies their vectors. Raises UsageError for an array of another shape or dtype.
         """
         if matching.shape != (len(self),) or matching.dtype != np.bool_:
             raise UsageError(
@@ -134,7 +134,7 @@ class DenseIndex:
         blocks: Blocks | None = None,
         device: str = "cpu",
     ) -> TopK:
-        """The best ``k`` documents of every query, best first; all of them where there are fewer.
+        """Return the best ``k`` documents of every query, best first; all of them where there are fewer.
 
         ``queries``: an array (Q, dimensions), or (dimensions,) for a single query, of any real dtype. Memory beyond the
         result and the queries: for each thread the products of one block, and 16 MiB of keys (or ``1.5 k + 256`` of 8
@@ -153,7 +153,7 @@ class DenseIndex:
         gpu = choose_device(device)
         count, width = len(pair.queries), min(k, len(self))
         indptr = np.arange(count + 1, dtype=np.int64) * width
-        found = TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
+        top = TopK(indptr, np.empty(count * width, dtype=np.int32), np.empty(count * width, dtype=np.float32))
         whole = keys_on_device(job, k, gpu) if gpu is not None else None
         for first in range(0, count, _TOGETHER):
             part = slice(first, min(first + _TOGETHER, count))
@@ -162,10 +162,10 @@ class DenseIndex:
             else:
                 keys = whole[part]
             hits = slice(part.start * width, part.stop * width)
-            decode(keys, indptr[: len(keys) + 1], found.rows[hits], found.scores[hits])
-            found.rows[hits] = self._by_ties[found.rows[hits]]
-        refuse_overflow(found.scores, indptr, 0)
-        return found
+            decode(keys, indptr[: len(keys) + 1], top.rows[hits], top.scores[hits])
+            top.rows[hits] = self._by_ties[top.rows[hits]]
+        refuse_overflow(top.scores, indptr, 0)
+        return top
 
     def score(
         self,
@@ -175,7 +175,7 @@ class DenseIndex:
         *,
         similarity: Similarity = "cosine",
     ) -> Float32Array:
-        """Exact scores of listed documents (float32, shape of ``rows``).
+        """Return the exact scores of listed documents (float32, shape of ``rows``).
 
         ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list a query, in any order, repeats allowed.
         Raises UsageError for rows outside the index or an ``indptr`` that does not fit, and as :meth:`retrieve`.
@@ -226,7 +226,7 @@ class DenseIndex:
         )
 
     def _rule(self, pair: Pair) -> Rule:
-        """Kept for the next search; not where a query is longer than every document, which matters to l2."""
+        """Return the rule of estimates, cached unless a query is longer than every document (which matters to l2)."""
         whole = (
             max(self._longest, float(pair.query_lengths.max(initial=0.0))) if pair.similarity == L2 else self._longest
         )
@@ -252,7 +252,7 @@ class FilteredDenseIndex:
         similarity: Similarity = "cosine",
         device: str = "cpu",
     ) -> TopK:
-        """The best ``k`` of these documents, as :meth:`DenseIndex.retrieve`."""
+        """Return the best ``k`` of these documents; see :meth:`DenseIndex.retrieve`."""
         top = self._index.retrieve(queries, k, threads, similarity=similarity, device=device)
         return TopK(top.indptr, self._rows[top.rows], top.scores)
 
@@ -288,7 +288,7 @@ def _refuse_zero(lengths: Float64Array, source: str) -> None:
 
 
 class _Stored(NamedTuple):
-    """What an index consists of: vectors (n, d), their lengths (n,), rows in the order of ties (n,) or None."""
+    """An index's arrays: vectors (n, d), their lengths (n,), rows in the order of ties (n,) or None."""
 
     documents: Float32Array
     lengths: Float64Array

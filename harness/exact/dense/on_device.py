@@ -1,4 +1,4 @@
-"""The same search with estimates from a GPU: PyTorch multiplies and selects, the best are scored exactly here."""
+"""Search with estimates from a GPU: PyTorch multiplies and selects, the best are scored exactly here."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _SPARE = 64
 
 
 def choose_device(device: str) -> str | None:
-    """PyTorch's name of the device, None for BLAS: ``auto`` takes a GPU where there is one and PyTorch is installed.
+    """Return PyTorch's name of the device, None for BLAS.
 
+    ``auto`` takes a GPU where there is one and PyTorch is installed.
     Raises UsageError for a device that PyTorch does not have.
     """
     if device == "cpu" or (device == "auto" and not (_DRIVER.exists() and find_spec("torch"))):
@@ -83,20 +84,20 @@ def _largest(
     deep: int,
     device: str,
 ) -> tuple[Float32Array, Int64Array]:
-    """The ``deep`` largest estimates of each query, descending, and their rows; one block of documents at a time."""
+    """Return the ``deep`` largest estimates of each query, descending, and their rows, by blocks of documents."""
     estimates = job.estimates
-    asked = torch.from_numpy(unit[part]).to(device)
+    queries = torch.from_numpy(unit[part]).to(device)
     factor = torch.from_numpy(estimates.factor[part]).to(device)[:, None]
-    values = torch.empty((len(asked), 0), device=device)
-    rows = torch.empty((len(asked), 0), dtype=torch.int64, device=device)
+    values = torch.empty((len(queries), 0), device=device)
+    rows = torch.empty((len(queries), 0), dtype=torch.int64, device=device)
     for first in range(0, len(job.pair.documents), _DOCUMENTS):
         end = min(first + _DOCUMENTS, len(job.pair.documents))
         block = torch.from_numpy(np.array(job.documents(slice(first, end)))).to(device)
         scale, shift = (
-            torch.from_numpy(np.array(one[first:end])).to(device) for one in (estimates.scale, estimates.shift)
+            torch.from_numpy(np.array(column[first:end])).to(device) for column in (estimates.scale, estimates.shift)
         )
-        found = asked @ block.T * factor * scale + shift
-        best, places = torch.topk(found, min(deep, end - first), dim=1)
+        scores = queries @ block.T * factor * scale + shift
+        best, places = torch.topk(scores, min(deep, end - first), dim=1)
         values, rows = torch.cat([values, best], dim=1), torch.cat([rows, places + first], dim=1)
         values, places = torch.topk(values, min(deep, values.shape[1]), dim=1)
         rows = torch.gather(rows, 1, places)

@@ -1,4 +1,4 @@
-"""The exact score of one document: float64 sums in one fixed order, rounded once to float32.
+"""Score one document exactly: float64 sums in one fixed order, rounded once to float32.
 
 A product of two float32 numbers is exact in float64. The products of dimensions 0, 8, 16, … form the first of eight
 sums, those of 1, 9, 17, … the second, and so on; the eight are added as ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). So a
@@ -26,7 +26,7 @@ _FOUR, _EIGHT = np.uint64(4), np.uint64(8)
 
 
 class Pair(NamedTuple):
-    """What scores are computed from: both sides' vectors, their lengths, and the rule.
+    """The input of scores: both sides' vectors, their lengths, and the rule.
 
     ``documents`` float32 (n, d) may have more than ``dimensions`` columns, of which the first count; ``queries``
     float32 (Q, dimensions); lengths are float64 (n,) and (Q,). ``tie_break`` uint32 (n,) orders
@@ -70,7 +70,7 @@ def _sum_of(query: Float64Array, document: Float32Array, dimensions: np.uint64, 
 
 @reordering_kernel
 def _quick_sum(query: Float64Array, document: Float32Array, dimensions: np.uint64, distance: bool) -> float:
-    """The same terms, added in the compiler's order."""
+    """Add the same terms in the compiler's order."""
     total = 0.0
     if distance:
         for place in range(dimensions):
@@ -84,7 +84,7 @@ def _quick_sum(query: Float64Array, document: Float32Array, dimensions: np.uint6
 
 @inner_kernel
 def _score(total: float, lengths: float, similarity: int) -> float:
-    """The score of a sum; ``lengths`` is the product of both vectors' lengths."""
+    """Return the score of a sum; ``lengths`` is the product of both vectors' lengths."""
     if similarity == L2:
         return -total
     return total / lengths if similarity == COSINE else total
@@ -116,8 +116,9 @@ def exact_keys(pair: Pair, indptr: Int64Array, rows: Int32Array, keys: UInt64Arr
 
 
 def vector_lengths(vectors: Float32Array, dimensions: int | None = None) -> Float64Array:
-    """The length of every row's first ``dimensions`` columns, float64 (n,): square roots of sums in the fixed order.
+    """Return the length of every row's first ``dimensions`` columns, float64 (n,).
 
+    A length is the square root of a sum in the fixed order.
     ``vectors`` are C-contiguous float32 (n, d); None counts all dimensions.
     """
     squares = np.empty(len(vectors))

@@ -42,21 +42,21 @@ _SAMPLE = np.uint64(4096)
 
 
 class Blocks(NamedTuple):
-    """How much is multiplied at once: ``queries`` by ``documents``, more documents where there are fewer queries."""
+    """Size of the block multiplied at once; fewer queries than ``queries`` make room for more documents."""
 
     queries: int = 1024
     documents: int = 512
 
 
 class Job(NamedTuple):
-    """One search: what exact scores, and estimates of them, are computed from."""
+    """The input of one search: both sides' vectors, and how to estimate their scores."""
 
     pair: Pair
     estimates: Estimates
     scaling: Scaling
 
     def documents(self, rows: slice) -> Float32Array:
-        """The documents as BLAS gets them, float32 (n, d)."""
+        """Return the documents scaled for BLAS, float32 (n, d)."""
         return self.scaling.scaled(self.pair.documents, rows, int(self.pair.dimensions))
 
 
@@ -112,15 +112,16 @@ def best_keys(job: Job, queries: slice, k: int, threads: int, blocks: Blocks) ->
 
     with single_threaded_blas():
         if threads == 1 or len(parts) == 1:
-            found = [search(part) for part in parts]
+            parts_keys = [search(part) for part in parts]
         else:
             with ThreadPoolExecutor(max_workers=threads) as pool:
-                found = list(pool.map(search, parts))
+                parts_keys = list(pool.map(search, parts))
     if len(rows) > 1:
-        found = [np.hstack(found[first : first + len(rows)]) for first in range(0, len(found), len(rows))]
-    for keys in found:
+        starts = range(0, len(parts_keys), len(rows))
+        parts_keys = [np.hstack(parts_keys[start : start + len(rows)]) for start in starts]
+    for keys in parts_keys:
         keys.sort(axis=1)
-    best = [keys[:, -min(k, documents) :] for keys in found]
+    best = [keys[:, -min(k, documents) :] for keys in parts_keys]
     return best[0] if len(best) == 1 else np.vstack(best)
 
 
@@ -314,12 +315,12 @@ class _Limit:
 
 @cache
 def _limit() -> _Limit:
-    """Made once: looking for loaded libraries takes milliseconds, and NumPy's BLAS is there from the start."""
+    """Return the process's limit, made once: looking for loaded libraries takes milliseconds."""
     return _Limit()
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Products of NumPy take one thread each: the caller's own threads divide the work."""
+    """Limit BLAS to one thread while the block runs: the caller's own threads divide the work."""
     with _limit()():
         yield
