@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hub_stub import DatasetHub, serving, use
+from installed import skip_module_without
 from miniatures import miniature, mteb_tables, mteb_task, parquet_repository
 
 from harness.errors import DataError, UsageError
@@ -18,7 +19,7 @@ from harness.loaders.hub_repository import HubRepository
 from harness.loaders.mteb import MtebLoader
 from harness.loaders.mteb_files import hub_folders
 
-pytest.importorskip("mteb")
+skip_module_without("mteb")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
 

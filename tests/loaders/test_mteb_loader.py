@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import skip_module_without
 from miniatures import Content, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
 
 import harness
@@ -18,7 +19,7 @@ from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
 from harness.plan.request import CompareRequest
 
-pytest.importorskip("mteb")
+skip_module_without("mteb")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries: whatever they deprecate of one another
 

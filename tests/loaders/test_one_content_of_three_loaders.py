@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hub_miniatures import CONTENT, write_beir_repositories, write_mteb_repository
 from hub_stub import DatasetHub, serving, use
+from installed import skip_module_without
 from miniatures import Content, beir_folder, beir_zip, irds_home, miniature, mteb_task
 
 import harness
@@ -23,8 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the libraries: whatever they deprecate of one another
 ]
 
-for library in ("ir_datasets", "mteb", "datasets"):
-    pytest.importorskip(library)
+skip_module_without("ir_datasets", "mteb", "datasets")
 
 SPECS = ("irds:beir/scifact/test", "mteb:Miniature", "hf:mteb/mini", "hf:BeIR/mini")
 

@@ -1,0 +1,17 @@
+"""Tests of a library that may be absent, in processes that may run none of them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+
+def skip_module_without(*libraries: str) -> None:
+    """Skip the calling module if a library is not installed.
+
+    Unlike `pytest.importorskip`, this imports none: each test process collects every module, and runs a few.
+    """
+    for library in libraries:
+        if find_spec(library) is None:
+            pytest.skip(f"{library} is not installed", allow_module_level=True)
