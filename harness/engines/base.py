@@ -188,8 +188,14 @@ class Engine(ABC, Generic[Column]):
 
     @classmethod
     def check_card(cls, card: BackendCard) -> None:
-        """Raise CardError where a card and the class disagree about which parameters change an index."""
-        in_the_index = cls(card.defaults).index_parameters.keys()
+        """Raise CardError where no engine can be made, or card and class disagree about what changes an index."""
+        try:
+            in_the_index = cls(card.defaults).index_parameters.keys()
+        except (TypeError, KeyError) as error:
+            raise CardError(
+                f"card '{card.path}': an engine '{cls.__name__}' cannot be made: {type(error).__name__}: {error}",
+                fix="implement the hooks info, build, load and retrieve, and declare on the card what the class reads",
+            ) from error
         for parameter in card.parameters.values():
             of_the_search = parameter.scope == "search"
             what = f"card '{card.path}', parameter '{parameter.name}': "
@@ -383,15 +389,27 @@ class Engine(ABC, Generic[Column]):
                 started = clock()
                 answer = None if query is None else self.retrieve(query, k)
                 searched = clock()
-                rows, scores = _NOTHING if query is None else self.arrays(answer)
+                try:
+                    rows, scores = _NOTHING if query is None else self.arrays(answer)
+                except (TypeError, ValueError) as error:
+                    whose = f"the {self.name} engine's answer to query '{ids[len(collector)]}'"
+                    raise EngineFailureError(
+                        f"{whose} is not rows and scores: {error}",
+                        fix="return two columns of equal length, row numbers and their scores, best first",
+                    ) from error
                 del answer  # freed here: the next query's hits would be made beside them, and they be freed in its time
                 collector.add(rows, scores, searched - started, clock() - searched)
         return collector.result()
 
     def arrays(self, answer: Any) -> tuple[Int32Array, Float32Array]:  # noqa: ANN401 - of the client
-        """Return rows (int32) and scores (float32) of an answer."""
-        rows, scores = self.columns(answer)
-        return np.asarray(rows, dtype=np.int32), np.asarray(scores, dtype=np.float32)
+        """Return rows (int32) and scores (float32) of an answer; raises TypeError or ValueError for anything else."""
+        columns = self.columns(answer)
+        rows, scores = np.asarray(columns[0]), np.asarray(columns[1], dtype=np.float32)
+        if rows.ndim != 1 or rows.shape != scores.shape:
+            raise ValueError(f"arrays of the shapes {rows.shape} and {scores.shape}")
+        if rows.dtype.kind not in "iu" and len(rows):
+            raise ValueError(f"row numbers of type {rows.dtype}")
+        return rows.astype(np.int32, copy=False), scores
 
     def storage(self) -> Storage:
         """Return what :meth:`size` says of the folder that is open."""

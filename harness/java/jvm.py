@@ -204,7 +204,8 @@ def _start(heap: str, jar: Path) -> Jvm:
         raise EngineUnavailableError(
             "another library has started a JVM in this process", fix="start the harness in a process of its own"
         )
-    options = ("-Xrs", f"-Xmx{heap}")
+    # with -Xrs alone a JVM leaves a socket of its attach mechanism in the folder for temporary files
+    options = ("-Xrs", "-XX:+DisableAttachMechanism", f"-Xmx{heap}")
     _rehearse(home, options)
     config.set_options(*options, *_NO_LOG4J)
     config.set_classpath(str(jar), str(_CLASSES))

@@ -43,6 +43,7 @@ C = TypeVar("C", BackendCard, DatasetCard, DatasetFamily)
 _log = logging.getLogger("harness")
 _PACKAGE = Path(harness.__file__).parent
 _FAMILY = "members"
+_INPUT_KINDS = ("text", "sparse", "dense", "hybrid")
 """The key that a family of datasets has and a card has not."""
 _SIGNATURE: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
     {"backends": ("engine",), "datasets": ("format", "spec", "obtain", _FAMILY)}
@@ -149,6 +150,12 @@ def load_engine(card: BackendCard) -> type[EngineProtocol]:
     engine = getattr(module, class_name, None)
     if not isinstance(engine, type):
         raise CardError(f"card '{card.path}': module '{module_name}' has no class '{class_name}'")
+    kind = getattr(getattr(engine, "capabilities", None), "input", None)
+    if kind not in _INPUT_KINDS:
+        raise CardError(
+            f"card '{card.path}': '{class_name}' in '{module_name}' is no engine: it reads {kind!r}",
+            fix=f"subclass harness.engines.base.Engine, and declare what it reads: {', '.join(_INPUT_KINDS)}",
+        )
     check_card = getattr(engine, "check_card", None)  # a class that does not subclass harness.engines.base.Engine
     if check_card is not None:
         check_card(card)

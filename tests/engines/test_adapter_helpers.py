@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,3 +224,22 @@ def test_padding_is_no_hit() -> None:
     assert (result.indptr.tolist(), result.indptr.dtype) == ([0, 1, 1, 3], np.int64)
     assert (result.rows.tolist(), result.scores.tolist()) == ([2, 0, 1], [1.5, 3, 2])
     assert (result.search_ns.tolist(), result.transfer_ns.tolist()) == ([1, 3, 5], [2, 4, 6])
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (([0, 1], [1.0]), r"arrays of the shapes \(2,\) and \(1,\)"),
+        (([[0, 1]], [[1.0, 0.5]]), r"arrays of the shapes \(1, 2\) and \(1, 2\)"),
+        (([0.7], [1.0]), "row numbers of type float64"),
+        ((["0"], [1.0]), "row numbers of type <U1"),
+        (None, "NoneType"),
+    ],
+)
+def test_an_answer_that_is_not_rows_and_scores_fails_its_query(answer: Any, what: str) -> None:
+    class Answers(Failing):
+        def retrieve(self, query: SparseVectors, k: int) -> Any:
+            return answer
+
+    with pytest.raises(EngineFailureError, match=f"answer to query 'a' is not rows and scores: .*{what}"):
+        Answers({}).search_prepared(["a query"], IDS, 3, lambda: 0)

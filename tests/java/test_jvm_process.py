@@ -46,6 +46,9 @@ writer.close()
 bridge.load("org.apache.logging.log4j.LogManager").getLogger("io.anserini").fatal("to whom it may concern")
 bridge.load("java.util.logging.Logger").getLogger("org.apache.lucene").severe("to whom it may concern")
 print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"pyserini", "torch", "transformers"}}))
+import os
+from pathlib import Path
+assert not Path(f"/tmp/.java_pid{{os.getpid()}}").exists(), "the socket of the attach mechanism stays behind"
 """
     done = python(program, repository)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
@@ -113,7 +116,7 @@ except EngineUnavailableError as error:
     print(error)
 """
     done = python(program, repository)
-    assert "cannot start with -Xrs -Xmx1k: " in done.stdout
+    assert "cannot start with -Xrs -XX:+DisableAttachMechanism -Xmx1k: " in done.stdout
     assert "Too small maximum heap" in done.stdout
     assert "choose another heap" in done.stdout
     assert done.returncode == 0

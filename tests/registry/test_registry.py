@@ -207,7 +207,9 @@ def test_no_backend(cards):
 
 
 def test_engine_is_loaded(cards, tmp_path, monkeypatch):
-    (tmp_path / "toy_engine.py").write_text("class Engine: pass\nnothing = 1\n")
+    (tmp_path / "toy_engine.py").write_text(
+        "from types import SimpleNamespace\n\n\nclass Engine:\n    capabilities = SimpleNamespace(input='text')\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert load_engine(find_cards("backends", cards)["toy"]).__name__ == "Engine"
 
@@ -227,11 +229,18 @@ def test_engine_without_an_extra_that_cannot_be_imported(cards, tmp_path, monkey
         ("no_such_engine_module:Engine", CardError, "'no_such_engine_module' of 'engine' cannot be imported"),
         ("json:nothing", CardError, "has no class 'nothing'"),
         ("json:loads", CardError, "has no class 'loads'"),
+        ("json:JSONDecoder", CardError, "'JSONDecoder' in 'json' is no engine: it reads None"),
+        ("harness.engines.base:Engine", CardError, "'Engine' in 'harness.engines.base' is no engine: it reads None"),
+        ("needs_hooks:Hookless", CardError, "an engine 'Hookless' cannot be made: TypeError: .* abstract methods"),
         ("needs_client:Engine", MissingExtraError, "retrieval-harness\\[toy\\]"),
     ],
 )
 def test_engine_that_cannot_be_loaded(cards, tmp_path, monkeypatch, engine, error, expected):
     (tmp_path / "needs_client.py").write_text("import no_such_client\n")
+    (tmp_path / "needs_hooks.py").write_text(
+        "from harness.engines.base import Capabilities, Engine\n\n\nclass Hookless(Engine):\n    capabilities = "
+        "Capabilities('sparse', exact=True, deterministic=True, reopens=True, keeps_k_prefix=True)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     add_card(cards, "broken", engine=engine, extra='extra = "toy"\n')
     with pytest.raises(error, match=expected):

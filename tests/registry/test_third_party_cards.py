@@ -23,8 +23,10 @@ kind = "none"
 MODULE = """
 from pathlib import Path
 
+from harness.engines.interface import Capabilities
+
 class ToyEngine:
-    pass
+    capabilities = Capabilities("text", exact=True, deterministic=True, reopens=False, keeps_k_prefix=True)
 
 def folder():
     return Path(__file__).parent / "toy_cards"

@@ -92,10 +92,15 @@ class ServerCollection(Collection):
     def attach(self, folder: Path, progress: Progress) -> None:  # noqa: ARG002 - nothing is copied
         """Find somebody's collection, and note what it holds; raises EngineUnavailableError when there is none."""
         self._connect(self.parameters.collection)
-        self._find("name one that is there: collection=")
+        self._find(self._others)
         self._attached = self._content()
 
-    def _find(self, fix: str = _OURS) -> None:
+    def _others(self) -> str:
+        """Return the remedy for a name that no collection has: the names that are there."""
+        names = sorted(str(known.name) for known in self.call(self._client.list_collections))
+        return f"name one that is there (collection=): {', '.join(names) or 'there is none'}"
+
+    def _find(self, fix: Callable[[], str] = lambda: _OURS) -> None:
         """Look the collection up; raises EngineUnavailableError, with the remedy ``fix``, when it is not there."""
         with self.translated(lambda: f"looking for the collection '{self.name}'"):
             try:
@@ -105,7 +110,7 @@ class ServerCollection(Collection):
                     raise
                 database = self.parameters.database
                 raise EngineUnavailableError(
-                    f"there is no collection '{self.name}' on the server, in the database '{database}'", fix=fix
+                    f"there is no collection '{self.name}' on the server, in the database '{database}'", fix=fix()
                 ) from error
 
     def call(self, operation: Callable[[], T]) -> T:

@@ -18,8 +18,8 @@ __all__ = ["READABLE", "DocumentMap", "map_documents", "require_intact", "requir
 
 _NAMED = 3
 READABLE = (
-    "path= must name a folder that the Lucene of this jar can read: for an index of another version, name the Anserini "
-    "jar that made it (jar=)"
+    "path= must name the folder that holds segments_N of an index that the Lucene of this jar can read: take a backup "
+    "of a damaged one, and for an index of another version, name the Anserini jar that made it (jar=)"
 )
 """What to do about an index of the user's that cannot be read."""
 

@@ -225,7 +225,7 @@ class EdgeCollection(Collection):
         path = self._folder / _CONFIG
         if not path.exists():
             return None
-        threshold = json.loads(path.read_text(encoding="utf-8")).get("optimizers", {}).get("indexing_threshold")
+        threshold = _read_config(path).get("optimizers", {}).get("indexing_threshold")
         return _INDEXING_THRESHOLD_KB if threshold is None else int(threshold)
 
     def storage(self) -> Storage:
@@ -281,11 +281,19 @@ def _schemas(shard: Path) -> VectorSchemas:
     return VectorSchemas(sparse, dense)
 
 
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineUnavailableError(f"the shard's configuration '{path}' is damaged: {error}", fix=_REBUILD) from error
+    return config
+
+
 def _limit_threads(shard: Path, threads: int) -> None:
     """Search with so many threads, where the shard keeps its configuration in a file of its own."""
     path = shard / _CONFIG
     if path.exists():
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = _read_config(path)
         config["max_search_threads"] = threads or None
         path.write_text(json.dumps(config), encoding="utf-8")
 
