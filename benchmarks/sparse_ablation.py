@@ -28,7 +28,7 @@ from harness.exact import SparseIndex, kernels, topk
 
 
 @inner_kernel
-def _no_guess(
+def _no_estimate(
     block: object,  # noqa: ARG001
     documents: np.uint64,  # noqa: ARG001
     width: np.uint64,  # noqa: ARG001
@@ -40,7 +40,7 @@ def _no_guess(
 WHOLE = "nothing"
 WITHOUT: dict[str, dict[str, object]] = {
     "blocks": {"BLOCK": np.uint64(1 << 31)},
-    "the guess": {"_guess": _no_guess},
+    "the guess": {"_threshold_estimate": _no_estimate},
     "collecting by way of postings": {"_FEW": np.uint64(1 << 32)},
     "leaving terms out": {"_SHARE": 0.0},
 }

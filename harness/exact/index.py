@@ -45,7 +45,7 @@ class SparseIndex:
         idf: Literal["bm25"] | Float32Array | None = None,
         tie_break: UInt32Array | None = None,
     ) -> SparseIndex:
-        """An index of ``documents``: SparseVectors, or any SciPy sparse matrix (n, dimensions) of any real dtype.
+        """Build an index of ``documents``: SparseVectors, or any SciPy sparse matrix (n, dimensions) of any real dtype.
 
         ``idf`` multiplies query weights: ``"bm25"`` takes :func:`bm25_idf` over the rows with at least one stored
         value (stored zeros count, in N and in df, as in Qdrant), an array float32 (dimensions,) is taken as it is,
@@ -70,12 +70,12 @@ class SparseIndex:
 
     @property
     def dimensions(self) -> int:
-        """Number of dimensions (terms)."""
+        """Return the number of dimensions (terms)."""
         return len(self._searcher.postings.columns) - 1
 
     @property
     def postings(self) -> int:
-        """Number of stored values."""
+        """Return the number of stored values."""
         return len(self._searcher.postings.values)
 
     def count_documents_with_terms(self) -> int:
@@ -86,16 +86,16 @@ class SparseIndex:
 
     @property
     def idf(self) -> Float32Array | None:
-        """The factor of each dimension's query weight (float32, shape (dimensions,)), None when IDF is off."""
+        """Return the factor of each dimension's query weight (float32, shape (dimensions,)), None when IDF is off."""
         return self._idf
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings (8 each), column starts, IDF and tie order; not of workspaces."""
+        """Return the bytes of postings (8 each), column starts, IDF and tie order; not of workspaces."""
         return self._searcher.index_bytes + (0 if self._idf is None else self._idf.nbytes)
 
     def retrieve(self, queries: Any, k: int, threads: int = 1) -> TopK:  # noqa: ANN401 - SciPy has no type information
-        """The best ``k`` documents of every query, best first; fewer where fewer are hits.
+        """Return the best ``k`` documents of every query, best first; fewer where fewer are hits.
 
         ``queries``: SparseVectors or any SciPy sparse matrix (Q, dimensions). Memory beyond the result: for
         each thread 1.5 MiB, 32 bytes for each of ``k``, and a key table of at most 8 MiB (or ``k`` keys). The result
@@ -105,7 +105,7 @@ class SparseIndex:
         return self._searcher.retrieve(self._weighted(queries), k, threads)
 
     def filtered(self, matching: npt.NDArray[np.bool_]) -> SparseIndex:
-        """The index that returns only documents which are ``matching``, bool (n,): the filter comes before the best k.
+        """Return an index of only the documents which are ``matching``, bool (n,): the filter precedes the best k.
 
         Row numbers, the IDF and every score stay those of the whole index; what it holds beside are the postings of
         the matching documents. :meth:`score` knows only these, and gives 0.0 for others. Raises UsageError for an
@@ -116,7 +116,7 @@ class SparseIndex:
         return SparseIndex(Searcher(postings, whole.documents, _RULE, whole.order), self._idf)
 
     def score(self, queries: Any, indptr: Int64Array, rows: Int32Array) -> Float32Array:  # noqa: ANN401
-        """Exact scores of listed documents (float32, shape of ``rows``), 0.0 for a document that shares no dimension.
+        """Return the exact scores of listed documents (float32, shape of ``rows``), 0.0 where no dimension is shared.
 
         ``indptr`` int64 (Q + 1) cuts ``rows`` int32 (H,) into one list a query, in any order, repeats allowed.
         Raises UsageError for rows outside the index or an ``indptr`` that does not fit, and as :meth:`retrieve`.
@@ -171,7 +171,7 @@ def _checked_idf(idf: Float32Array, dimensions: int) -> Float32Array:
 
 
 def _refuse_overflow(queries: QueryRows, postings: Postings, largest: np.float32) -> None:
-    """Infinite contributions could cancel to NaN: refuse the queries that have any."""
+    """Refuse queries with infinite contributions, which could cancel to NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(np.abs(queries.weights) * largest))
         broken = []

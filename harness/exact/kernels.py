@@ -1,9 +1,9 @@
 """The kernels behind exact sparse search: scatter postings into sums, then take the best k.
 
-Documents are looked at in blocks whose sums fit into the cache. The postings of each term of the query that fall into a
+Documents are processed in blocks whose sums fit into the cache. The postings of each term of the query that fall into a
 block are added to its sums; sums that reach a floor become sort keys, and all are cleared in the same pass. A sample of
-the first block's sums gives a guess of what the k-th best of all documents has, which is the floor; where fewer than k
-documents are above it, the query runs again without. A block with few postings is collected by way of them.
+the first block's sums gives an estimate of the k-th best sum of all documents, which is the floor; where fewer than k
+documents are above it, the query runs again without. A block with few postings is collected through these.
 
 Frequent terms that together cannot reach the floor are left out of the blocks after the first: a document with none of
 the others cannot be among the best. Those that can be, by what is left out at most, are scored again by looking up all
@@ -37,10 +37,10 @@ __all__ = ["Workspace", "retrieve_kernel", "score_kernel"]
 BLOCK = np.uint64(65_536)
 """Documents of a block: their sums take 512 KiB, which a second-level cache holds beside the postings."""
 _STRIDE = np.uint64(16)
-"""One document in so many of the first block is looked at for a guess, or more where that would be few."""
+"""One document in so many of the first block is sampled for the estimate, more where that would be few."""
 _CHUNK = np.uint64(32)
 _FEW = np.uint64(4)
-"""A block with fewer postings than one in this many documents is collected by way of them."""
+"""A block with fewer postings than one in this many documents is collected through its postings."""
 _SPARE = 64
 _SHARE = 0.3
 """What is left out may add this share of the floor: with more, too many documents would have to be scored again."""
@@ -69,14 +69,14 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, rule: Rule, documents: int, width: int, terms: int) -> Workspace:
-        """Clean buffers for the best ``width`` of so many documents, by queries with at most so many terms."""
+        """Make clean buffers for the best ``width`` of so many documents, and queries of at most so many terms."""
         block = min(documents, int(BLOCK))
         sums = np.full(block, rule.empty, dtype=np.uint64).view(np.float64)
         keys = np.empty((2, 2 * width + block + _SPARE), dtype=np.uint64)
         return cls(sums, np.empty((3, terms), dtype=np.uint64), keys[0], keys[1])
 
     def fits(self, width: int, terms: int) -> bool:
-        """Whether the buffers are large enough."""
+        """Return whether the buffers are large enough."""
         return len(self.keys) >= 2 * width + len(self.sums) + _SPARE and self.heads.shape[1] >= terms
 
 
@@ -91,7 +91,7 @@ class _Block(NamedTuple):
 
 @inner_kernel
 def _end_before(postings: Postings, start: np.uint64, stop: np.uint64, row: np.uint64) -> np.uint64:
-    """The first posting from ``start`` to ``stop`` that is not of a document before ``row``."""
+    """Find the first posting from ``start`` to ``stop`` whose document is not before ``row``."""
     if start == stop or postings.rows[stop - _ONE] < row:
         return stop
     while start < stop:
@@ -105,16 +105,17 @@ def _end_before(postings: Postings, start: np.uint64, stop: np.uint64, row: np.u
 
 @inner_kernel
 def _below(score: np.float32) -> np.float64:
-    """A little less than any sum that rounds to a positive score; minus infinity for another score."""
+    """Return a bound just below all sums that round to a positive score; minus infinity for another score."""
     if score <= np.float32(0.0):
         return np.float64(-np.inf)
     return np.float64(np.uint32(np.float32(score).view(np.uint32) - np.uint32(1)).view(np.float32))
 
 
 @inner_kernel
-def _guess(block: _Block, documents: np.uint64, width: np.uint64, workspace: Workspace) -> np.float64:
-    """What the ``width`` best of all documents reach, probably, by some of the first block's; minus infinity where too
-    few of these have a positive sum.
+def _threshold_estimate(block: _Block, documents: np.uint64, width: np.uint64, workspace: Workspace) -> np.float64:
+    """Estimate a floor that the ``width`` best of all documents probably reach, by a sample of the first block's sums.
+
+    Return minus infinity where too few of these are positive.
     """
     sums, keys = workspace.sums, workspace.keys
     size = block.end - block.begin
@@ -128,8 +129,8 @@ def _guess(block: _Block, documents: np.uint64, width: np.uint64, workspace: Wor
         count += np.uint64(total > 0.0)
     if count <= rank:
         return np.float64(-np.inf)
-    guess = np.float64(np.uint64(nth_largest(keys[:count], rank, workspace.spare)).view(np.float64))
-    return _below(np.float32(guess))
+    estimate = np.float64(np.uint64(nth_largest(keys[:count], rank, workspace.spare)).view(np.float64))
+    return _below(np.float32(estimate))
 
 
 @inner_kernel
@@ -141,7 +142,7 @@ def _leave_out(
     floor: np.float64,
     workspace: Workspace,
 ) -> np.float64:
-    """Mark terms that cannot reach the floor together, those with the most postings first; what they add at most."""
+    """Mark terms that cannot reach the floor together, the longest lists first; return the most that they add."""
     heads, rest = workspace.heads, np.float64(0.0)
     while True:
         most, chosen, bound = _ZERO, block.last, np.float64(0.0)
@@ -160,8 +161,8 @@ def _leave_out(
 
 
 @inner_kernel
-def _go_on(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.float64:
-    """What is left out at most from now on: nothing where it does not pay."""
+def _restore_terms(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.float64:
+    """Take all terms again where leaving some out does not pay; return the most that is left out from now on."""
     if not pays:
         for term in range(heads.shape[1]):
             heads[2, term] = _ZERO
@@ -170,14 +171,14 @@ def _go_on(pays: bool | np.bool, rest: np.float64, heads: UInt64Array) -> np.flo
 
 @inner_kernel
 def _value(postings: Postings, heads: UInt64Array, term: np.uint64, row: np.uint64) -> np.float32:
-    """What the document has in the term's dimension, by the postings of its block; 0 where it is not in them."""
+    """Return the document's value of the term, by the postings of its block; 0 where they lack it."""
     stop = heads[1, term]
     posting = _end_before(postings, heads[0, term], stop, row)
     return postings.values[posting] if posting < stop and postings.rows[posting] == row else np.float32(0.0)
 
 
 @inner_kernel
-def _complete(
+def _rescore(
     postings: Postings,
     queries: QueryRows,
     rule: Rule,
@@ -187,10 +188,12 @@ def _complete(
     workspace: Workspace,
     range_of_keys: tuple[np.uint64, np.uint64],
 ) -> tuple[np.uint64, np.uint64]:
-    """Score candidates of the block, a range of the keys, again by all terms: the end of those that stay, and how often
-    a term was looked up.
+    """Score candidates of the block, a range of the keys, again by all terms.
 
-    What is left out is added first, until the candidate can no longer reach the floor, which is true of most at once.
+    Terms left out are looked up first, until the candidate can no longer reach the floor, which is soon for most.
+
+    Returns:
+        The end of the candidates that stay, and how many look-ups there were.
     """
     keys, heads, looked_up = workspace.keys, workspace.heads, _ZERO
     first, end = range_of_keys
@@ -225,7 +228,7 @@ def _complete(
 def _scatter(
     postings: Postings, queries: QueryRows, rule: Rule, block: _Block, workspace: Workspace
 ) -> tuple[np.uint64, np.uint64]:
-    """Add the postings that fall into the block; how many, and how many were left out."""
+    """Add the postings that fall into the block; return how many, and how many were left out."""
     rows, values, sums, heads = postings.rows, postings.values, workspace.sums, workspace.heads
     added, left_out = _ZERO, _ZERO
     for place in range(block.first, block.last):
@@ -247,7 +250,7 @@ def _scatter(
 def _collect_touched(
     postings: Postings, rule: Rule, block: _Block, floor: np.float64, workspace: Workspace, end: np.uint64
 ) -> np.uint64:
-    """Add the hits of a block that reach ``floor`` to ``end`` keys, by way of the postings; the new end."""
+    """Add the hits of a block that reach ``floor`` to ``end`` keys, through the postings; return the new end."""
     sums, keys, bits = workspace.sums, workspace.keys, workspace.sums.view(np.uint64)
     for term in range(block.last - block.first):
         if workspace.heads[2, term]:
@@ -265,7 +268,7 @@ def _collect_touched(
 
 @inner_kernel
 def _collect(rule: Rule, block: _Block, floor: np.float64, workspace: Workspace, end: np.uint64) -> np.uint64:
-    """Add the hits of a block that reach ``floor`` to ``end`` keys; the new end.
+    """Add the hits of a block that reach ``floor`` to ``end`` keys; return the new end.
 
     Where a chunk has hits, their places are written without a branch: mispredicted ones would cost more than the rest.
     """
@@ -321,12 +324,12 @@ def _search(
     documents: np.uint64,
     rule: Rule,
     width: np.uint64,
-    guessing: bool,
+    estimating: bool,
     workspace: Workspace,
 ) -> np.uint64:
-    """The keys of the best ``width`` documents, in no order, at the front of the workspace's; how many.
+    """Move the keys of the best ``width`` documents, in no order, to the front of the workspace's; return how many.
 
-    None where a guess was too high, which is possible only when it is asked for.
+    With ``estimating`` there are 0 where the threshold estimate was too high.
     """
     keys, heads = workspace.keys, workspace.heads
     first, last = np.uint64(queries.indptr[query]), np.uint64(queries.indptr[query + 1])
@@ -337,31 +340,31 @@ def _search(
         heads[2, np.uint64(place) - first] = _ZERO
         left += postings.columns[column + 1] - postings.columns[column]
     floor, end, begin, size = np.float64(-np.inf), _ZERO, _ZERO, np.uint64(len(workspace.sums))
-    guessed, rest = False, np.float64(0.0)
+    is_estimated, rest = False, np.float64(0.0)
     while begin < documents and left > _ZERO:
         block = _Block(begin, min(begin + size, documents), first, last)
         added, left_out = _scatter(postings, queries, rule, block, workspace)
         left -= added + left_out
         if added > _ZERO:
             few = added * _FEW < block.end - block.begin
-            if guessing and begin == _ZERO and added + left > width * _FOUR:
-                floor = _guess(block, documents, width, workspace)
-                guessed = bool(floor > 0.0)
+            if estimating and begin == _ZERO and added + left > width * _FOUR:
+                floor = _threshold_estimate(block, documents, width, workspace)
+                is_estimated = bool(floor > 0.0)
             before, reach = end, floor if rest == 0.0 else floor * _SLACK - rest
             if few:
                 end = _collect_touched(postings, rule, block, reach, workspace, end)
             else:
                 end = _collect(rule, block, reach, workspace, end)
             if left_out > _ZERO:
-                end, looked_up = _complete(postings, queries, rule, block, floor, rest, workspace, (before, end))
-                rest = _go_on(looked_up * _LOOK_UP < left_out, rest, heads)
-            if guessed and begin == _ZERO and left > width * (last - first) * _WORTH:
+                end, looked_up = _rescore(postings, queries, rule, block, floor, rest, workspace, (before, end))
+                rest = _restore_terms(looked_up * _LOOK_UP < left_out, rest, heads)
+            if is_estimated and begin == _ZERO and left > width * (last - first) * _WORTH:
                 rest = _leave_out(postings, queries, rule, block, floor, workspace)
             if end > width + width:
                 keep_largest_beside(keys[:end], width, workspace.spare)
-                end, floor, guessed = width, _floor_of(keys[:width]), False
+                end, floor, is_estimated = width, _floor_of(keys[:width]), False
         begin = block.end
-    if guessed and _count_above(keys[:end], floor) < width:
+    if is_estimated and _count_above(keys[:end], floor) < width:
         return _ZERO
     if end > width:
         keep_largest_beside(keys[:end], width, workspace.spare)
@@ -380,16 +383,18 @@ def retrieve_kernel(
     best: UInt64Array,
     counts: Int64Array,
 ) -> None:
-    """The best hits of queries ``first``, ``first + 1`` … as unsorted keys in the rows of ``best``.
+    """Write the best hits of queries ``first``, ``first + 1`` … as unsorted keys into the rows of ``best``.
 
     ``best`` is uint64 (queries, width), ``counts`` int64 (queries,) receives how many it holds; both full of zeros.
     """
     width = np.uint64(best.shape[1])
     for place in range(len(counts)):
         hits = _ZERO
-        for guessing in (True, False):
+        for estimating in (True, False):
             if hits == _ZERO:
-                hits = _search(postings, queries, first + place, np.uint64(documents), rule, width, guessing, workspace)
+                hits = _search(
+                    postings, queries, first + place, np.uint64(documents), rule, width, estimating, workspace
+                )
         for hit in range(hits):
             best[np.uint64(place), hit] = workspace.keys[hit]
         counts[place] = hits
@@ -405,7 +410,7 @@ def score_kernel(
     sums: Float64Array,
     scores: Float32Array,
 ) -> None:
-    """Scores of the given documents of every query; +0.0 for a document that matches nothing.
+    """Score the listed documents of every query; +0.0 for a document that matches nothing.
 
     ``sums`` float64 (n,) hold ``empty``, and do so afterwards.
     """

@@ -1,4 +1,4 @@
-"""Checked input and its transpose: from rows of documents to lists of postings."""
+"""Check input and transpose it: from rows of documents to lists of postings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Postings(NamedTuple):
     highest: Float32Array
 
     def document_frequencies(self) -> Int64Array:
-        """Documents in each dimension (int64, shape (D,))."""
+        """Count the documents in each dimension (int64, shape (D,))."""
         return np.diff(self.columns).astype(np.int64)
 
 
@@ -65,24 +65,32 @@ class Rule(NamedTuple):
 
 @inner_kernel
 def contribution(weight: np.float32, value: np.float32, rule: Rule) -> np.float32:
-    """What a posting adds to its document's sum, rounded to float32."""
+    """Return the contribution of a posting to its document's sum, rounded to float32."""
     return np.float32(weight - weight / value) if rule.lucene else np.float32(weight * value)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A read-only view: arrays in memory and mapped from disk then share one compiled signature."""
+    """Return a read-only view: arrays in memory and mapped from disk then share one compiled signature."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  # noqa: ANN401 - SciPy has no types
-    """Checked float32 rows from :class:`SparseVectors` or any SciPy sparse matrix or array.
+    """Check and convert :class:`SparseVectors` or any SciPy sparse matrix or array to float32 rows.
 
     SciPy input may hold any real or boolean dtype, 64-bit indices, unsorted and repeated indices (summed, which is
     what they mean there). In :class:`SparseVectors` indices are ascending and unique; anything else is refused.
-    Stored zeros stay. Raises DataError that names the rows (of ``source``) holding NaN, infinite values or values
-    beyond float32, indices outside the dimensions, or repeated ones; ``first_row`` is the number of the first one.
+    Stored zeros stay.
+
+    Args:
+        matrix: the rows.
+        source: names them in errors.
+        first_row: the number of the first row, in errors.
+
+    Raises:
+        DataError: names the rows with NaN, infinite values or values beyond float32, indices outside the dimensions, or
+            repeated ones.
     """
     vectors = matrix if isinstance(matrix, SparseVectors) else _from_scipy(matrix, source)
     indptr = np.ascontiguousarray(vectors.indptr, dtype=np.int64)
@@ -100,19 +108,19 @@ def as_sparse(matrix: Any, source: str, first_row: int = 0) -> SparseVectors:  #
 
 
 def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
-    """Postings of checked rows: by dimension, within each by ascending internal row.
+    """Transpose checked rows to postings: by dimension, within each by ascending internal row.
 
     ``order`` int32 (n,) lists the rows in internal order (None: as they come).
     """
     columns = np.zeros(vectors.dimensions + 1, dtype=np.int64)
     rows = np.empty(vectors.nnz, dtype=np.uint32)
     values = np.empty(vectors.nnz, dtype=np.float32)
-    taken = np.arange(len(vectors), dtype=np.int32) if order is None else order
+    internal_order = np.arange(len(vectors), dtype=np.int32) if order is None else order
     _transpose(
         read_only(vectors.indptr),
         read_only(vectors.indices),
         read_only(vectors.values),
-        read_only(taken),
+        read_only(internal_order),
         columns,
         rows,
         values,
@@ -121,14 +129,14 @@ def transpose(vectors: SparseVectors, order: Int32Array | None) -> Postings:
 
 
 def only_rows(postings: Postings, kept: npt.NDArray[np.bool_]) -> Postings:
-    """The postings of some internal rows, ``kept`` bool (n,), under the same numbers and in the same order."""
+    """Return the postings of some internal rows, ``kept`` bool (n,), with the same numbers and order."""
     chosen = kept[postings.rows]
     before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(chosen, dtype=np.uint64)])
     return freeze(before[postings.columns], postings.rows[chosen], postings.values[chosen])
 
 
 def freeze(columns: UInt64Array, rows: UInt32Array, values: Float32Array) -> Postings:
-    """Postings as read-only views."""
+    """Make postings of read-only views, with the largest value of each dimension."""
     highest = np.zeros(len(columns) - 1, dtype=np.float32)
     _find_highest(read_only(columns), read_only(values), highest)
     return Postings(read_only(columns), read_only(rows), read_only(values), read_only(highest))
@@ -177,7 +185,7 @@ def _transpose(
     rows: UInt32Array,
     out_values: Float32Array,
 ) -> None:
-    """Counting sort; ``columns`` int64 (D + 1) starts as zeros and ends as the start of each column."""
+    """Sort by counting; ``columns`` int64 (D + 1) starts as zeros and ends as the start of each column."""
     for place in range(len(indices)):
         columns[indices[place] + 1] += 1
     for column in range(1, len(columns)):

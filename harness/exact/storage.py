@@ -1,4 +1,4 @@
-"""Indexes and encoded matrices on disk: ``.npy`` columns and a small JSON header, nothing pickled."""
+"""Store indexes and encoded matrices on disk: ``.npy`` columns and a small JSON header, nothing pickled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _FORMAT = "harness.reference"
-"""What files have been called since the first of them; the package has another name now."""
+"""The name in stored headers, which is older than the package's."""
 _VERSION = 1
 _HEADER = "header.json"
 _CHUNK_BYTES = 1 << 22
@@ -43,7 +43,7 @@ _DAMAGED = "delete the folder and save it again"
 
 @dataclass(frozen=True, eq=False)
 class StoredIndex:
-    """What an index consists of. ``settings`` are the numbers of its scoring mode (k1, b)."""
+    """An index's content. ``settings`` are the numbers of its scoring mode (k1, b)."""
 
     kind: str
     postings: Postings
@@ -140,16 +140,16 @@ def finish(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
 
 
 def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
-    """The header of a folder of ``kind``; raises CacheError for damaged files, DataError for another kind."""
+    """Read the header of a folder of ``kind``; raises CacheError for damaged files, DataError for another kind."""
     try:
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CacheError(f"cannot read '{folder / _HEADER}': {error}", fix=_DAMAGED) from error
-    found = (header.get("format"), header.get("version")) if isinstance(header, dict) else (None, None)
-    if found != (f"{_FORMAT}.{kind}", _VERSION):
+    identity = (header.get("format"), header.get("version")) if isinstance(header, dict) else (None, None)
+    if identity != (f"{_FORMAT}.{kind}", _VERSION):
         raise DataError(
             str(folder / _HEADER),
-            [f"holds {found[0]} version {found[1]}, expected {_FORMAT}.{kind} version {_VERSION}"],
+            [f"holds {identity[0]} version {identity[1]}, expected {_FORMAT}.{kind} version {_VERSION}"],
         )
     if not {"counts", "files"} <= header.keys():
         raise damaged(folder, "the header is incomplete")
@@ -166,16 +166,16 @@ def open_header(folder: Path, kind: str, *, verify: bool) -> dict[str, Any]:
 def _check_shape(folder: Path, vectors: SparseVectors, expected: tuple[int, int, int]) -> None:
     """Compare (width, rows, stored values) with the header: kernels do not check their indices."""
     indptr = vectors.indptr
-    found = (vectors.dimensions, len(vectors), vectors.nnz)
+    shape = (vectors.dimensions, len(vectors), vectors.nnz)
     kinds = [array.dtype.str for array in (indptr, vectors.indices, vectors.values)]
-    if found != expected or kinds != ["<i8", "<i4", "<f4"]:
-        raise damaged(folder, f"arrays of shape {found}, the header says {expected}")
+    if shape != expected or kinds != ["<i8", "<i4", "<f4"]:
+        raise damaged(folder, f"arrays of shape {shape}, the header says {expected}")
     if len(vectors.indices) != expected[2] or indptr[0] != 0 or indptr[-1] != expected[2]:
         raise damaged(folder, "indptr does not fit the values")
 
 
 def _checksum(path: Path) -> list[int]:
-    """[bytes, CRC-32] of a file."""
+    """Return [bytes, CRC-32] of a file."""
     checksum = 0
     with path.open("rb") as stream:
         while block := stream.read(_CHUNK_BYTES):
@@ -190,12 +190,12 @@ def save_optional(folder: Path, name: str, array: npt.NDArray[Any] | None) -> No
 
 
 def load_optional(folder: Path, name: str, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two dtypes
-    """What :func:`save_optional` wrote, None when it wrote nothing."""
+    """Load the column that :func:`save_optional` wrote, None when it wrote none."""
     if f"{name}.npy" not in header["files"]:
         return None
     return np.load(folder / f"{name}.npy", allow_pickle=False)
 
 
 def damaged(folder: Path, what: str) -> CacheError:
-    """The error to raise for a folder whose files contradict one another."""
+    """Return the error for a folder whose files contradict one another."""
     return CacheError(f"'{folder}' is damaged: {what}", fix=_DAMAGED)

@@ -51,18 +51,18 @@ class Searcher:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of postings, column starts, largest values and tie order."""
+        """Return the bytes of postings, column starts, largest values and tie order."""
         arrays = (*self.postings, *(() if self.order is None else (self.order,)))
         return sum(int(array.nbytes) for array in arrays)
 
     @cached_property
     def largest(self) -> np.float32:
-        """The largest absolute value of all postings; 0.0 when there are none."""
+        """Return the largest absolute value of all postings; 0.0 when there are none."""
         values = self.postings.values
         return np.float32(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
     def retrieve(self, queries: QueryRows, k: int, threads: int) -> TopK:
-        """The best ``k`` hits of every query. Raises UsageError for ``k`` or ``threads`` below 1."""
+        """Return the best ``k`` hits of every query; raises UsageError for ``k`` or ``threads`` below 1."""
         if k < 1:
             raise UsageError(f"k is {k}", fix="k must be at least 1")
         if threads < 1:
@@ -83,7 +83,7 @@ class Searcher:
         )
 
     def only(self, matching: npt.NDArray[np.bool_]) -> Postings:
-        """The postings of the rows that are ``matching``; raises UsageError unless that is one bool a document."""
+        """Return the postings of ``matching`` rows; raises UsageError unless that is one bool a document."""
         if matching.shape != (self.documents,) or matching.dtype != np.bool_:
             raise UsageError(
                 f"matching has shape {matching.shape} and dtype {matching.dtype}",
@@ -92,7 +92,7 @@ class Searcher:
         return only_rows(self.postings, matching if self.order is None else matching[self.order])
 
     def score(self, queries: QueryRows, indptr: Int64Array, rows: Int32Array) -> Float32Array:
-        """Scores of the listed documents of every query (see :meth:`SparseIndex.score`)."""
+        """Score the listed documents of every query (see :meth:`SparseIndex.score`)."""
         check_lists(indptr, rows, len(queries.indptr) - 1, self.documents)
         internal = np.ascontiguousarray(rows, dtype=np.int32)
         if self.order is not None:
@@ -105,7 +105,7 @@ class Searcher:
         return scores
 
     def _batches(self, queries: QueryRows, k: int, threads: int) -> Iterator[tuple[int, int, int]]:
-        """(first query, end, width of its key table): as many queries as keep the table small."""
+        """Yield (first query, end, width of the key table): as many queries as keep the table small."""
         count = len(queries.indptr) - 1
         columns = self.postings.columns
         lengths = columns[queries.columns + 1] - columns[queries.columns]
@@ -130,7 +130,7 @@ class Searcher:
         return TopK(indptr, rows if self.order is None else self.order[rows], scores)
 
     def _take(self, width: int, terms: int) -> Workspace:
-        """A workspace, nobody else's until it is put back."""
+        """Take a free workspace, or make a larger one."""
         try:
             workspace = self._free.pop()
         except IndexError:
@@ -156,7 +156,7 @@ def decode(best: UInt64Array, indptr: Int64Array, rows: Int32Array, scores: Floa
 
 
 def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
-    """Rows by tie-breaker, the larger first; equal ones by row (int32, shape (n,))."""
+    """Order rows by tie-breaker, the larger first; equal ones by row (int32, shape (n,))."""
     if tie_break.shape != (documents,) or tie_break.dtype != np.uint32:
         raise UsageError(
             f"tie_break has shape {tie_break.shape} and dtype {tie_break.dtype}",
@@ -166,7 +166,7 @@ def tie_order(tie_break: UInt32Array, documents: int) -> Int32Array:
 
 
 def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: int) -> None:
-    """Raises UsageError where ``indptr`` does not cut ``rows`` into one list a query, or a row is no document's."""
+    """Raise UsageError where ``indptr`` does not cut ``rows`` into one list a query, or a row is no document's."""
     if len(indptr) != queries + 1 or indptr[0] != 0 or indptr[-1] != len(rows) or np.any(indptr[1:] < indptr[:-1]):
         raise UsageError(
             f"indptr of length {len(indptr)} does not cut {len(rows)} rows into {queries} lists",
@@ -177,7 +177,7 @@ def check_lists(indptr: Int64Array, rows: Int32Array, queries: int, documents: i
 
 
 def refuse_overflow(scores: Float32Array, indptr: Int64Array, first: int) -> None:
-    """Raises DataError naming the queries, counted from ``first``, that have a hit with a score beyond float32."""
+    """Raise DataError naming the queries, counted from ``first``, that have a hit with a score beyond float32."""
     broken = np.flatnonzero(~np.isfinite(scores))
     if len(broken):
         queries = np.unique(np.searchsorted(indptr, broken, side="right") - 1) + first
