@@ -55,12 +55,12 @@ public final class Index {
   private Index() {}
 
   /** The document number of each hit, then its score. */
-  public static byte[] hits(TopDocs found) {
-    ByteBuffer answer = buffer(8 * found.scoreDocs.length);
-    for (ScoreDoc hit : found.scoreDocs) {
+  public static byte[] hits(TopDocs topDocs) {
+    ByteBuffer answer = buffer(8 * topDocs.scoreDocs.length);
+    for (ScoreDoc hit : topDocs.scoreDocs) {
       answer.putInt(hit.doc);
     }
-    for (ScoreDoc hit : found.scoreDocs) {
+    for (ScoreDoc hit : topDocs.scoreDocs) {
       answer.putFloat(hit.score);
     }
     return answer.array();
@@ -69,30 +69,30 @@ public final class Index {
   /** A stored field of every document, deleted ones too; null where it is not stored. */
   public static byte[] storedValues(IndexReader reader, String field) throws IOException {
     StoredFields stored = reader.storedFields();
-    String[] found = new String[reader.maxDoc()];
-    for (int document = 0; document < found.length; document++) {
-      found[document] = stored.document(document, Set.of(field)).get(field);
+    String[] texts = new String[reader.maxDoc()];
+    for (int document = 0; document < texts.length; document++) {
+      texts[document] = stored.document(document, Set.of(field)).get(field);
     }
-    return written(found);
+    return written(texts);
   }
 
   /** The same from a field of doc values, binary or sorted. */
   public static byte[] docValues(IndexReader reader, String field) throws IOException {
-    String[] found = new String[reader.maxDoc()];
+    String[] texts = new String[reader.maxDoc()];
     FieldInfo info = FieldInfos.getMergedFieldInfos(reader).fieldInfo(field);
     DocValuesType type = info == null ? DocValuesType.NONE : info.getDocValuesType();
     if (type == DocValuesType.BINARY) {
       BinaryDocValues values = MultiDocValues.getBinaryValues(reader, field);
-      for (int document = values.nextDoc(); document < found.length; document = values.nextDoc()) {
-        found[document] = values.binaryValue().utf8ToString();
+      for (int document = values.nextDoc(); document < texts.length; document = values.nextDoc()) {
+        texts[document] = values.binaryValue().utf8ToString();
       }
     } else if (type == DocValuesType.SORTED) {
       SortedDocValues values = MultiDocValues.getSortedValues(reader, field);
-      for (int document = values.nextDoc(); document < found.length; document = values.nextDoc()) {
-        found[document] = values.lookupOrd(values.ordValue()).utf8ToString();
+      for (int document = values.nextDoc(); document < texts.length; document = values.nextDoc()) {
+        texts[document] = values.lookupOrd(values.ordValue()).utf8ToString();
       }
     }
-    return written(found);
+    return written(texts);
   }
 
   /** Numbers of the documents that are not deleted, ascending. */
