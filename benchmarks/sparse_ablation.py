@@ -40,7 +40,7 @@ def _no_estimate(
 WHOLE = "nothing"
 WITHOUT: dict[str, dict[str, object]] = {
     "blocks": {"BLOCK": np.uint64(1 << 31)},
-    "the guess": {"_threshold_estimate": _no_estimate},
+    "the threshold estimate": {"_threshold_estimate": _no_estimate},
     "collecting by way of postings": {"_FEW": np.uint64(1 << 32)},
     "leaving terms out": {"_SHARE": 0.0},
 }
