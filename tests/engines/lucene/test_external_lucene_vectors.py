@@ -268,7 +268,7 @@ def test_what_cannot_be_searched_rightly_is_refused(anserini: Path, tmp_path: Pa
     assert "has the field of terms 'weights'" in refused("lucene-impact", anserini / "impact", field="weights")
     assert "without how often they occur" in refused("lucene-impact", anserini / "impact", field="id")
     (tmp_path / "empty").mkdir()
-    assert "path= must name a folder" in refused("lucene-hnsw", tmp_path / "empty")
+    assert "path= must name the folder" in refused("lucene-hnsw", tmp_path / "empty")
     with pytest.raises(RejectedInputError, match="the vocabulary cannot be read"):
         read_vocabulary(tmp_path / "none.txt")
     with attached("lucene-flat", anserini / "flat") as (engine, found):
