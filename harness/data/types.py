@@ -34,7 +34,6 @@ __all__ = [
     "faulty_rows",
 ]
 
-Int16Array = npt.NDArray[np.int16]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]

@@ -60,7 +60,7 @@ def load(folder: Path, record: type[Record]) -> Record:
 
 
 def is_saved(folder: Path, record: type) -> bool:
-    """Whether a record of this class lies in the folder."""
+    """Tell whether a record of this class lies in the folder."""
     return (folder / f"{record.__name__}.json").is_file()
 
 

@@ -51,7 +51,6 @@ PLACES = {
     "jinja2": {"reporting"},
     "jnius": {"java"},
     "jnius_config": {"java"},
-    "llvmlite": {"exact"},
     "mteb": {"loaders"},
     "numba": {"data", "exact"},
     "pyserini": {"java"},
