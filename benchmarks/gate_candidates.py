@@ -17,7 +17,7 @@ from gate_simulation import ALPHA, Draw, golden_set, real_changes
 from scipy import stats
 
 from harness.data.types import Float64Array
-from harness.statistics.location import locate
+from harness.stats.location import locate
 
 Test = Callable[[Float64Array], tuple[bool, bool]]
 """Differences whose true mean is 0 -> whether it takes the mean for lower, and for higher."""
@@ -113,7 +113,7 @@ def empirical_likelihood(sample: Float64Array) -> tuple[bool, bool]:
 
 
 def this_gate(sample: Float64Array) -> tuple[bool, bool]:
-    """By the code of ``harness.statistics``."""
+    """By the code of ``harness.stats``."""
     found = locate(sample)
     return (False, False) if found is None else (found.p_above(0.0) < ALPHA, found.p_below(0.0) < ALPHA)
 

@@ -3,7 +3,7 @@
     python benchmarks/gate_simulation.py
 
 Draws the per-query differences of a change from populations whose mean is known, and asks the code of
-``harness.statistics`` each time. Every rate stands beside the one that is computed or promised, with two standard
+``harness.stats`` each time. Every rate stands beside the one that is computed or promised, with two standard
 errors of the simulation; ``!`` marks a rate that is further away, or above what it may be at most.
 """
 
@@ -20,8 +20,8 @@ from scipy import stats
 
 import harness
 from harness.data.types import Float64Array
-from harness.statistics import equivalence, gate, holm, noise_floor
-from harness.statistics.paired import PAIRED_TESTS, two_sided_p
+from harness.stats import equivalence, gate, holm, noise_floor
+from harness.stats.paired import PAIRED_TESTS, two_sided_p
 
 ALPHA = 0.05
 _UNLIKELY = 1e-9

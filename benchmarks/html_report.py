@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.metrics import parse_measure, score
-from harness.reporting.html.explorer import Explorer
-from harness.reporting.html.page import Page
-from harness.reporting.html.render import render_page
+from harness.report.html.explorer import Explorer
+from harness.report.html.page import Page
+from harness.report.html.render import render_page
 
 MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
 WORDS_IN_A_DOCUMENT, WORDS_IN_A_QUERY, JUDGED, VOCABULARY = 90, 6, 3, 60_000

@@ -32,7 +32,7 @@ CONTESTANTS = ("sentence-transformers", "harness")
 
 def evaluator_class(name: str) -> Any:  # noqa: ANN401 - two classes without a common type
     if name == "harness":
-        from harness.compat.sentence_transformers import InformationRetrievalEvaluator
+        from harness.integrations.sentence_transformers import InformationRetrievalEvaluator
 
         return InformationRetrievalEvaluator
     from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator as Theirs

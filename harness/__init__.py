@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 from harness._version import __version__
 
 if TYPE_CHECKING:
-    from harness.api import compare
     from harness.data.dataset import Dataset
-    from harness.evaluation import audit, evaluate
-    from harness.golden.check import check
-    from harness.golden.checked import Checked
-    from harness.regression.diff import diff
-    from harness.regression.judging import Judging
-    from harness.regression.regress import regress
-    from harness.regression.result import Regression
+    from harness.pipeline.check.checked import Checked
+    from harness.pipeline.check.run_check import check
+    from harness.pipeline.compare import compare
+    from harness.pipeline.evaluate import audit, evaluate
+    from harness.pipeline.regress.diff import diff
+    from harness.pipeline.regress.judging import Judging
+    from harness.pipeline.regress.regression import Regression
+    from harness.pipeline.regress.run_regress import regress
     from harness.results.comparison import Comparison
 
 __all__ = [
@@ -43,17 +43,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Checked": "harness.golden.checked",
+    "Checked": "harness.pipeline.check.checked",
     "Comparison": "harness.results.comparison",
     "Dataset": "harness.data.dataset",
-    "Judging": "harness.regression.judging",
-    "Regression": "harness.regression.result",
-    "audit": "harness.evaluation",
-    "check": "harness.golden.check",
-    "compare": "harness.api",
-    "diff": "harness.regression.diff",
-    "evaluate": "harness.evaluation",
-    "regress": "harness.regression.regress",
+    "Judging": "harness.pipeline.regress.judging",
+    "Regression": "harness.pipeline.regress.regression",
+    "audit": "harness.pipeline.evaluate",
+    "check": "harness.pipeline.check.run_check",
+    "compare": "harness.pipeline.compare",
+    "diff": "harness.pipeline.regress.diff",
+    "evaluate": "harness.pipeline.evaluate",
+    "regress": "harness.pipeline.regress.run_regress",
 }
 
 

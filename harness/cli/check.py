@@ -152,9 +152,9 @@ def check(
     """
     given = locals() | {"keep_text": not no_text}
     with early_worker(backends or "", isolation, cards):
-        from harness.golden.check import run_check
-        from harness.golden.plan import plan_check
-        from harness.golden.request import CheckRequest
+        from harness.pipeline.check.check_plan import plan_check
+        from harness.pipeline.check.check_request import CheckRequest
+        from harness.pipeline.check.run_check import run_check
         from harness.plan.request import Output
         from harness.store.result_folder import check_target
 

@@ -13,10 +13,10 @@ from typer import Option
 from harness.errors import ResultError, UsageError
 
 if TYPE_CHECKING:
-    from harness.regression.schema import RegressionReport
-    from harness.reporting.github import Annotation
-    from harness.reporting.junit import Suite
+    from harness.report.github import Annotation
+    from harness.report.junit import Suite
     from harness.results.check_schema import CheckReport
+    from harness.results.regression_schema import RegressionReport
 
 __all__ = [
     "JunitOption",
@@ -56,10 +56,10 @@ def check_ci_files(junit: Path | None, summary: Path | None, *, per_query: bool 
 
 def write_check_for_ci(report: CheckReport, junit: Path | None, summary: Path | None, *, per_query: bool) -> None:
     """Write what was asked for of a check, and what GitHub's actions take; raises ResultError where that fails."""
-    from harness.reporting.check_cases import check_suites
-    from harness.reporting.check_markdown import check_markdown
-    from harness.reporting.github import check_annotations
-    from harness.reporting.markdown_parts import SUMMARY_BYTES
+    from harness.report.check_cases import check_suites
+    from harness.report.check_markdown import check_markdown
+    from harness.report.github import check_annotations
+    from harness.report.markdown_parts import SUMMARY_BYTES
 
     _write_junit(junit, f"harness check {report.golden.name}", check_suites(report, per_question=per_query))
     _append_summary(summary, lambda: check_markdown(report, SUMMARY_BYTES))
@@ -68,10 +68,10 @@ def write_check_for_ci(report: CheckReport, junit: Path | None, summary: Path | 
 
 def write_regression_for_ci(report: RegressionReport, junit: Path | None, summary: Path | None) -> None:
     """The same of a regression report."""
-    from harness.reporting.github import regression_annotations
-    from harness.reporting.markdown_parts import SUMMARY_BYTES
-    from harness.reporting.regression_cases import regression_suites
-    from harness.reporting.regression_markdown import regression_markdown
+    from harness.report.github import regression_annotations
+    from harness.report.markdown_parts import SUMMARY_BYTES
+    from harness.report.regression_cases import regression_suites
+    from harness.report.regression_markdown import regression_markdown
 
     _write_junit(junit, f"harness {report.kind} {report.after.dataset.name}", regression_suites(report))
     _append_summary(summary, lambda: regression_markdown(report, SUMMARY_BYTES))
@@ -79,7 +79,7 @@ def write_regression_for_ci(report: RegressionReport, junit: Path | None, summar
 
 
 def _write_junit(path: Path | None, name: str, suites: Sequence[Suite]) -> None:
-    from harness.reporting.junit import junit_xml
+    from harness.report.junit import junit_xml
 
     if path is not None:
         _write(path, junit_xml(name, suites), "w")
@@ -94,7 +94,7 @@ def _append_summary(path: Path | None, markdown: Callable[[], str]) -> None:
 
 def _annotate(annotations: list[Annotation], source: str) -> None:
     """On stderr, where GitHub reads them too, so that stdout stays the report."""
-    from harness.reporting.github import workflow_commands
+    from harness.report.github import workflow_commands
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in workflow_commands(annotations, _in_workspace(source)):

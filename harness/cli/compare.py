@@ -130,7 +130,7 @@ def compare(
     """
     given = locals()
     with nullcontext() if dry_run else early_worker(backends, isolation, cards):
-        from harness import api
+        from harness.pipeline import compare as api
         from harness.plan.request import CompareRequest, Output
 
         given |= {"sweep": sweep or (), "filter": filter or (), "columns": columns or ()}
@@ -146,7 +146,7 @@ def compare(
 
 
 def _preview(plan: Plan, format_name: str) -> None:
-    from harness import api
+    from harness.pipeline import compare as api
 
     with progress_display() as display:
         resolved, known = api.preview(plan, display)
@@ -158,13 +158,13 @@ def _check_targets(out: Path | None, baseline: Path | None, *, overwrite: bool) 
 
     check_target(out if out is not None else _DEFAULT_OUT / "new", overwrite=overwrite)
     if baseline is not None:
-        from harness.regression.baseline import check_baseline_target
+        from harness.results.baseline import check_baseline_target
 
         check_baseline_target(baseline)
 
 
 def _run(plan: Plan, output: Output) -> None:
-    from harness import api
+    from harness.pipeline import compare as api
 
     with progress_display() as display:
         comparison = api.run(plan, display, output)
@@ -178,7 +178,7 @@ def _run(plan: Plan, output: Output) -> None:
 
 
 def _save_baseline(comparison: Comparison, path: Path) -> None:
-    from harness.regression.baseline import describe_baseline, save_baseline
+    from harness.results.baseline import describe_baseline, save_baseline
 
     if comparison.failed:
         typer.echo(f"no baseline was written: {', '.join(comparison.failed)} failed", err=True)

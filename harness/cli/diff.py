@@ -46,9 +46,9 @@ def diff(
 
     Example: harness diff reports/baselines/cacm.json reports/cacm-20260101-120000
     """
+    from harness.pipeline.regress.diff import run_diff
     from harness.plan.request import Output
-    from harness.regression.diff import run_diff
-    from harness.reporting.regression import check_regression_format
+    from harness.report.regression import check_regression_format
 
     check_regression_format(format_name)
     check_ci_files(junit, summary)

@@ -16,11 +16,11 @@ from harness.data.problems import Finding
 from harness.data.ranking import without_identical_ids
 from harness.data.types import Qrels
 from harness.errors import DataError, UsageError
-from harness.evaluation import AUDITED_METRICS, DEFAULT_METRICS, evaluate_run
 from harness.loaders.structured_files import states_order
 from harness.loaders.trec import TaggedRun, read_qrels, read_tagged_run
 from harness.metrics import HIGHEST_LEVEL, Measure, QuerySet, TieRule, official_measures, parse_measures
-from harness.reporting.scores import NamedScores, ScoreFormat, counts_line, render_scores
+from harness.pipeline.evaluate import AUDITED_METRICS, DEFAULT_METRICS, evaluate_run
+from harness.report.scores import NamedScores, ScoreFormat, counts_line, render_scores
 
 __all__ = ["evaluate"]
 
@@ -168,8 +168,8 @@ def _refuse_with_audit(given: list[str], runs: list[Path], output: ScoreFormat) 
 def _print_audit(
     qrels: Path, run: Path, metrics: str | None, output: ScoreFormat, rule: IdenticalIdsRule, published: str | None
 ) -> None:
-    from harness.evaluation import audit
-    from harness.reporting.audit import render_audit
+    from harness.pipeline.evaluate import audit
+    from harness.report.audit import render_audit
 
     found = audit(str(run), qrels, metrics or AUDITED_METRICS, identical_ids=rule.value, published=published)
     typer.echo(render_audit(_names([run])[0], found, output))
@@ -227,7 +227,7 @@ def _read(qrels: Path, labels: Path | None, runs: list[Path]) -> tuple[Qrels, di
 def _judgments(qrels: Path, labels: Path | None) -> Qrels:
     if labels is None:
         return read_qrels(qrels)
-    from harness.regression.labels import read_labels, with_labels
+    from harness.pipeline.regress.labels import read_labels, with_labels
 
     return with_labels(read_qrels(qrels), read_labels(labels))
 

@@ -76,9 +76,9 @@ def init(
 
 def _chosen(given: Choices) -> Choices:
     """What was given, when it can be planned: a faulty golden set is found here, not in CI."""
-    from harness import api
-    from harness.golden.plan import plan_check
-    from harness.golden.request import CheckRequest
+    from harness.pipeline import compare as api
+    from harness.pipeline.check.check_plan import plan_check
+    from harness.pipeline.check.check_request import CheckRequest
     from harness.plan.request import CompareRequest
     from harness.registry.lookup import dataset_names, find_dataset
 
@@ -105,8 +105,8 @@ def _chosen(given: Choices) -> Choices:
 
 def _has_golden(dataset: str) -> bool:
     from harness.errors import DataError
-    from harness.golden.plan import plan_check
-    from harness.golden.request import CheckRequest
+    from harness.pipeline.check.check_plan import plan_check
+    from harness.pipeline.check.check_request import CheckRequest
 
     try:
         plan_check(CheckRequest(golden=dataset))

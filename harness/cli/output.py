@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from harness.pipeline.resume import LookUp
     from harness.plan.plan import Plan
-    from harness.regression.schema import RegressionReport
-    from harness.reporting.progress import ProgressDisplay
+    from harness.report.progress import ProgressDisplay
     from harness.results.check_schema import CheckReport
+    from harness.results.regression_schema import RegressionReport
     from harness.results.schema import Report
 
 __all__ = [
@@ -50,16 +50,16 @@ def _render(report: Report | CheckReport | RegressionReport, format_name: str, *
     from harness.results.schema import Report
 
     if isinstance(report, Report):
-        from harness.reporting.render import render
+        from harness.report.render import render
 
         return render(report, format_name, terminal=terminal)
     from harness.results.check_schema import CheckReport
 
     if isinstance(report, CheckReport):
-        from harness.reporting.check_render import render_check
+        from harness.report.check_render import render_check
 
         return render_check(report, format_name, terminal=terminal)
-    from harness.reporting.regression import render_regression
+    from harness.report.regression import render_regression
 
     return render_regression(report, format_name, terminal=terminal)
 
@@ -89,7 +89,7 @@ def check_format(format_name: str, *, others: Sequence[str] = ()) -> None:
 
     Raises UnknownNameError.
     """
-    from harness.reporting.render import FORMATS
+    from harness.report.render import FORMATS
 
     if format_name not in (known := (*FORMATS, *others)):
         raise UnknownNameError("format", format_name, known)
@@ -102,7 +102,7 @@ def named_by_time(name: str) -> Path:
 
 def describe_plan(plan: Plan, known: Sequence[LookUp], format_name: str) -> str:
     """What ``--dry-run`` prints."""
-    from harness.reporting.plan import render_plan
+    from harness.report.plan_page import render_plan
 
     return render_plan(plan, known, format_name)
 
@@ -111,6 +111,6 @@ def progress_display() -> ProgressDisplay:
     """Progress on standard error."""
     from rich.console import Console
 
-    from harness.reporting.progress import ProgressDisplay
+    from harness.report.progress import ProgressDisplay
 
     return ProgressDisplay(Console(stderr=True))

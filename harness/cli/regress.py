@@ -42,8 +42,8 @@ from harness.cli.regress_options import (
 )
 
 if TYPE_CHECKING:
+    from harness.pipeline.regress.regression import Regression
     from harness.plan.request import CompareOptions
-    from harness.regression.result import Regression
 
 __all__ = ["regress"]
 
@@ -86,10 +86,10 @@ def regress(
     """
     given = locals()
     with early_worker(backends or "", isolation or "process", cards):
+        from harness.pipeline.regress.plan_again import OPTIONS, Again
+        from harness.pipeline.regress.run_regress import run_regress
         from harness.plan.request import Output
-        from harness.regression.plan_again import OPTIONS, Again
-        from harness.regression.regress import run_regress
-        from harness.reporting.regression import check_regression_format
+        from harness.report.regression import check_regression_format
 
         check_regression_format(format_name)
         check_ci_files(junit, summary)

@@ -12,7 +12,7 @@ from harness.cli.completion import complete_backends, complete_dataset
 from harness.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from harness.regression.judging import Judging
+    from harness.pipeline.regress.judging import Judging
 
 __all__ = [
     "BaselineOption",
@@ -106,8 +106,8 @@ def judging(
 
     Raises UsageError and UnknownNameError for malformed ones.
     """
-    from harness.regression.judging import Judging
-    from harness.statistics import PAIRED_TESTS
+    from harness.pipeline.regress.judging import Judging
+    from harness.stats import PAIRED_TESTS
 
     if test not in PAIRED_TESTS:
         raise UnknownNameError("test", test, PAIRED_TESTS)

@@ -12,8 +12,8 @@ from harness.cli.output import check_format, print_result, write_report
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.regression.schema import RegressionReport
     from harness.results.check_schema import CheckReport
+    from harness.results.regression_schema import RegressionReport
     from harness.results.schema import Report
 
 __all__ = ["report"]
@@ -42,7 +42,7 @@ def report(
     Example: harness report reports/cacm-20260101-120000 --format markdown
     """
     if schema:
-        from harness.reporting.schema_page import describe_schema
+        from harness.report.schema_page import describe_schema
 
         typer.echo(describe_schema(), nl=False)
         return
@@ -58,7 +58,7 @@ def report(
 
 def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
     """What a folder is about: a regression where it holds one, with the comparison that was judged beside it."""
-    from harness.regression.stored import REGRESSION_NAME, read_regression
+    from harness.pipeline.regress.stored_regression import REGRESSION_NAME, read_regression
     from harness.results.stored import read_any_report
 
     if folder.name == REGRESSION_NAME or (folder / REGRESSION_NAME).exists():
@@ -68,10 +68,10 @@ def _stored(folder: Path) -> Report | CheckReport | RegressionReport:
 
 def _without_texts(report: Report | CheckReport | RegressionReport) -> Report | CheckReport | RegressionReport:
     """The same without texts of queries; those of documents are in none, and in a comparison's neither are."""
-    from harness.regression.schema import RegressionReport
-    from harness.regression.stored import without_texts
+    from harness.pipeline.regress.stored_regression import without_texts
     from harness.results.check_redaction import without_questions
     from harness.results.check_schema import CheckReport
+    from harness.results.regression_schema import RegressionReport
 
     if isinstance(report, RegressionReport):
         return without_texts(report)
@@ -80,13 +80,13 @@ def _without_texts(report: Report | CheckReport | RegressionReport) -> Report | 
 
 def _page(folder: Path, cards: Path | None, *, keep_text: bool) -> bytes:
     """As bytes, because the file says that it is UTF-8, whatever the terminal's encoding is."""
-    from harness import api
-    from harness.golden.check import with_corpora
-    from harness.golden.checked import Checked
-    from harness.regression.result import Regression, with_rankings
-    from harness.regression.schema import RegressionReport
+    from harness.pipeline import compare as api
+    from harness.pipeline.check.checked import Checked
+    from harness.pipeline.check.run_check import with_corpora
+    from harness.pipeline.regress.regression import Regression, with_rankings
     from harness.results.check_schema import CheckReport
     from harness.results.comparison import Comparison
+    from harness.results.regression_schema import RegressionReport
 
     report, place = _stored(folder), folder if folder.is_dir() else folder.parent
     found: Checked | Comparison | Regression

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "Display", "Progress"]
+__all__ = ["Clock", "Display", "Progress", "SilentDisplay"]
 
 Clock = Callable[[], int]
 """Nanoseconds from a monotonic clock; injected, so that tests do not wait."""
@@ -29,3 +29,20 @@ class Display(Protocol):
 
     def done(self, label: str, outcome: str) -> None:
         """Show that one backend is finished; ``outcome`` is a few words."""
+
+
+class SilentDisplay:
+    """No progress at all: the default of the Python interface."""
+
+    def section(self, label: str) -> SilentDisplay:  # noqa: ARG002 - the signature is Display's
+        """Itself: it takes every phase and shows none."""
+        return self
+
+    def start(self, phase: str, total: int | None) -> None:
+        """Show nothing."""
+
+    def advance(self, amount: int) -> None:
+        """Show nothing."""
+
+    def done(self, label: str, outcome: str) -> None:
+        """Show nothing."""

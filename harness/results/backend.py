@@ -24,8 +24,8 @@ from harness.results.phases import phase_times
 from harness.results.spread import rebuild_notes, spread_stats
 from harness.results.stages import stage_notes, stage_stats
 from harness.results.stored import holds_white_space
-from harness.statistics import mean_interval
-from harness.statistics.timing import Latency, latency
+from harness.stats import mean_interval
+from harness.stats.timing import Latency, latency
 from harness.wording import counted
 from harness.worker.failure import Failure
 from harness.worker.jobs import TrialRecord

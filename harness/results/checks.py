@@ -22,7 +22,7 @@ from harness.data.ranking import without_identical_ids
 from harness.data.types import Float64Array, Ids, Qrels, Run, SparseVectors
 from harness.metrics import Measure, QuerySet, Scores, TieRule, is_mean, official_measures, parse_measures, score
 from harness.metrics.table import KINDS
-from harness.statistics.power import detectable_difference, queries_needed
+from harness.stats.power import detectable_difference, queries_needed
 from harness.wording import counted
 
 __all__ = [

@@ -12,9 +12,9 @@ import pyarrow as pa
 from harness.data.arrow import strings
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.errors import ResultError
-from harness.reporting.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
-from harness.reporting.render import render
 from harness.results.frontier import frontiers
+from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
+from harness.results.presenters import presenter
 from harness.results.schema import (
     BackendResult,
     ClosedLoopStats,
@@ -240,7 +240,7 @@ class Comparison:
 
     def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
         """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
-        return render(self.report, format)
+        return str(presenter("comparison text")(self.report, format))
 
     def html(self, *, keep_text: bool = True) -> str:
         """The report as one HTML file that needs nothing else.
@@ -248,12 +248,9 @@ class Comparison:
         Texts of queries are in it if there are any, those of documents where ``corpus`` has them;
         ``keep_text=False`` leaves both out.
         """
-        from harness.reporting.html.from_comparison import comparison_page
-        from harness.reporting.html.render import render_page
-
         if keep_text:
-            return render_page(comparison_page(self, self.corpus, no_texts="" if self.corpus else self.no_texts))
-        return render_page(comparison_page(replace(self, queries=None), None, no_texts=LEFT_OUT))
+            return str(presenter("comparison page")(self, self.corpus, "" if self.corpus else self.no_texts))
+        return str(presenter("comparison page")(replace(self, queries=None), None, LEFT_OUT))
 
     def __str__(self) -> str:
         return self.render()

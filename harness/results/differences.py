@@ -14,8 +14,8 @@ from harness.plan.plan import Plan
 from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.checks import PairedValues
-from harness.statistics import PairedTest, bootstrap_interval, compare_pairs
-from harness.statistics.family import holm_of_asked
+from harness.stats import PairedTest, bootstrap_interval, compare_pairs
+from harness.stats.family import holm_of_asked
 
 __all__ = ["metric_losses", "notable_differences", "paired_differences", "reference_label", "reference_notes"]
 

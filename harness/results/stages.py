@@ -12,7 +12,7 @@ from harness.plan.plan import Plan
 from harness.remote.calls import calls_in_words
 from harness.results import schema
 from harness.results.ceiling import ceiling
-from harness.statistics.timing import latency
+from harness.stats.timing import latency
 from harness.worker.outcome import Outcome
 
 __all__ = ["stage_notes", "stage_stats"]

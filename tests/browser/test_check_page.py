@@ -12,8 +12,8 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 import harness
-from harness.golden.check import with_corpora
-from harness.golden.checked import Checked
+from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.run_check import with_corpora
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest

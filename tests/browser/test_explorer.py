@@ -10,8 +10,8 @@ from explorers import queries_of, run_of, small_explorer, small_page
 from playwright.sync_api import expect
 
 from harness.data.types import Ids
-from harness.reporting.html.explorer import Explorer
-from harness.reporting.html.render import render_page
+from harness.report.html.explorer import Explorer
+from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest

@@ -12,11 +12,11 @@ from playwright.sync_api import expect
 from regression_sides import AFTER, BEFORE, TEXTS, backend, side
 from sample_report import sample_report
 
-from harness.regression.baseline import read_baseline, write_baseline
-from harness.regression.compare_sides import CompareRules, compare_sides
-from harness.regression.result import Regression
-from harness.regression.side import Side
-from harness.regression.verdicts import Rules
+from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.regression import Regression
+from harness.pipeline.regress.verdicts import Rules
+from harness.results.baseline import read_baseline, write_baseline
+from harness.results.side import Side
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest

@@ -15,7 +15,7 @@ from harness.cli.app import _build
 from harness.cli.config import FILE_NAME, configured_verbs, read_settings, settings_of
 from harness.cli.init import Choices, template
 from harness.errors import CardError, DataError, UnknownNameError, UsageError
-from harness.golden.checked import Checked
+from harness.pipeline.check.checked import Checked
 
 CHECK = f"""
 [check]

@@ -18,7 +18,7 @@ from harness.pipeline.resume import LookUp
 from harness.plan.capability_checks import refuse_impossible
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
-from harness.reporting.plan import render_plan
+from harness.report.plan_page import render_plan
 from harness.store.cache import Cache
 from harness.worker.outcome import refuse_unmatched
 

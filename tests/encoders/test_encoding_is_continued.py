@@ -12,11 +12,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from harness.data.inputs import Inputs
+from harness.data.progress import SilentDisplay
 from harness.data.types import Ids, SparseVectors
 from harness.encoders.settings import Settings
 from harness.encoders.stream import encode_into, read_made
 from harness.registry.parameters import encoder_parameters
-from harness.reporting.progress import SilentDisplay
 from harness.store.columns import load_vectors
 
 TEXTS, CHUNK = 40, 8

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import harness
 from harness.data.inputs import Inputs
 from harness.data.types import Ids, SparseVectors
-from harness.golden.checked import Checked
+from harness.pipeline.check.checked import Checked
 
 pytestmark = pytest.mark.integration
 

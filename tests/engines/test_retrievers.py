@@ -21,7 +21,7 @@ from harness.engines.callable.answers import Answer, Asked, ask, read_answer
 from harness.engines.callable.http_endpoint import HttpRetriever, HttpSettings, JsonPath
 from harness.engines.callable.python_callable import PythonRetriever, load_callable
 from harness.errors import EngineFailureError, EngineTimeoutError, EngineUnavailableError, UsageError
-from harness.golden.against import parse_against
+from harness.pipeline.check.against import parse_against
 from harness.remote.calls import RemoteCalls
 from harness.store.record_files import load, save
 from harness.testing import RecordingProgress

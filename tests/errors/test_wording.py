@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from harness import Dataset, check, compare, diff, evaluate
 from harness.cli.app import _build
 from harness.errors import DataError, HarnessError, UsageError
-from harness.reporting.scores import NamedScores, ScoreFormat, render_scores
+from harness.report.scores import NamedScores, ScoreFormat, render_scores
 from harness.wording import counted, readable, shortened
 
 _PLURALS = "queries|questions|documents|backends|tests|judgments|hits|lists|builds|requirements|retrievers|corpora"

@@ -9,7 +9,7 @@ from harness.data.types import Corpus, Ids, Queries
 from harness.errors import DataError, UsageError
 from harness.exact import SparseIndex, encode_documents, encode_queries
 from harness.exact.encoding import widen
-from harness.model_evaluation import evaluate
+from harness.pipeline.model_evaluation import evaluate
 
 
 class Model:

@@ -19,10 +19,10 @@ from prepared_vectors import PreparedVectors
 from sentence_transformers import util
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator as Theirs
 
-import harness.compat.sentence_transformers as compat
-from harness.compat.sentence_transformers import InformationRetrievalEvaluator as Ours
-from harness.compat.sentence_transformers import best_hits
+import harness.integrations.sentence_transformers as compat
 from harness.errors import DataError, MissingExtraError, RankingError, UsageError
+from harness.integrations.sentence_transformers import InformationRetrievalEvaluator as Ours
+from harness.integrations.sentence_transformers import best_hits
 
 Made = tuple[PreparedVectors, tuple[dict[Any, str], dict[Any, str], dict[Any, set[Any]]]]
 FUNCTIONS = {"dot": util.dot_score, "cosine": util.cos_sim, "euclidean": util.euclidean_sim}

@@ -13,7 +13,7 @@ import pytest
 from golden_world import LABEL, QUESTIONS, QUICK, write_golden_world
 
 import harness
-from harness.golden.checked import Checked
+from harness.pipeline.check.checked import Checked
 
 pytestmark = pytest.mark.integration
 
@@ -31,7 +31,7 @@ timing = false
 require = ["Hit@5>=0.9", "MRR@5>=0.1"]
 """
 WITHOUT_SETS = HARNESS_TOML.replace('golden = "golden.jsonl"', "").replace("require", "#")
-INSTALLED = any(point.value == "harness.pytest_plugin" for point in entry_points(group="pytest11"))
+INSTALLED = any(point.value == "harness.integrations.pytest_plugin" for point in entry_points(group="pytest11"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,7 +51,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     # an installed package brings its plug-in; -p would load it twice
-    plugin = () if INSTALLED else ("-p", "harness.pytest_plugin")
+    plugin = () if INSTALLED else ("-p", "harness.integrations.pytest_plugin")
     return project.runpytest_inprocess("-p", "no:faulthandler", "-p", "no:cacheprovider", *plugin, *arguments)
 
 
@@ -212,11 +212,11 @@ def test_a_project_without_golden_sets_loads_nothing_heavy(project: pytest.Pytes
 
         def test_nothing_heavy():
             loaded = {name for name in sys.modules if name.partition(".")[0] == "harness"}
-            assert loaded == {"harness", "harness._version", "harness.pytest_plugin"}
+            assert loaded == {"harness", "harness._version", "harness.integrations.pytest_plugin"}
             assert not {"numpy", "pydantic", "typer", "pyarrow"} & sys.modules.keys()
         """
     )
-    plugin = () if INSTALLED else ("-p", "harness.pytest_plugin")
+    plugin = () if INSTALLED else ("-p", "harness.integrations.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *plugin]
     done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
@@ -239,7 +239,7 @@ def test_the_package_brings_the_plugin(repository: Path) -> None:
     import tomllib
 
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"harness": "harness.pytest_plugin"}
+    assert project["entry-points"]["pytest11"] == {"harness": "harness.integrations.pytest_plugin"}
 
 
 def test_the_documented_project_works(project: pytest.Pytester, repository: Path) -> None:

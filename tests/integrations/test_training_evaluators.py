@@ -22,7 +22,10 @@ from sentence_transformers.sentence_transformer.evaluation import InformationRet
 from sentence_transformers.sparse_encoder.evaluation import SparseInformationRetrievalEvaluator as TheirSparse
 from tiny_models import tiny_dense, tiny_splade
 
-from harness.compat.sentence_transformers import InformationRetrievalEvaluator, SparseInformationRetrievalEvaluator
+from harness.integrations.sentence_transformers import (
+    InformationRetrievalEvaluator,
+    SparseInformationRetrievalEvaluator,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -165,7 +168,7 @@ def test_nothing_is_written_unless_asked(dense, texts, tmp_path):
 
 
 def test_the_log_says_when_and_what(dense, texts, caplog):
-    caplog.set_level(logging.INFO, "harness.compat")
+    caplog.set_level(logging.INFO, "harness.integrations")
     evaluator = InformationRetrievalEvaluator(*texts, name="dev", truncate_dim=8)
     values = evaluator(dense, epoch=1, steps=20)
     start = (

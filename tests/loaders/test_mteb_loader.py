@@ -10,13 +10,13 @@ from installed import skip_module_without
 from miniatures import Content, beir_folder, miniature, mteb_tables, mteb_task, parquet_repository
 
 import harness
-from harness.api import plan_for, preview
 from harness.data.types import Run
 from harness.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from harness.loaders.base import DatasetSpec
 from harness.loaders.dataset import load_corpus, load_dataset
 from harness.loaders.fetching import subsets_of
 from harness.loaders.mteb import MtebLoader
+from harness.pipeline.compare import plan_for, preview
 from harness.plan.request import CompareRequest
 
 skip_module_without("mteb")

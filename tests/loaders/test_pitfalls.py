@@ -13,7 +13,7 @@ import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.loaders.trec_write import write_qrels, write_run
 from harness.plan.request import CompareOptions
-from harness.reporting.scores import ScoreFormat
+from harness.report.scores import ScoreFormat
 from harness.results.comparison import Comparison
 
 pytestmark = pytest.mark.usefixtures("warm_workers")

@@ -18,11 +18,11 @@ from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.memory import run_from_dict
 from harness.data.ranking import TieBreak, order_as
 from harness.errors import DataError, UsageError
-from harness.evaluation import as_qrels
 from harness.metrics import parse_measure
 from harness.metrics.audit import parse_published
 from harness.metrics.conventions import ASPECTS, CONVENTIONS, HARNESS, Settings, aspects_of
-from harness.reporting.conventions import conventions_page
+from harness.pipeline.evaluate import as_qrels
+from harness.report.conventions import conventions_page
 from harness.results.ceiling import best_order
 
 OTHERS = {f"x{number:04}": 1.0 - number / 5000 for number in range(1200)}
@@ -250,7 +250,7 @@ class TestInput:
         assert run_from_dict({"q": {"a": 1.0}, "p": {"a": 1.0 + 1e-9}}).wide_scores is None
         file = tmp_path / "run.trec"
         file.write_text("q Q0 a 2 1.0 x\nq Q0 c 1 1.000000001 x\n")
-        ordered = order_as(harness.evaluation.as_run(file), TieBreak.ID_ASCENDING, wide=True)
+        ordered = order_as(harness.pipeline.evaluate.as_run(file), TieBreak.ID_ASCENDING, wide=True)
         assert ordered.doc_ids.take(ordered.rows) == ["c", "a"]
 
     def test_candidates_of_a_dataset_keep_the_scores_as_they_were_read(self):

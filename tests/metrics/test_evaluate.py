@@ -19,10 +19,10 @@ from warm_harness import harness_command
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.errors import DataError, HarnessError, UnknownNameError, UsageError
-from harness.evaluation import as_qrels, as_run
 from harness.loaders.trec_write import write_run
 from harness.metrics import QuerySet, TieRule
-from harness.reporting.scores import ScoreFormat
+from harness.pipeline.evaluate import as_qrels, as_run
+from harness.report.scores import ScoreFormat
 
 QRELS = {"q1": {"a": 1, "b": 0, "c": 2}, "q2": {"a": 1}, "q3": {"z": 0}, "q10": {"a": 1}}
 RUN = {"q1": {"a": 2.0, "b": 2.0, "c": 1.0}, "q3": {"z": 1.0}, "q10": {"a": 3.0}, "q99": {"a": 1.0}}
@@ -50,7 +50,7 @@ def test_a_run_without_judged_documents_is_zeros_for_trec_eval_alone(tmp_path, c
     """trec_eval prints zeros; elsewhere such a run is one of another collection."""
     from harness.cli.evaluate import evaluate as command
     from harness.metrics import TieRule
-    from harness.reporting.scores import ScoreFormat
+    from harness.report.scores import ScoreFormat
 
     (tmp_path / "qrels").write_text("q1 0 a 1\nq2 0 b 1\n")
     (tmp_path / "run").write_text("q1 Q0 zz 1 2.0 t\n")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness.errors import DataError
-from harness.evaluation import p_mrr
+from harness.pipeline.evaluate import p_mrr
 
 
 def test_by_hand() -> None:

@@ -10,11 +10,11 @@ from sample_report import sample_report
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids
 from harness.metrics import Measure, QueryCounts, QuerySet, Scores
-from harness.reporting.differences import differences, legend_of_differences, mark_of
+from harness.report.differences import differences, legend_of_differences, mark_of
 from harness.results.assess import Assessed
 from harness.results.differences import paired_differences
 from harness.results.schema import Report
-from harness.statistics import Change, judge_family
+from harness.stats import Change, judge_family
 
 
 def report(*updates: dict[str, Any], reference: str | None = "qdrant") -> Report:

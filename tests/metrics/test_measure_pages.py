@@ -7,7 +7,7 @@ from pathlib import Path
 import pytrec_eval
 
 from harness.metrics.table import KINDS, NOT_OFFERED
-from harness.reporting.measures import measures_page
+from harness.report.measures import measures_page
 
 
 def test_the_page_is_the_tables(repository: Path):

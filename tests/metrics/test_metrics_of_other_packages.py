@@ -16,12 +16,12 @@ import pytest
 import harness
 from harness.cli.evaluate import evaluate as eval_verb
 from harness.errors import MetricError, UnknownNameError, UsageError
-from harness.evaluation import as_run
-from harness.golden.requirements import parse_requirement
 from harness.loaders.trec_write import write_run
 from harness.metrics import Arguments, JudgedHits, Kind, metric, parse_measure, parse_measures, registry
 from harness.metrics.table import KINDS
-from harness.reporting.measures import measure_section, measures_page
+from harness.pipeline.check.requirements import parse_requirement
+from harness.pipeline.evaluate import as_run
+from harness.report.measures import measure_section, measures_page
 
 QRELS = {
     "q1": {"a": 2, "b": 1, "c": 0, "d": -1, "x": 3},

@@ -19,9 +19,9 @@ from warm_harness import harness_command
 
 import harness
 from harness.errors import DataError, RankingError, UsageError
-from harness.evaluation import as_qrels, as_run
 from harness.loaders.trec_write import write_run
 from harness.metrics import TieRule
+from harness.pipeline.evaluate import as_qrels, as_run
 
 # Ties, ids that are whole numbers, a query without judgments, and one that found nothing that is judged.
 RUN = {

@@ -136,7 +136,7 @@ def test_public_names_are_listed_and_exist(modules: list[Module]) -> None:
         name = ".".join(("harness", *module.path.with_suffix("").parts)).removesuffix(".__init__")
         if name == "harness.__main__":
             continue
-        if name.startswith("harness.compat.sentence_transformers") and find_spec("sentence_transformers") is None:
+        if name.startswith("harness.integrations.sentence_transformers") and find_spec("sentence_transformers") is None:
             continue  # its classes are subclasses of that library's
         public = getattr(importlib.import_module(name), "__all__", None)
         if module.path.name == "__init__.py" and public is None:

@@ -60,7 +60,7 @@ def test_the_wheel_carries_licence_and_metadata(distributions: tuple[Path, Path]
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
     assert "harness = harness.cli.app:main" in scripts
-    assert "[pytest11]\nharness = harness.pytest_plugin" in scripts
+    assert "[pytest11]\nharness = harness.integrations.pytest_plugin" in scripts
 
 
 def test_the_source_distribution_is_the_project_and_nothing_else(

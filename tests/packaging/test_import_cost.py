@@ -74,11 +74,11 @@ def test_importing_the_package_loads_nothing_else(repository: Path) -> None:
 
 def test_a_comparison_begins_without_what_writes_its_report(repository: Path) -> None:
     """Nor with what reads labels, regressions and checks: each is imported when there is such a thing."""
-    loaded = modules_loaded_by("import harness.api", repository)
-    assert "harness.runner" in loaded
+    loaded = modules_loaded_by("import harness.pipeline.compare", repository)
+    assert "harness.pipeline.run" in loaded
     later = {
-        "harness.regression.labels",
-        "harness.reporting.html.render",
+        "harness.pipeline.regress.labels",
+        "harness.report.html.render",
         "jinja2",
         "pyarrow.dataset",
         "pyarrow.parquet",
@@ -98,9 +98,9 @@ def test_the_first_worker_is_started_before_anything_is_imported(repository: Pat
 
 @pytest.mark.parametrize("kind", ["comparison", "check", "regression"])
 def test_a_page_imports_nothing_of_other_kinds_of_pages(kind: str, repository: Path) -> None:
-    loaded = modules_loaded_by(f"import harness.reporting.html.from_{kind}", repository)
+    loaded = modules_loaded_by(f"import harness.report.html.from_{kind}", repository)
     others = {"comparison", "check", "regression"} - {kind}
-    assert not loaded & {f"harness.reporting.html.from_{other}" for other in others}
+    assert not loaded & {f"harness.report.html.from_{other}" for other in others}
 
 
 def test_help_answers_within_300_ms(repository: Path) -> None:
@@ -120,12 +120,12 @@ def test_help_answers_within_300_ms(repository: Path) -> None:
 def test_intervals_and_the_usual_test_load_no_distributions(repository: Path) -> None:
     """``scipy.stats`` takes half a second and ``scipy.special`` a tenth, in every comparison."""
     program = (
-        "import numpy as np; from harness.statistics import bootstrap_interval, compare_pairs; "
+        "import numpy as np; from harness.stats import bootstrap_interval, compare_pairs; "
         "values = np.random.default_rng(0).random(50); assert bootstrap_interval(values, 1); "
         "assert compare_pairs(values, values[::-1], 1).p; assert compare_pairs(values[:9], values[9:18], 1).p"
     )
     loaded = modules_loaded_by(program, repository)
-    assert "harness.statistics.intervals" in loaded
+    assert "harness.stats.intervals" in loaded
     assert not loaded & {"scipy.stats", "scipy.special"}
 
 

@@ -8,9 +8,9 @@ import pytest
 from small_world import write_cards, write_collection
 
 import harness
+from harness.data.progress import SilentDisplay
 from harness.exact import SparseIndex
 from harness.parity import references
-from harness.reporting.progress import SilentDisplay
 
 
 @pytest.fixture

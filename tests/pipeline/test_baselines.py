@@ -11,8 +11,8 @@ from pyarrow import parquet
 from regression_sides import AFTER, BEFORE, backend, side
 
 from harness.errors import ResultError, UsageError
-from harness.regression.baseline import check_baseline_target, describe_baseline, read_baseline, write_baseline
-from harness.regression.read import read_side
+from harness.pipeline.regress.read_side import read_side
+from harness.results.baseline import check_baseline_target, describe_baseline, read_baseline, write_baseline
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ import harness
 from harness.cli.check import check
 from harness.cli.report import report as print_report
 from harness.errors import ResultError, UsageError
-from harness.golden.checked import Checked
+from harness.pipeline.check.checked import Checked
 from harness.plain_url import without_secrets
-from harness.reporting.check_cases import check_suites
-from harness.reporting.check_markdown import check_markdown
-from harness.reporting.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
-from harness.reporting.junit import Outcome, junit_xml
-from harness.reporting.markdown_parts import COMMENT_BYTES, comment_marker
+from harness.report.check_cases import check_suites
+from harness.report.check_markdown import check_markdown
+from harness.report.github import SHOWN_BY_GITHUB, Annotation, check_annotations, workflow_commands
+from harness.report.junit import Outcome, junit_xml
+from harness.report.markdown_parts import COMMENT_BYTES, comment_marker
 from harness.results.check_redaction import redacted, without_questions
 from harness.results.schema import ErrorInfo
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import harness
 from harness.cli.app import _build
 from harness.errors import ResultError, UsageError
-from harness.regression.result import Regression
+from harness.pipeline.regress.regression import Regression
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.types import Ids, Run
-from harness.golden.match import Expected, Match, ideal_run, plain_judgments
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_measures, score
+from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
 
 NAMES = st.text(alphabet="a1-", min_size=1, max_size=7)
 MEASURES = parse_measures("Success@3,RR@3,R@3,nDCG@3,AP@3,P@3")

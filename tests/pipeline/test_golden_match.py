@@ -7,9 +7,9 @@ import pytest
 
 from harness.data.types import Ids, Run
 from harness.errors import UsageError
-from harness.golden.match import Expected, Match, ideal_run, plain_judgments
 from harness.loaders.golden import golden_of_records
 from harness.metrics import TieRule, parse_measures, score
+from harness.pipeline.check.id_match import Expected, Match, ideal_run, plain_judgments
 
 
 def golden(**expected):

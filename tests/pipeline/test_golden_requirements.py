@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.golden.requirements import Sample, SliceOf, judge, parse_requirement, parse_requirements
+from harness.pipeline.check.requirements import Sample, SliceOf, judge, parse_requirement, parse_requirements
 
 
 def mean(values):

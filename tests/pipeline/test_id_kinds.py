@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.golden.id_kinds import kinds_of
+from harness.pipeline.check.id_kinds import kinds_of
 
 UUID = "8544a3db-0b16-5b1c-a72d-7b7f47536f62"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.data.types import Ids
-from harness.golden.examine import missing_ids
-from harness.golden.match import Expected, Match
-from harness.golden.near_ids import Meant, meant_by
 from harness.loaders.golden import golden_of_records
+from harness.pipeline.check.examine import missing_ids
+from harness.pipeline.check.id_match import Expected, Match
+from harness.pipeline.check.near_ids import Meant, meant_by
 
 
 def meant(expected: list[str], corpus: list[str]) -> Meant:

@@ -12,10 +12,10 @@ from harness.data.types import SparseVectors
 from harness.encoders import bm25
 from harness.errors import UsageError
 from harness.exact import SparseIndex
-from harness.golden.against import parse_against
+from harness.pipeline.check.against import parse_against
+from harness.pipeline.regress.set_option import changed_backends
 from harness.plan.backend_spec import parse_backends
-from harness.regression.baseline import save_baseline
-from harness.regression.set_option import changed_backends
+from harness.results.baseline import save_baseline
 from harness.text import count_terms, create_analyzer
 
 

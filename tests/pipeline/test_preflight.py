@@ -12,11 +12,11 @@ from harness.data.golden_set import Expectation, GoldenQuestion, GoldenSet
 from harness.data.ranking import TieRule
 from harness.data.types import Corpus, Ids
 from harness.engines.callable.answers import Answer
-from harness.golden.against import run_of
-from harness.golden.examine import Examiner, missing_ids
-from harness.golden.match import Expected, Match
-from harness.golden.preflight import Looked, answers_of, preflight
 from harness.metrics import parse_measures
+from harness.pipeline.check.against import run_of
+from harness.pipeline.check.examine import Examiner, missing_ids
+from harness.pipeline.check.id_match import Expected, Match
+from harness.pipeline.check.preflight import Looked, answers_of, preflight
 from harness.results.schema import ErrorInfo
 from harness.results.subject import Subject
 

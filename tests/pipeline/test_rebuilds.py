@@ -12,11 +12,11 @@ from engines_for_tests import BUILDS_MADE
 from small_world import DOCUMENTS, write_cards, write_collection
 
 import harness
-from harness.api import plan_for, preview
+from harness.data.progress import SilentDisplay
 from harness.errors import UsageError
+from harness.pipeline.compare import plan_for, preview
 from harness.plan.request import CompareRequest
-from harness.reporting.plan import render_plan
-from harness.reporting.progress import SilentDisplay
+from harness.report.plan_page import render_plan
 from harness.results.comparison import Comparison
 from harness.results.schema import BackendResult, SpreadStats
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 import harness
 from harness.cli.app import _build
 from harness.errors import DataError, ResultError, UsageError
-from harness.regression.baseline import read_baseline
-from harness.regression.judging import Judging
-from harness.regression.result import Regression
-from harness.regression.side import stored_side
-from harness.reporting.regression_cases import regression_suites
+from harness.pipeline.regress.judging import Judging
+from harness.pipeline.regress.regression import Regression
+from harness.report.regression_cases import regression_suites
+from harness.results.baseline import read_baseline
 from harness.results.comparison import Comparison
+from harness.results.side import stored_side
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 
@@ -314,7 +314,7 @@ def test_what_names_nothing_is_refused_before_anything_runs(
 ) -> None:
     if not (small["base"] / "plain").exists():
         compare(small, "good", "plain", timing=False)
-    monkeypatch.setattr("harness.api.run", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr("harness.pipeline.compare.run", lambda *_: pytest.fail("it ran"))
     done = run("regress", "--baseline", small["base"] / "plain", *options)
     assert isinstance(done.exception, UsageError)
     assert said in str(done.exception)

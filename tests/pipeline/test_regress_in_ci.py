@@ -9,11 +9,11 @@ from junit_files import read_junit
 from regression_sides import AFTER, BEFORE, side
 
 from harness.cli.ci import write_regression_for_ci
-from harness.regression.compare_sides import CompareRules, compare_sides
-from harness.regression.schema import RegressionReport
-from harness.reporting.markdown_parts import COMMENT_BYTES
-from harness.reporting.regression import render_regression
-from harness.reporting.regression_markdown import regression_markdown
+from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.report.markdown_parts import COMMENT_BYTES
+from harness.report.regression import render_regression
+from harness.report.regression_markdown import regression_markdown
+from harness.results.regression_schema import RegressionReport
 
 
 @pytest.fixture(scope="module")

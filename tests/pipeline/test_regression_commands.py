@@ -9,9 +9,9 @@ import pytest
 
 from harness import Judging
 from harness.cli.app import _load_command
+from harness.pipeline.regress import diff
+from harness.pipeline.regress.plan_again import OPTIONS, Again, _request
 from harness.plan.request import CompareOptions, Output
-from harness.regression import diff
-from harness.regression.plan_again import OPTIONS, Again, _request
 from harness.results.schema import PlanRecord
 
 

@@ -8,17 +8,17 @@ import pytest
 from regression_sides import AFTER, BEFORE, TEXTS, backend, side, with_dataset
 
 from harness.errors import HarnessError, ResultError, UnknownNameError, UsageError
+from harness.pipeline.regress.common_queries import common_queries
+from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.pairing import Pair, pair_backends
+from harness.pipeline.regress.set_option import changed_backends
+from harness.pipeline.regress.setting_changes import changed_settings, machine_changes
 from harness.plan.backend_spec import parse_backends
-from harness.regression.common_queries import common_queries
-from harness.regression.compare_sides import CompareRules, compare_sides
-from harness.regression.pairing import Pair, pair_backends
-from harness.regression.set_option import changed_backends
-from harness.regression.setting_changes import changed_settings, machine_changes
-from harness.regression.side import Side
-from harness.reporting.html.regression_tables import verdicts
-from harness.reporting.regression import render_regression
-from harness.reporting.regression_cases import regression_suites
+from harness.report.html.regression_tables import verdicts
+from harness.report.regression import render_regression
+from harness.report.regression_cases import regression_suites
 from harness.results.schema import CandidatesInfo, ContentDigests, EngineDescription
+from harness.results.side import Side
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,18 @@ from sample_report import sample_report
 from harness.data.ranking import ranking_digests
 from harness.data.types import Run
 from harness.errors import UnknownNameError
-from harness.regression.compare_sides import CompareRules, compare_sides
-from harness.regression.costs import cost_changes
-from harness.regression.pairing import Pair
-from harness.regression.schema import CostChange, MetricJudgement
-from harness.regression.side import Side
-from harness.regression.verdicts import Rules, judge_pairs
-from harness.reporting.github import regression_annotations
-from harness.reporting.junit import Outcome
-from harness.reporting.regression_cases import regression_suites
-from harness.reporting.regression_tables import headline, remarks
+from harness.pipeline.regress.compare_sides import CompareRules, compare_sides
+from harness.pipeline.regress.cost_changes import cost_changes
+from harness.pipeline.regress.pairing import Pair
+from harness.pipeline.regress.verdicts import Rules, judge_pairs
+from harness.report.github import regression_annotations
+from harness.report.junit import Outcome
+from harness.report.regression_cases import regression_suites
+from harness.report.regression_tables import headline, remarks
+from harness.results.regression_schema import CostChange, MetricJudgement
 from harness.results.schema import SpreadStats, SpreadValue, StageStats
-from harness.statistics import compare_pairs, judge
+from harness.results.side import Side
+from harness.stats import compare_pairs, judge
 
 CSR = Pair("csr", "csr")
 FUSED = StageStats(method="rrf", of=["chroma", "lucene"], first_ms=None, own_ms=None)

@@ -16,7 +16,7 @@ from small_world import write_cards, write_collection
 from warm_harness import harness_command
 
 import harness
-from harness.api import plan_for, preview
+from harness.pipeline.compare import plan_for, preview
 from harness.pipeline.resume import LookUp, differences
 from harness.plan.request import CompareRequest
 from harness.results.comparison import Comparison

@@ -15,6 +15,7 @@ import pytest
 from small_world import write_cards, write_collection
 
 from harness.data.dataset import Dataset
+from harness.data.progress import SilentDisplay
 from harness.engines.interface import EngineInfo, IndexReport, Storage
 from harness.engines.qdrant.engine import QdrantEngine
 from harness.errors import EngineUnavailableError, MissingExtraError
@@ -24,7 +25,6 @@ from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
 from harness.registry.cards import Parameter
 from harness.registry.lookup import find_cards
-from harness.reporting.progress import SilentDisplay
 from harness.store.cache import JSON, Cache
 from harness.worker.executor import InProcess
 from harness.worker.jobs import BuildCost, ClientRecord, ExternalIndexRecord, LoadRecord, RebuildHits, TrialRecord

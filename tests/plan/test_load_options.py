@@ -7,7 +7,7 @@ from harness.pipeline.resume import LookUp
 from harness.plan.options import LoadOptions, parse_levels, parse_rates
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareOptions, CompareRequest
-from harness.reporting.plan import render_plan
+from harness.report.plan_page import render_plan
 
 KNOWN = [LookUp({"k": 10}, None, "no outcome is stored")]
 

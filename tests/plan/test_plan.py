@@ -10,7 +10,7 @@ from harness.errors import UnknownNameError, UsageError
 from harness.pipeline.resume import LookUp
 from harness.plan.plan import Plan, make_plan
 from harness.plan.request import CompareRequest
-from harness.reporting.plan import render_plan
+from harness.report.plan_page import render_plan
 
 
 def plan(*, lucene_available: bool = True, **fields: object) -> Plan:

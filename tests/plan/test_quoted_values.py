@@ -7,11 +7,11 @@ import re
 import pytest
 
 from harness.errors import UsageError
+from harness.pipeline.regress.set_option import changed_backends
 from harness.plan.backend_spec import parse_backends
 from harness.plan.expressions import expand, in_list, split_outside, split_stages, swept, unquoted
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
-from harness.regression.set_option import changed_backends
 
 INSTRUCTION = "Given a web search query, retrieve passages; (not: titles)|qwen3"
 RERANKED = f'csr|qwen3:instruction="{INSTRUCTION}"'

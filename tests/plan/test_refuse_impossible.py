@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import plan_for
 from harness.errors import UsageError
+from harness.pipeline.compare import plan_for
 from harness.plan.request import CompareRequest
 
 

@@ -13,10 +13,10 @@ import pytest
 from explorers import TEXTS, corpus_of, qrels_of, run_of, small_explorer
 
 from harness.data.types import Ids
-from harness.reporting.html.explorer import changes
-from harness.reporting.html.pack import pack, string_columns
-from harness.reporting.html.payload import TEXT_LENGTH, payload_of
-from harness.reporting.html.pools import DEPTH, MISSED, NO_PLACE, UNJUDGED, pools_of, top_of
+from harness.report.html.explorer import changes
+from harness.report.html.pack import pack, string_columns
+from harness.report.html.payload import TEXT_LENGTH, payload_of
+from harness.report.html.pools import DEPTH, MISSED, NO_PLACE, UNJUDGED, pools_of, top_of
 
 
 def unpack(packed: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

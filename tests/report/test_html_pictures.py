@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.reporting.html.pictures.axes import linear, logarithmic, shortened
-from harness.reporting.html.pictures.bars import Bar, bars
-from harness.reporting.html.pictures.costs import Spot, distribution, percentiles, tradeoff
-from harness.reporting.html.pictures.curves import curves, spread_out
-from harness.reporting.html.pictures.differences import differences
-from harness.reporting.html.pictures.grids import matrix, strips
-from harness.reporting.html.svg import Svg
+from harness.report.html.pictures.axes import linear, logarithmic, shortened
+from harness.report.html.pictures.bars import Bar, bars
+from harness.report.html.pictures.costs import Spot, distribution, percentiles, tradeoff
+from harness.report.html.pictures.curves import curves, spread_out
+from harness.report.html.pictures.differences import differences
+from harness.report.html.pictures.grids import matrix, strips
+from harness.report.html.svg import Svg
 from harness.wording import counted
 
 VALUES = st.floats(-1e6, 1e6)

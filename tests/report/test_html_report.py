@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import compare
-from harness.api import with_documents
 from harness.cli.report import report
+from harness.pipeline.compare import with_documents
 from harness.results.comparison import Comparison
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]

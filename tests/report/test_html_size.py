@@ -7,8 +7,8 @@ import pyarrow as pa
 from explorers import small_page
 
 from harness.data.types import Corpus, Ids, Queries, Run
-from harness.reporting.html.explorer import Explorer
-from harness.reporting.html.render import LARGEST, render_page
+from harness.report.html.explorer import Explorer
+from harness.report.html.render import LARGEST, render_page
 
 QUERIES, BACKENDS, DOCUMENTS, DEPTH = 10_000, 5, 200_000, 10
 

@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from harness.reporting.progress import ProgressDisplay
+from harness.report.progress import ProgressDisplay
 
 
 def test_a_terminal_shows_how_far_how_fast_and_how_long() -> None:

@@ -9,12 +9,12 @@ from rich.cells import cell_len
 from sample_report import sample_report, swept_report
 
 from harness.errors import UnknownNameError
-from harness.reporting.cells import Table
-from harness.reporting.differences import family_of
-from harness.reporting.html.comparison_tables import quality_table
-from harness.reporting.parity_tables import parity_tables
-from harness.reporting.render import FORMATS, render, terminal_text
-from harness.reporting.tables import header, notes
+from harness.report.cells import Table
+from harness.report.differences import family_of
+from harness.report.html.comparison_tables import quality_table
+from harness.report.parity_tables import parity_tables
+from harness.report.render import FORMATS, render, terminal_text
+from harness.report.tables import header, notes
 from harness.results.schema import FilterInfo, Report
 
 

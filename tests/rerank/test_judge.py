@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from chat_stub import KEY, ChatServer, Fault, chat_server
 
+from harness.data.progress import SilentDisplay
 from harness.errors import EngineUnavailableError
 from harness.plan.stages import rerankers
-from harness.reporting.progress import SilentDisplay
 from harness.rerank.judge import Judge, read_grade
 
 QUERIES = ["cat garden", "cat garden", "light", "zeppelin"]

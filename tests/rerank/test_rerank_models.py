@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tiny_rerankers import WORDS, save_byte_level_model, save_classifier, save_language_model
 
+from harness.data.progress import SilentDisplay
 from harness.encoders.model_checks import token_places
 from harness.errors import EngineUnavailableError, UsageError
 from harness.plan.stages import rerankers
-from harness.reporting.progress import SilentDisplay
 from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import create_reranker
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from harness.data.progress import SilentDisplay
 from harness.errors import EngineUnavailableError
-from harness.reporting.progress import SilentDisplay
 from harness.rerank.reranker import Reranker
 from harness.rerank.rerankers import keyword_count
 from harness.rerank.stage import Candidates, ScoreCache, digest, score_candidates

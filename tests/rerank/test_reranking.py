@@ -17,13 +17,13 @@ from tiny_rerankers import save_classifier, save_language_model
 from warm_harness import harness_command
 
 import harness
-from harness import api
 from harness.data import ranking
 from harness.errors import UsageError
 from harness.metrics import parse_measures, score
+from harness.pipeline import compare as api
 from harness.plan.plan import make_plan
 from harness.plan.request import CompareRequest
-from harness.reporting.tables import tables as tables_of
+from harness.report.tables import tables as tables_of
 from harness.results.ceiling import best_order
 from harness.results.comparison import Comparison
 

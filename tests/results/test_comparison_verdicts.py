@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sample_report import sample_report
 
-from harness.reporting.html.comparison_verdicts import verdicts
+from harness.report.html.comparison_verdicts import verdicts
 from harness.results.schema import BackendResult, ParityStats, Report
 
 

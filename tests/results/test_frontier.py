@@ -8,8 +8,8 @@ import pytest
 from sample_report import sample_report, swept_report
 
 from harness.plan.expressions import Swept, swept
-from harness.reporting.render import render
-from harness.reporting.tables import legend, notes, tables
+from harness.report.render import render
+from harness.report.tables import legend, notes, tables
 from harness.results.frontier import frontiers, on_frontier
 
 

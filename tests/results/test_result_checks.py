@@ -19,10 +19,10 @@ from harness.cli.evaluate import evaluate as eval_verb
 from harness.data.problems import Finding
 from harness.data.types import SparseVectors
 from harness.errors import DataError
-from harness.evaluation import DEFAULT_METRICS, as_qrels, as_run
 from harness.loaders import load_dataset
 from harness.metrics import QuerySet, TieRule, official_measures, parse_measures, score
-from harness.reporting.scores import ScoreFormat
+from harness.pipeline.evaluate import DEFAULT_METRICS, as_qrels, as_run
+from harness.report.scores import ScoreFormat
 from harness.results.checks import (
     METRIC_CHECKS,
     RUN_CHECKS,

@@ -14,7 +14,7 @@ from sample_report import sample_report
 from harness.data.types import Ids, Qrels, Queries, Run
 from harness.errors import ResultError, UsageError
 from harness.loaders.trec import read_run
-from harness.regression.read import read_side
+from harness.pipeline.regress.read_side import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.results.comparison import Comparison
 from harness.results.stored import ResultTables, file_name, read_per_query, read_report, read_stored_run, write_result
@@ -173,7 +173,7 @@ import sys
 from pathlib import Path
 from sample_report import sample_report
 from harness.errors import UsageError
-from harness.regression.read import read_side
+from harness.pipeline.regress.read_side import read_side
 from harness.results.assess import parity_table, per_query_table
 from harness.results.stored import ResultTables, write_result
 

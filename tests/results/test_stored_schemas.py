@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from harness.regression.baseline import SCHEMA_VERSION as BASELINE_VERSION
-from harness.regression.baseline import Baseline, read_baseline
-from harness.regression.schema import SCHEMA_VERSION as REGRESSION_VERSION
-from harness.regression.stored import read_regression
+from harness.pipeline.regress.stored_regression import read_regression
+from harness.results.baseline import SCHEMA_VERSION as BASELINE_VERSION
+from harness.results.baseline import Baseline, read_baseline
 from harness.results.check_schema import CHECK_SCHEMA_VERSION
+from harness.results.regression_schema import SCHEMA_VERSION as REGRESSION_VERSION
 from harness.results.schema import SCHEMA_VERSION
 from harness.results.stored import read_check_report, read_report
 

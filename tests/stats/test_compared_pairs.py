@@ -10,7 +10,7 @@ from small_world import write_cards, write_collection
 
 import harness
 from harness.results.comparison import Comparison
-from harness.statistics import holm
+from harness.stats import holm
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

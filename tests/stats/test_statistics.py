@@ -16,11 +16,11 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
-import harness.statistics
+import harness.stats
 from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.reporting.tables import notes
-from harness.statistics import (
+from harness.report.tables import notes
+from harness.stats import (
     NoiseFloor,
     bootstrap_interval,
     compare_pairs,
@@ -30,8 +30,8 @@ from harness.statistics import (
     mean_interval,
     queries_needed,
 )
-from harness.statistics.family import holm_of_asked
-from harness.statistics.power import queries_for_equivalence
+from harness.stats.family import holm_of_asked
+from harness.stats.power import queries_for_equivalence
 from harness.wording import few_for_interval
 
 
@@ -283,7 +283,7 @@ def test_wrong_input_is_refused(ask: Callable[[], object], error: type[Exception
 def test_the_reference_page_has_every_public_name(repository: Path) -> None:
     page = (repository / "docs/reference/python-reference.md").read_text(encoding="utf-8")
     told = set(re.findall(r"\w+", page))
-    assert set(harness.statistics.__all__) - told == {"TestName", "Verdict"}  # names for annotations
+    assert set(harness.stats.__all__) - told == {"TestName", "Verdict"}  # names for annotations
 
 
 @pytest.mark.parametrize(("n", "low", "high"), [(2, 0.45, 0.65), (3, 0.65, 0.82), (5, 0.8, 0.9), (10, 0.89, 0.97)])

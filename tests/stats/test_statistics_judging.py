@@ -10,7 +10,7 @@ from scipy import stats
 
 from harness.data.types import Float64Array
 from harness.errors import DataError, UnknownNameError, UsageError
-from harness.statistics import Change, NoiseFloor, gate, holm, judge, judge_family, noise_floor
+from harness.stats import Change, NoiseFloor, gate, holm, judge, judge_family, noise_floor
 
 RULES = {"margin": 0.02, "allowed_drop": 0.02, "seed": 7}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics import detectable_difference, judge, judge_family, queries_needed
-from harness.statistics.judging import Change
-from harness.statistics.power import queries_for_equivalence
+from harness.stats import detectable_difference, judge, judge_family, queries_needed
+from harness.stats.judging import Change
+from harness.stats.power import queries_for_equivalence
 
 
 @pytest.mark.parametrize("differences", [[0.0, -0.63, 0.37], [0.1, -0.1], [0.1, 0.2, -0.3, 0.05]])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.data.types import Float64Array
-from harness.statistics import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge
+from harness.stats import NoiseFloor, TestName, compare_pairs, equivalence, gate, judge
 
 STEPS = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])
 SIZES = st.sampled_from([0.0, 0.005, 0.02, 0.1, 0.3])

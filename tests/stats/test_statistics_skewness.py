@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from harness.data.types import Float64Array
-from harness.statistics import NoiseFloor, equivalence, gate
-from harness.statistics.skewness import hall, hall_inverse, skewness_of_mean
+from harness.stats import NoiseFloor, equivalence, gate
+from harness.stats.skewness import hall, hall_inverse, skewness_of_mean
 
 GOLDEN_SET = np.repeat([-1.0, 0.0], [8, 42])  # eight documents of fifty are lost
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.statistics.timing import latency
+from harness.stats.timing import latency
 
 
 def test_percentiles_are_samples_that_were_seen() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
-from harness.reporting.html.explorer import Agreement, Explorer
-from harness.reporting.html.page import Cell, Column, Facts, Notes, Page, Picture, Section, Table, Verdict
-from harness.reporting.html.svg import picture, text
+from harness.report.html.explorer import Agreement, Explorer
+from harness.report.html.page import Cell, Column, Facts, Notes, Page, Picture, Section, Table, Verdict
+from harness.report.html.svg import picture, text
 
 
 def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:

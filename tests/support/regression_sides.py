@@ -12,8 +12,8 @@ from sample_report import sample_report
 from harness.data.memory import qrels_from_dict
 from harness.data.types import Ids, Qrels, Run
 from harness.metrics import parse_measures, score
-from harness.regression.side import OVERLAP, Side, text_digest
 from harness.results import schema
+from harness.results.side import OVERLAP, Side, text_digest
 
 Rankings = Mapping[str, Sequence[str]]
 GRADES = {"q1": {"a": 2, "b": 1}, "q2": {"c": 1}, "q3": {"a": 1, "d": 0}}

@@ -27,11 +27,12 @@ _LATER = (
     "email.parser", "filelock", "harness.engines.chroma.engine",
     "harness.engines.csr", "harness.engines.lucene.bm25", "harness.engines.lucene.vectors",
     "harness.engines.qdrant.engine", "harness.text.snowball",
-    "harness.text.analyzers", "harness.api", "harness.cli.config", "harness.worker.trial",
-    "harness.worker.main", "harness.golden.check", "harness.loaders.trec_write", "harness.regression.diff",
-    "harness.regression.plan_again", "harness.reporting.html.from_check", "harness.reporting.html.from_comparison",
-    "harness.reporting.html.from_regression", "harness.reporting.plan",
-    "harness.reporting.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
+    "harness.text.analyzers", "harness.pipeline.compare", "harness.cli.config", "harness.worker.trial",
+    "harness.worker.main", "harness.pipeline.check.run_check", "harness.loaders.trec_write",
+    "harness.pipeline.regress.diff",
+    "harness.pipeline.regress.plan_again", "harness.report.html.from_check", "harness.report.html.from_comparison",
+    "harness.report.html.from_regression", "harness.report.plan_page",
+    "harness.report.regression", "jinja2", "numba.cpython.charseq", "numpy.ma", "pandas",
     "pyarrow.parquet", "rich.table", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "yaml",
 )  # fmt: skip
 """What is imported only when it is needed, and mostly is."""
@@ -80,8 +81,8 @@ def _hold_one_run_against_itself() -> None:
     from harness.data.types import Ids, Run
     from harness.metrics.agreement import overlap, rbo
     from harness.parity.levels import judge
-    from harness.reporting.html.page import Page
-    from harness.reporting.html.render import render_page
+    from harness.report.html.page import Page
+    from harness.report.html.render import render_page
 
     evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})
     once = np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.float32)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.golden.check import run_check
-from harness.golden.plan import plan_check
-from harness.golden.request import CheckRequest
+from harness.pipeline.check.check_plan import plan_check
+from harness.pipeline.check.check_request import CheckRequest
+from harness.pipeline.check.run_check import run_check
 
 pytest.importorskip("jnius_config", reason="the extra 'lucene' is not installed")
 pytestmark = pytest.mark.integration

@@ -19,8 +19,8 @@ from harness.data.types import Run, SparseVectors
 from harness.encoders import bm25
 from harness.engines.csr import CsrEngine
 from harness.engines.interface import SearchResult
-from harness.evaluation import as_qrels
 from harness.exact import SparseIndex
+from harness.pipeline.evaluate import as_qrels
 from harness.results.comparison import Comparison
 from harness.text import count_terms, create_analyzer
 

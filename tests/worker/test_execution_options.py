@@ -13,10 +13,10 @@ from warm_harness import harness_command
 
 import harness
 from harness.engines.interface import Capabilities
+from harness.pipeline.run import warm_up_queries
 from harness.plan.options import ExecutionOptions
 from harness.registry.lookup import find_cards, load_engine
 from harness.results.comparison import Comparison
-from harness.runner import warm_up_queries
 
 VARIES = {"peak_rss_bytes", "peak_anonymous_bytes"}
 BACKENDS = "good,good:k1=2.0,losing,crashing,good:b=0.1"

@@ -11,12 +11,12 @@ import pytest
 from small_world import write_cards, write_collection
 
 import harness
-from harness import api
 from harness.data.inputs import Inputs
 from harness.data.progress import Clock
 from harness.data.types import Ids
 from harness.engines.interface import EngineInfo
 from harness.errors import CacheError
+from harness.pipeline import compare as api
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("warm_workers")]
 

@@ -1,0 +1,312 @@
+"""The pytest plug-in: golden sets as test items, and a fixture to hold one against retrievers in code.
+
+It comes with the package and does nothing where no golden set is named. What is heavy is imported when one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.pipeline.check.check_plan import CheckPlan
+    from harness.pipeline.check.checked import Checked
+    from harness.report.junit import Case
+    from harness.results.check_schema import CheckReport
+
+__all__ = ["GoldenFile", "GoldenItem", "golden_check"]
+
+_TOML = "harness.toml"
+
+
+class _Option(NamedTuple):
+    """One setting: its name on the command line without ``--golden-``, in an ini file after ``golden_``."""
+
+    name: str
+    field: str
+    several: bool
+    metavar: str
+    help: str
+
+
+_OPTIONS = (
+    _Option("corpus", "corpus", True, "[NAME=]PLACE", "documents that golden sets are asked of; may be repeated"),
+    _Option("backends", "backends", False, "LIST", "backends that are asked, separated by commas"),
+    _Option(
+        "against", "against", True, "RETRIEVER", "what is there already, as harness check takes it; may be repeated"
+    ),
+    _Option("k", "k", False, "N", "documents to ask for, per question"),
+    _Option("require", "require", True, "REQUIREMENT", "what must hold, such as 'Hit@5>=0.9'; may be repeated"),
+    _Option("match", "match", False, "RULE", "exact, document or prefix"),
+    _Option("delimiter", "delimiter", False, "TEXT", "what stands between a document's id and its chunk's"),
+)
+_SETS = pytest.StashKey[frozenset[Path]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options and their counterparts in ini files. ``--golden`` alone would be in the way of other people's."""
+    group = parser.getgroup("harness", "golden sets, asked by retrieval-harness")
+    group.addoption(
+        "--golden-set",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"collect a golden set, or what [check] of a {_TOML} says; may be repeated",
+    )
+    parser.addini("golden_sets", f"golden sets to collect, or files like {_TOML}", type="paths", default=[])
+    for option in _OPTIONS:
+        action = "append" if option.several else "store"
+        group.addoption(f"--golden-{option.name}", action=action, metavar=option.metavar, help=option.help)
+        kind = "linelist" if option.several else "string"
+        parser.addini(f"golden_{option.name}", option.help, type=kind, default=None)  # type: ignore[arg-type]
+    group.addoption("--golden-per-query", action="store_true", help="also one test for each question of golden sets")
+    parser.addini("golden_per_query", "also one test for each question of golden sets", type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """See to it that the golden sets are collected, wherever they lie.
+
+    Those of ini files are, when pytest is called without paths; those of the command line always.
+    """
+    asked = [Path(config.invocation_params.dir, name) for name in config.getoption("--golden-set")]
+    listed = [Path(path) for path in config.getini("golden_sets")]
+    for path in (*asked, *listed):
+        if not path.is_file():
+            raise pytest.UsageError(f"golden set '{path}': there is no such file")
+    config.stash[_SETS] = frozenset(path.resolve() for path in (*asked, *listed))
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    for path in (*asked, *(listed if whole else ())):
+        if not any(path.resolve().is_relative_to(_folder(config, argument)) for argument in config.args):
+            config.args.append(str(path))
+
+
+def _folder(config: pytest.Config, argument: str) -> Path:
+    return Path(config.invocation_params.dir, argument.partition("::")[0]).resolve()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> GoldenFile | None:
+    """A golden set's file, or none."""
+    sets = _sets(parent.config)
+    if not sets or file_path.resolve() not in sets:
+        return None
+    return GoldenFile.from_parent(parent, path=file_path)
+
+
+def _sets(config: pytest.Config) -> frozenset[Path]:
+    return config.stash.get(_SETS, frozenset[Path]())
+
+
+class GoldenFile(pytest.File):
+    """A golden set: an item for each requirement and retriever, and on request for each question and retriever.
+
+    It is asked once, when the first of its items runs.
+    """
+
+    plan: CheckPlan
+    _found: Checked | Exception | None = None
+
+    def collect(self) -> Iterator[GoldenItem]:
+        """The items; raises CollectError for what cannot be planned, and where there would be none."""
+        from harness.errors import HarnessError
+        from harness.pipeline.check.check_plan import plan_check
+        from harness.pipeline.check.check_request import CheckRequest
+
+        try:
+            self.plan = plan_check(CheckRequest(**_settings(self.config, self.path)))
+        except HarnessError as error:
+            raise self.CollectError(str(error)) from error
+        per_question = self.config.getoption("--golden-per-query") or self.config.getini("golden_per_query")
+        if not self.plan.rules.requirements and not per_question:
+            raise self.CollectError(
+                f"nothing is required of the golden set '{self.path}'\n"
+                "  add --golden-require 'Hit@5>=0.9', or --golden-per-query"
+            )
+        for label in self.plan.labels:
+            for requirement in self.plan.rules.requirements:
+                yield RequirementItem.make(self, requirement.text, label, None)
+            if per_question:
+                for question in self.plan.golden:
+                    yield QuestionItem.make(self, question.id, label, question.line)
+
+    def checked(self) -> Checked:
+        """The result; raises what the check raised, each time."""
+        from harness.errors import HarnessError
+        from harness.pipeline.check.run_check import run_check
+
+        if self._found is None:
+            try:
+                self._found = run_check(self.plan)
+            except HarnessError as error:
+                self._found = error
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+class _NotFoundError(Exception):
+    """Something is not as it is required; the text says what was expected, and what was found."""
+
+
+def _invalid(text: str) -> BaseException:
+    """Nothing could be judged. In the set-up of an item pytest shows the text alone only of its own failures."""
+    return pytest.fail.Exception(text, pytrace=False)
+
+
+class GoldenItem(pytest.Item):
+    """One case of a golden set: a failure where it does not hold, an error where it cannot be judged."""
+
+    what: str
+    label: str
+    line: int | None
+
+    @classmethod
+    def make(cls, parent: GoldenFile, what: str, label: str, line: int | None) -> GoldenItem:
+        """The item of one retriever."""
+        item: GoldenItem = cls.from_parent(parent, name=f"{what}[{label}]")
+        item.what, item.label, item.line = what, label, line
+        return item
+
+    def case(self, report: CheckReport) -> Case:
+        """What the report says of it."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        """Ask the questions, if no item before did; raises where nothing could be judged."""
+        from harness.errors import HarnessError
+        from harness.report.check_cases import preflight_text
+        from harness.report.junit import Outcome
+
+        try:
+            report = cast("GoldenFile", self.parent).checked().report
+        except HarnessError as error:
+            raise _invalid(str(error)) from None
+        if problems := [one for one in report.preflight if one.subject in (None, self.label)]:
+            raise _invalid("\n".join(map(preflight_text, problems)))
+        self._case = self.case(report)
+        if self._case.outcome is Outcome.ERROR:
+            raise _invalid(self._case.text)
+
+    def runtest(self) -> None:
+        """Fail or skip as the case says."""
+        from harness.report.junit import Outcome
+
+        if self._case.outcome is Outcome.SKIPPED:
+            pytest.skip(self._case.message)
+        if self._case.outcome is Outcome.FAILURE:
+            raise _NotFoundError(self._case.text)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401
+        """The text alone: where it was raised says nothing to anybody."""
+        if isinstance(excinfo.value, _NotFoundError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The question's line of the golden set, and words: of dots in an item's name pytest makes ``::``."""
+        return self.path, None if self.line is None else self.line - 1, f"{self.what} on {self.label}"
+
+
+class RequirementItem(GoldenItem):
+    """One requirement held against one retriever."""
+
+    def case(self, report: CheckReport) -> Case:
+        """A failure says the figure, and the questions behind it. The figure goes into pytest's own JUnit XML too."""
+        from harness.report.check_cases import requirement_case
+
+        found = next(one for one in report.requirements if (one.text, one.subject) == (self.what, self.label))
+        self.user_properties += [("value", found.value), ("n", found.n)]
+        return requirement_case(report, found)
+
+
+class QuestionItem(GoldenItem):
+    """One question put to one retriever."""
+
+    def case(self, report: CheckReport) -> Case:
+        """A failure says what was expected and what was found."""
+        from harness.report.check_cases import question_case, subject_error
+
+        subject = next(one for one in report.subjects if one.label == self.label)
+        for question in subject.questions:
+            if question.id == self.what:
+                return question_case(report, subject, question)
+        return subject_error(subject)
+
+
+@pytest.fixture(scope="session")
+def golden_check(request: pytest.FixtureRequest) -> Callable[..., Checked]:
+    """``golden_check(golden, corpus=…, backends=…, require=[…])``: hold a golden set against retrievers.
+
+    Takes what ``harness.check`` takes, and from ``harness.toml``, the ini file and the command line what is not given.
+    The same call asks once in a session. ``golden_check().assert_requirements()`` fails with what is not met.
+    """
+    import harness
+
+    found: dict[str, tuple[object, Checked]] = {}
+
+    def check(golden: object = None, **options: Any) -> Checked:  # noqa: ANN401 - those of harness.check
+        settings = _settings(request.config, None) | options
+        if golden is not None:
+            settings["golden"] = golden
+        if "golden" not in settings:
+            sets = sorted(_sets(request.config))
+            if len(sets) != 1:
+                raise pytest.UsageError(f"golden_check(): no golden set is given, and {len(sets)} are configured")
+            settings = _settings(request.config, sets[0]) | options
+        key = repr(sorted(settings.items()))
+        if key not in found:  # the settings are kept with it: a callable that was freed leaves its address to another
+            found[key] = settings, harness.check(**settings)
+        return found[key][1]
+
+    return check
+
+
+def _settings(config: pytest.Config, path: Path | None) -> dict[str, Any]:
+    """The fields of a request to check: of the command line, then the ini file, then ``harness.toml``.
+
+    ``path`` is a golden set, or a file like ``harness.toml`` that names one. Raises UsageError for a file that names
+    none, and for a ``k`` that is no number.
+    """
+    from harness.errors import UsageError
+
+    own = path is not None and path.suffix == ".toml"
+    toml = path if own else config.rootpath / _TOML
+    found = _of_toml(toml) if toml is not None and toml.is_file() else {}
+    folder = config.inipath.parent if config.inipath is not None else config.rootpath
+    for option in _OPTIONS:
+        asked, listed = config.getoption(f"--golden-{option.name}"), config.getini(f"golden_{option.name}")
+        if asked is not None:
+            found[option.field] = asked
+        elif listed:
+            found[option.field] = [_placed(one, folder) for one in listed] if option.field == "corpus" else listed
+    if not str(found.get("k", 1)).isdecimal():
+        raise UsageError(f"golden_k is '{found['k']}'", fix="give a whole number: how many documents to ask for")
+    if "k" in found:
+        found["k"] = int(found["k"])
+    if path is not None and not own:
+        found["golden"] = path
+    elif own and "golden" not in found:
+        raise UsageError(f"[check] of '{path}' names no golden set", fix='add golden = "golden.jsonl" to it')
+    return found
+
+
+def _of_toml(path: Path) -> dict[str, Any]:
+    """What ``[check]`` says, without what is about the command line alone."""
+    from dataclasses import fields
+
+    from harness.cli.config import read_settings
+    from harness.pipeline.check.check_request import CheckRequest
+
+    said: Mapping[str, Any] = read_settings(path, "check")
+    found = {field.name: said[field.name] for field in fields(CheckRequest) if field.name in said}
+    if "no_text" in said:
+        found["keep_text"] = not said["no_text"]
+    return found
+
+
+def _placed(corpus: str, folder: Path) -> str:
+    """A corpus of the ini file, whose paths are relative to it."""
+    name, equals, place = corpus.rpartition("=")
+    return f"{name}{equals}{folder / place}" if (folder / place).exists() else corpus

@@ -1,0 +1,137 @@
+"""sentence-transformers' evaluator of sparse encoders: the same values, and how sparse the vectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from harness.encoders.sparsity import DimensionCounts, Sparsity, sparsity_of
+from harness.integrations.sentence_transformers.best_hits import ScoreFunction
+from harness.integrations.sentence_transformers.evaluator import InformationRetrievalEvaluator
+from harness.integrations.sentence_transformers.values import Values
+
+if TYPE_CHECKING:
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.util import SimilarityFunction
+    from torch import Tensor
+
+__all__ = ["SparseInformationRetrievalEvaluator"]
+
+
+class SparseInformationRetrievalEvaluator(InformationRetrievalEvaluator):
+    """The evaluator for ``SparseEncoder``: as its base class, and how sparse queries and documents are.
+
+    ``max_active_dims`` takes the place of ``truncate_dim``: at most so many dimensions of a vector are kept (None: what
+    the model says). Further values: mean active dimensions and share of zeros of queries and of documents, and
+    ``avg_flops``, the products that an average query and document share.
+    """
+
+    def __init__(
+        self,
+        queries: Mapping[Any, Any],
+        corpus: Mapping[Any, Any],
+        relevant_docs: Mapping[Any, set[Any]],
+        corpus_chunk_size: int = 50000,
+        mrr_at_k: Sequence[int] = (10,),
+        ndcg_at_k: Sequence[int] = (10,),
+        accuracy_at_k: Sequence[int] = (1, 3, 5, 10),
+        precision_recall_at_k: Sequence[int] = (1, 3, 5, 10),
+        map_at_k: Sequence[int] = (100,),
+        show_progress_bar: bool = False,
+        batch_size: int = 32,
+        name: str = "",
+        write_csv: bool = True,
+        max_active_dims: int | None = None,
+        score_functions: Mapping[str, ScoreFunction] | None = None,
+        main_score_function: str | SimilarityFunction | None = None,
+        query_prompt: str | None = None,
+        query_prompt_name: str | None = None,
+        corpus_prompt: str | None = None,
+        corpus_prompt_name: str | None = None,
+        write_predictions: bool = False,
+    ) -> None:
+        self.max_active_dims = max_active_dims
+        self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
+        super().__init__(
+            queries,
+            corpus,
+            relevant_docs,
+            corpus_chunk_size,
+            mrr_at_k,
+            ndcg_at_k,
+            accuracy_at_k,
+            precision_recall_at_k,
+            map_at_k,
+            show_progress_bar,
+            batch_size,
+            name,
+            write_csv,
+            None,
+            score_functions,
+            main_score_function,
+            query_prompt,
+            query_prompt_name,
+            corpus_prompt,
+            corpus_prompt_name,
+            write_predictions,
+        )
+
+    def compute_all_metrics(
+        self,
+        model: SparseEncoder,
+        corpus_model: SparseEncoder | None = None,
+        corpus_embeddings: Tensor | None = None,
+        output_path: str | PathLike[str] | None = None,
+    ) -> dict[str, Values]:
+        """Search and score, as the base class does; ``corpus_embeddings`` is a tensor, dense or sparse (COO)."""
+        self._sparsity = {"query": DimensionCounts(), "corpus": DimensionCounts()}
+        if corpus_embeddings is not None:
+            corpus_embeddings = corpus_embeddings.cpu()  # where queries are put too
+            _count(corpus_embeddings, self._sparsity["corpus"])
+        return super().compute_all_metrics(model, corpus_model, corpus_embeddings, output_path)
+
+    compute_metrices = compute_all_metrics  # the library's older name
+
+    def embed_inputs(
+        self,
+        model: SparseEncoder,
+        sentences: Sequence[Any],
+        encode_fn_name: str | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on to the model
+    ) -> Tensor:
+        """Embeddings as a sparse tensor on the CPU, which are counted."""
+        vectors = super().embed_inputs(model, sentences, encode_fn_name, prompt_name, prompt, **kwargs)
+        _count(vectors, self._sparsity["corpus" if encode_fn_name == "document" else "query"])
+        return vectors
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What was given of prompts and of ``max_active_dims``, for the model card."""
+        given = {} if self.max_active_dims is None else {"max_active_dims": self.max_active_dims}
+        return super().get_config_dict() | given
+
+    @property
+    def sparsity_stats(self) -> dict[str, float]:
+        """The further values of the last call; empty before one."""
+        query, corpus = self._sparsity["query"], self._sparsity["corpus"]
+        if not (query.vectors and corpus.vectors):
+            return {}
+        return sparsity_of(corpus, query)._asdict()
+
+    def _encode_options(self) -> dict[str, Any]:
+        return {"convert_to_sparse_tensor": True, "save_to_cpu": True, "max_active_dims": self.max_active_dims}
+
+    def _further_columns(self) -> Sequence[str]:
+        return Sparsity._fields
+
+    def _further_values(self) -> dict[str, float]:
+        return self.sparsity_stats
+
+
+def _count(vectors: Tensor, counts: DimensionCounts) -> None:
+    """Add a batch of embeddings, dense or sparse (n, dimensions)."""
+    stored = vectors if vectors.is_sparse else vectors.to_sparse()
+    used = stored.coalesce().indices()[1].bincount(minlength=vectors.shape[1]).cpu().numpy()
+    counts.add(used, len(vectors))

@@ -1,0 +1,409 @@
+"""Retrievers that are there already: resolved before anything starts, then asked."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.dataset import Dataset
+from harness.data.golden_set import GoldenSet
+from harness.data.problems import Finding
+from harness.data.progress import Display
+from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids, Queries, Run
+from harness.encoders.settings import model_encoder
+from harness.engines.callable.answers import Answer, Asked, Retriever, ask
+from harness.engines.callable.http_endpoint import HTTP_OPTIONS, HttpRetriever, HttpSettings
+from harness.engines.callable.python_callable import PythonRetriever
+from harness.errors import HarnessError, UsageError
+from harness.pipeline import compare as api
+from harness.pipeline.check.stored_vectors import ModelComparison
+from harness.plain_url import HIDDEN, without_secrets
+from harness.plan.options import ExecutionOptions
+from harness.plan.plan import Plan, Trial, execution_of
+from harness.plan.request import CompareRequest
+from harness.plan.stages import fusions, rerankers
+from harness.registry.lookup import find_cards, load_engine
+from harness.registry.parameters import current_spelling
+from harness.results.assess import Judge
+from harness.results.backend import backend_results
+from harness.results.schema import ErrorInfo
+from harness.results.subject import Subject, subject_of
+from harness.store.cache import Cache
+from harness.store.cache_entries import COMPARISON, WORK
+from harness.store.columns import save_table
+from harness.store.record_files import load, save
+from harness.store.scratch import scratch_folder
+from harness.wording import counted
+from harness.worker.executor import create_executor
+from harness.worker.failure import failure_of
+from harness.worker.jobs import AskJob
+
+__all__ = [
+    "Against",
+    "AgainstPlan",
+    "Function",
+    "Searched",
+    "ask_retriever",
+    "is_name",
+    "parse_against",
+    "plan_against",
+    "run_of",
+    "search_indexes",
+]
+
+_NAME = re.compile(r"[\w.][\w. -]*")
+_NAMED = re.compile(rf"(?P<name>{_NAME.pattern})=(?=[\w.-]+:)")
+_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_EXTERNAL = "external=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One retriever that is there already.
+
+    ``label`` is unique and may be shown, as may ``shown``, the expression without what could be secret. ``target`` is a
+    callable's ``module:name``, ``http`` an endpoint; ``backend`` is the expression of an external index as
+    ``--backends`` has it.
+    """
+
+    kind: Literal["python", "http", "index"]
+    label: str
+    shown: str
+    target: str = ""
+    http: HttpSettings | None = None
+    backend: str = ""
+
+
+def parse_against(expressions: Sequence[str], *, max_calls: int | None = None) -> list[Against]:
+    """Every expression in order; backends are looked at no closer, that is the plan's.
+
+    Raises UsageError for a malformed one, and for two with one label.
+    """
+    found = [_parse(one.strip(), max_calls) for one in expressions]
+    labels = [one.label for one in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(f"two retrievers are called '{label}'", fix=f"name them: --against 'mine={label}'")
+    return found
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` may stand as ``NAME=`` before an expression."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _parse(text: str, max_calls: int | None) -> Against:
+    named = _NAMED.match(text)
+    name, expression = (named["name"].strip(), text[named.end() :]) if named is not None else ("", text)
+    shown = without_secrets(expression)
+    kind, colon, rest = expression.partition(":")
+    if not colon or not kind or not rest:
+        raise UsageError(
+            f"'{shown}' names no retriever",
+            fix="write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
+        )
+    if kind == "python":
+        if not _TARGET.fullmatch(rest):
+            module, dot, function = rest.rpartition(".")
+            meant = f"python:{module}:{function}"
+            example = meant if dot and _TARGET.fullmatch(meant.partition(":")[2]) else "python:my_app:search"
+            raise UsageError(f"'{shown}' names no function", fix=f"write python:MODULE:FUNCTION, as {example}")
+        return Against("python", name or shown, _with(name, shown), target=rest)
+    if kind == "http":
+        if rest.startswith("//"):
+            fix = "write http:url=http://HOST/search?q={question}&k={k};ids=results[*].id"
+            raise UsageError(f"'{shown}' is a URL, and does not say where the ids are in its answers", fix=fix)
+        options = _options(rest)
+        settings = HttpSettings.of(options, max_calls=max_calls)
+        listed = [f"{key}={HIDDEN if key == 'body' else without_secrets(value)}" for key, value in options.items()]
+        plain = f"http:{settings.base}{settings.target.partition('?')[0]}"
+        return Against("http", name or plain, _with(name, f"http:{';'.join(listed)}"), http=settings)
+    parts = {current_spelling(part.strip()) for part in re.split(r"[:;]", expression)}
+    backend = expression if _EXTERNAL in parts else f"{kind}:{_EXTERNAL};{rest}"
+    return Against("index", name or shown, _with(name, shown), backend=backend)
+
+
+def _with(name: str, shown: str) -> str:
+    return f"{name}={shown}" if name else shown
+
+
+def _options(text: str) -> dict[str, str]:
+    """``key=value;key=value``; a value ends only where another known key begins, so that URLs may hold anything."""
+    names = "|".join(HTTP_OPTIONS)
+    values: dict[str, str] = {}
+    for part in re.split(rf";\s*(?=(?:{names})\s*=)", text):
+        key, equals, value = part.partition("=")
+        key = key.strip()
+        if not equals or key not in HTTP_OPTIONS:
+            raise UsageError(
+                f"an HTTP endpoint has no option '{without_secrets(key)}'", fix=f"known: {', '.join(HTTP_OPTIONS)}"
+            )
+        if key in values:
+            raise UsageError(f"'{key}' of an HTTP endpoint is given twice", fix="keep one")
+        values[key] = value.strip()
+    return values
+
+
+Function = Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstPlan:
+    """Everything that is asked besides backends, in the order given.
+
+    ``indexes`` is the plan of those that are indexes, in their order; ``functions`` are callables that were given as
+    such, by label. ``execution`` says how all are asked.
+    """
+
+    retrievers: tuple[Against, ...]
+    indexes: Plan | None
+    functions: Mapping[str, Function]
+    execution: ExecutionOptions
+
+
+def plan_against(given: Sequence[tuple[str, str | Function]], request: CompareRequest) -> AgainstPlan:
+    """Resolve expressions and callables, each with its name, "" for none.
+
+    ``request`` is what indexes are searched by, its backends left out.
+
+    Raises UsageError for malformed expressions, for an index that cannot be searched without a collection, and for one
+    whose vectors need a model that is not named.
+    """
+    texts = [_text(name, one) for name, one in given]
+    retrievers, execution = parse_against(texts, max_calls=request.max_calls), execution_of(request)
+    functions = {
+        found.label: one for found, (_, one) in zip(retrievers, given, strict=True) if not isinstance(one, str)
+    }
+    backends = [one.backend for one in retrievers if one.kind == "index"]
+    for name in (backend.partition(":")[0] for backend in backends):
+        if name in {*fusions(), *rerankers(), "run"}:
+            raise UsageError(f"'{name}' is no index", fix="write one as chroma:path=…;collection=…;model=…")
+        _require_kind(name, tuple(find_cards("backends", request.cards)))
+    if not backends:
+        return AgainstPlan(tuple(retrievers), None, functions, execution)
+    plan = api.plan_of_backends(replace(request, backends=backends))
+    if len(plan.trials) != len(backends):
+        raise UsageError("--against takes single indexes, no fusions of them", fix="name each on its own")
+    for trial in plan.trials:
+        _require_alone(trial)
+    return AgainstPlan(tuple(retrievers), plan, functions, execution)
+
+
+def _require_kind(name: str, backends: Sequence[str]) -> None:
+    if name in backends:
+        return
+    near = difflib.get_close_matches(name.lower(), (*backends, "python", "http"), n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    raise UsageError(
+        f"'{name}' is neither python, nor http, nor a backend",
+        fix=f"{hint}write python:MODULE:FUNCTION, http:url=…;ids=…, or an index as chroma:path=…;collection=…;model=…",
+    )
+
+
+def _require_alone(trial: Trial) -> None:
+    """Refuse an index that means nothing without its collection, or without its model."""
+    card, overrides = trial.spec.card, trial.spec.overrides
+    if card is None or not trial.external:
+        raise UsageError(f"'{trial.label}' is no index that is there already", fix="name it with --backends")
+    if "bm25" in card.encoder and load_engine(card).capabilities.input != "text":
+        raise UsageError(
+            f"'{trial.spec.name}' reads vectors whose columns are numbers of the collection's own terms: without the "
+            "collection, a question cannot be encoded",
+            fix=f"give it: --corpus PLACE --backends '{trial.label}'; or ask your own code: --against python:…",
+        )
+    if model_encoder(card.encoder) is not None and "model" not in overrides:
+        raise UsageError(
+            f"'{trial.label}' does not say which model made its vectors", fix="name it: model=, as --backends takes it"
+        )
+
+
+def _text(name: str, one: str | Function) -> str:
+    expression = one if isinstance(one, str) else f"python:{_name(one)}"
+    if name and not is_name(name):
+        raise UsageError(f"'{name}' is no name of a retriever", fix="letters, digits, spaces and . _ - will do")
+    return f"{name}={expression}" if name else expression
+
+
+def _name(function: Function) -> str:
+    module = getattr(function, "__module__", None) or type(function).__module__
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}:{name.replace('<', '').replace('>', '')}"
+
+
+class Searched(NamedTuple):
+    """An index as a subject, and what its stored vectors say against the model."""
+
+    subject: Subject
+    findings: tuple[Finding, ...]
+
+
+def search_indexes(
+    plan: AgainstPlan,
+    queries: Queries,
+    corpora: Mapping[str, Corpus],
+    cache: Cache,
+    display: Display,
+    judge: Judge,
+) -> list[Searched]:
+    """Every index of a plan, each in a worker, by what the questions are encoded to; scored by ``judge``.
+
+    ``corpora`` are documents by name, whose texts are encoded where an index keeps none.
+    """
+    if plan.indexes is None:
+        return []
+    nothing = pa.chunked_array([strings([])])
+    documents = Corpus(Ids.of([]), nothing, content_digest(Ids.of([]), nothing))
+    alone = Dataset(plan.indexes.dataset_name, documents, queries, None)
+    assessed = api.run_on(plan.indexes, alone, cache, display, judge)
+    results = backend_results(assessed, alone, plan.indexes)
+    named = [one for one in plan.retrievers if one.kind == "index"]
+    comparison = ModelComparison(queries, corpora, plan.execution, cache, display)
+    searched = []
+    for against, found, result in zip(named, assessed, results, strict=True):
+        subject = subject_of(found, result, "", against.label, timed=plan.execution.timing)
+        finding, note = comparison.compare(found.outcome)
+        notes = (*subject.notes, *((note,) if note is not None else ()))
+        subject = replace(subject, corpus=None, backend=against.shown, notes=notes)
+        searched.append(Searched(subject, (finding,) if finding is not None else ()))
+    return searched
+
+
+def ask_retriever(
+    one: Against,
+    plan: AgainstPlan,
+    golden: GoldenSet,
+    queries: Queries,
+    k: int,
+    cache: Cache,
+    display: Display,
+) -> tuple[Subject, list[Answer]]:
+    """A callable's or an endpoint's answers, unscored; of one that failed as a whole, why."""
+    options = plan.execution
+    asked, subject = None, Subject(one.label, one.shown, None)
+    hidden = (
+        f"{HIDDEN} in its command stands for what could be secret (user name, password, query, body): write that in "
+        "again before you repeat it; a key can come from the environment, key_env="
+    )
+    notes = [hidden] if HIDDEN in one.shown else []
+    try:
+        if one.kind == "python" and one.label not in plan.functions:
+            asked = _in_worker(one, queries, k, options, cache, display)
+        else:
+            asked = _here(_retriever(one, plan), one, golden, k, options, display)
+    except HarnessError as error:
+        failure = failure_of(error)
+        subject = Subject(
+            one.label,
+            one.shown,
+            None,
+            error=ErrorInfo(type=failure.type, message=failure.message, log=list(failure.log)),
+            notes=tuple(notes),
+        )
+    if asked is None:
+        display.done(one.label, "failed")
+        return subject, []
+    display.done(one.label, f"{counted(len(asked.answers), 'question')} asked")
+    notes.insert(
+        0, "its documents are known by its answers alone: there is no exact reference, and nothing was indexed"
+    )
+    if asked.repeated:
+        notes.append(f"made again after a failure: {counted(asked.repeated, 'call')}; its milliseconds include that")
+    subject = Subject(
+        one.label,
+        one.shown,
+        None,
+        run=run_of(golden, asked.answers, k),
+        search_ns=asked.search_ns if options.timing else None,
+        notes=tuple(notes),
+        unanswered=frozenset(
+            question.id for question, answer in zip(golden, asked.answers, strict=True) if answer.failure is not None
+        ),
+    )
+    return subject, list(asked.answers)
+
+
+def _retriever(one: Against, plan: AgainstPlan) -> Retriever:
+    if one.http is not None:
+        return HttpRetriever(one.http)
+    return PythonRetriever(plan.functions[one.label], one.target or one.label)
+
+
+def _here(
+    retriever: Retriever, one: Against, golden: GoldenSet, k: int, options: ExecutionOptions, display: Display
+) -> Asked:
+    with _stdout_to_stderr(), retriever:
+        return ask(
+            retriever,
+            [question.question for question in golden],
+            k,
+            repeats=options.repeat,
+            warm_up=options.warms_up,
+            deadline_s=options.deadline_s,
+            clock=time.perf_counter_ns,
+            progress=display.section(one.label),
+        )
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What a function prints is not the result."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _in_worker(
+    one: Against, queries: Queries, k: int, options: ExecutionOptions, cache: Cache, display: Display
+) -> Asked:
+    with scratch_folder(cache.folder(WORK), COMPARISON) as work:
+        save_table(work / "questions.arrow", pa.table({"id": queries.ids.values, "text": queries.texts}))
+        folder = Path(tempfile.mkdtemp(prefix="ask-", dir=work))
+        job = AskJob(one.target, work / "questions.arrow", k, options.repeat, options.warms_up)
+        save(folder, job)
+        create_executor(options).run(folder, display.section(one.label))
+        return load(folder, Asked)
+
+
+def run_of(golden: GoldenSet, answers: Sequence[Answer], k: int) -> Run:
+    """Answers as a run: each document at its first place, at most ``k`` of them.
+
+    Ids alone have minus their place for a score, and scores that rise in every list are taken for distances: their
+    negative is kept. The documents are those that were found or are expected: a retriever that finds nothing of what is
+    expected has a run of the same collection, in which all is missed.
+    """
+    kept = [list(dict.fromkeys(answer.ids))[:k] for answer in answers]
+    scores = [_scores(answer, hits) for answer, hits in zip(answers, kept, strict=True)]
+    steps = np.concatenate([np.diff(one) for one in scores]) if scores else np.empty(0, dtype=np.float32)
+    if (steps > 0).any() and not (steps < 0).any():
+        scores = [0.0 - one for one in scores]
+    expected = [one.id for question in golden for one in question.expected]
+    doc_ids = Ids.of(dict.fromkeys([*(doc_id for hits in kept for doc_id in hits), *expected]))
+    places = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+    return Run(
+        query_ids=Ids.of([question.id for question in golden]),
+        doc_ids=doc_ids,
+        indptr=np.cumsum([0, *map(len, kept)], dtype=np.int64),
+        rows=np.array([places[doc_id] for hits in kept for doc_id in hits], dtype=np.int32),
+        scores=np.concatenate([*scores, np.empty(0, dtype=np.float32)]),
+    )
+
+
+def _scores(answer: Answer, hits: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    if answer.scores is None:
+        return -np.arange(len(hits), dtype=np.float32)
+    first: dict[str, float] = {}
+    for doc_id, score in zip(answer.ids, answer.scores, strict=True):
+        first.setdefault(doc_id, score)
+    return np.array([first[doc_id] for doc_id in hits], dtype=np.float32)

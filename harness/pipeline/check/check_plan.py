@@ -1,0 +1,330 @@
+"""A request to check, resolved: the golden set, what is measured, and a plan for each corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.data.columns import DOCUMENT_ROLES, columns_text, parse_columns
+from harness.data.dataset import Dataset
+from harness.data.golden_set import GoldenSet
+from harness.data.ranking import TieRule
+from harness.errors import UsageError, nearest
+from harness.loaders import load_golden_of
+from harness.loaders.golden import golden_of_records
+from harness.loaders.records import ENDINGS
+from harness.metrics import Measure, is_mean
+from harness.metrics.parse import split_measures
+from harness.pipeline import compare as api
+from harness.pipeline.check.against import AgainstPlan, Function, plan_against
+from harness.pipeline.check.check_request import DEFAULT_BACKENDS, CheckRequest, default_metrics
+from harness.pipeline.check.check_subject import Rules
+from harness.pipeline.check.id_match import Match
+from harness.pipeline.check.requirements import (
+    LATENCIES,
+    Requirement,
+    measure_at_depth,
+    parse_requirements,
+    shown_name,
+)
+from harness.plan.options import require_whole_numbers, warm_up_seconds
+from harness.plan.plan import Plan, identical_ids_rule
+from harness.plan.request import CompareRequest
+
+__all__ = ["CheckPlan", "plan_check"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Everything that a check will do. ``plans`` maps a corpus to the plan of its backends, ``places`` to its place.
+
+    ``against`` is what is asked besides, None for nothing.
+    """
+
+    request: CheckRequest
+    golden: GoldenSet
+    match: Match
+    rules: Rules
+    places: Mapping[str, str | Path | Dataset]
+    plans: Mapping[str, Plan]
+    against: AgainstPlan | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the report will call each subject."""
+        known = [one.label for one in self.against.retrievers] if self.against is not None else []
+        return [self.label(name, trial.label) for name, plan in self.plans.items() for trial in plan.trials] + known
+
+    def label(self, corpus: str, backend: str) -> str:
+        """What the report calls a backend on a corpus."""
+        return f"{backend} on {corpus}" if len(self.plans) > 1 else backend
+
+    def command(self) -> list[str]:
+        """The command line that runs this check again."""
+        request, words = self.request, ["harness", "check", self.golden.source]
+        if isinstance(request.golden, str | Path):
+            words[2] = str(request.golden)
+        given = [request.corpus] if isinstance(request.corpus, str | Path | Dataset) else request.corpus
+        words += [word for one in given for word in ("--corpus", _shown(one))]
+        if self.plans:
+            trials = next(iter(self.plans.values())).trials
+            words += ["--backends", ",".join(trial.label for trial in trials)]
+        for option, value in self.settings().items():
+            if option in ("backends", "corpora") or (option == "metrics" and not request.metrics) or value is None:
+                continue
+            name = f"--{option.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [name] if value else []
+            elif option == "metrics":
+                words += [name, ",".join(self.rules.measures)]
+            elif isinstance(value, list):
+                words += [word for one in value for word in (name, one)]
+            else:
+                words += [name, str(value)]
+        return words
+
+    def settings(self) -> dict[str, str | int | float | bool | list[str] | None]:
+        """The arguments as they were resolved, flat."""
+        request = self.request
+        return {
+            "corpora": [f"{name}={_shown(place)}" for name, place in self.places.items()],
+            "columns": columns_text(self.columns) or None,
+            "backends": list(dict.fromkeys(trial.label for plan in self.plans.values() for trial in plan.trials)),
+            "against": [one.shown for one in self.against.retrievers] if self.against is not None else [],
+            "k": request.k,
+            "require": [requirement.text for requirement in self.rules.requirements],
+            "metrics": list(self.rules.measures),
+            "identical_ids": request.identical_ids if request.identical_ids != "auto" else None,
+            "match": self.match.rule.value,
+            "delimiter": self.match.delimiter or None,
+            "slice": list(self.rules.slices),
+            "confidence": request.confidence,
+            "ties": request.ties,
+            "relevance": request.relevance,
+            "seed": request.seed,
+            "threads": request.threads,
+            "repeat": request.repeat,
+            "warm_up": warm_up_seconds(request.warm_up) if request.timing else None,
+            "no_timing": not request.timing,
+            "jobs": request.jobs,
+            "isolation": request.isolation,
+            "deadline": request.deadline_s,
+            "memory_limit": request.memory_limit,
+            "max_calls": request.max_calls,
+            "resume": request.resume,
+            "cards": str(request.cards) if request.cards is not None else None,
+            "no_text": not request.keep_text,
+        }
+
+
+def plan_check(request: CheckRequest) -> CheckPlan:
+    """Read the golden set and resolve everything else, before any engine starts.
+
+    Raises UsageError for wrong arguments, DataError for a faulty golden set.
+    """
+    require_whole_numbers({"--k": request.k})
+    match = Match.of(request.match, request.delimiter)
+    requirements = parse_requirements(_listed(request.require), request.k)
+    golden, place = _golden(request)
+    _refuse_empty(golden, request.relevance)
+    slices = _slices(request, requirements, golden)
+    asked = _asked(request)
+    only_asked = bool(asked) and not request.corpus and request.backends is None
+    places = {} if only_asked else _places(request, place)
+    measures = _measures(request, requirements)
+    ties = _ties(request.ties)
+    compared = _compare_request(request, golden.name, list(map(str, measures.values())))
+    plans = {name: api.plan_of_backends(replace(compared, dataset=name)) for name in places}
+    against = plan_against(asked, compared) if asked else None
+    if identical_ids_rule(request.identical_ids) == "drop" and against is not None:
+        raise UsageError(
+            "--identical-ids drop with --against: what is there already is judged by all that it answers",
+            fix="leave one of them out",
+        )
+    _refuse_shared_labels(plans, against)
+    _refuse_untimed(request, requirements)
+    match.require_order(ties)
+    rules = Rules(
+        k=request.k,
+        measures=measures,
+        requirements=requirements,
+        slices=slices,
+        ties=ties,
+        relevance=request.relevance,
+        confidence=request.confidence,
+        seed=request.seed,
+        keep_text=request.keep_text,
+    )
+    return CheckPlan(request, golden, match, rules, places, plans, against, _columns(request))
+
+
+def _shown(place: str | Path | Dataset) -> str:
+    return place.name if isinstance(place, Dataset) else str(place)
+
+
+def _asked(request: CheckRequest) -> list[tuple[str, str | Function]]:
+    """What is asked besides backends, each with its name, "" where it has none."""
+    given = request.against
+    if isinstance(given, Mapping):
+        return list(given.items())
+    return [("", one) for one in ([given] if isinstance(given, str) or callable(given) else given)]
+
+
+def _ties(text: str) -> TieRule:
+    names = [rule.value for rule in TieRule]
+    if text not in names:
+        raise UsageError(f"--ties {text}: no such choice", fix=f"known: {', '.join(names)}")
+    return TieRule(text)
+
+
+def _refuse_empty(golden: GoldenSet, relevance: int) -> None:
+    """A check by which nothing could be measured would pass."""
+    if not golden.expecting(relevance):
+        highest = max(one.grade for question in golden for one in question.expected)
+        fix = f"the highest grade of {golden.source} is {highest}"
+        raise UsageError(f"--relevance {relevance}: no question expects anything of that grade", fix=fix)
+
+
+def _refuse_shared_labels(plans: Mapping[str, Plan], against: AgainstPlan | None) -> None:
+    """Every subject has a name of its own in the report."""
+    several = len(plans) > 1
+    taken = {f"{one.label} on {name}" if several else one.label for name, plan in plans.items() for one in plan.trials}
+    for one in against.retrievers if against is not None else ():
+        if one.label in taken:
+            raise UsageError(f"a backend is called '{one.label}' too", fix=f"name it: --against 'mine={one.shown}'")
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _golden(request: CheckRequest) -> tuple[GoldenSet, str | Path | Dataset | None]:
+    """The golden set, and the dataset that it came with, if any."""
+    if isinstance(request.golden, Dataset):
+        return GoldenSet.of_dataset(request.golden), request.golden
+    if isinstance(request.golden, GoldenSet):
+        return request.golden, None
+    if not isinstance(request.golden, str | Path):
+        records = request.golden if isinstance(request.golden, list | tuple) else None
+        if records is None or not all(isinstance(one, Mapping) for one in records):
+            raise UsageError(
+                f"the golden set is a {type(request.golden).__name__}",
+                fix="give a file, objects with question and expected_relevant_doc_ids, or harness.Dataset.of(…)",
+            )
+        return golden_of_records(records), None
+    _refuse_url(str(request.golden), "the golden set")
+    golden, of_dataset = load_golden_of(request.golden, cards=request.cards)
+    return golden, request.golden if of_dataset else None
+
+
+def _places(request: CheckRequest, own: str | Path | Dataset | None) -> dict[str, str | Path | Dataset]:
+    """Name -> place of every corpus; names are those given, else the last part of the place."""
+    given = list(request.corpus) if isinstance(request.corpus, list | tuple) else [request.corpus]
+    if not given and own is None:
+        raise UsageError(
+            "no corpus was given",
+            fix="name the file or folder of the documents: --corpus chunks.jsonl; or what is there already: --against",
+        )
+    places: dict[str, str | Path | Dataset] = {}
+    for one in given or [own or ""]:
+        if not isinstance(one, str | Path | Dataset):
+            raise UsageError(f"the corpus is a {type(one).__name__}", fix="give a path, or harness.Dataset.of(…)")
+        if isinstance(one, Dataset):
+            places[one.name] = one
+            continue
+        name, equals, place = str(one).partition("=") if isinstance(one, str) else ("", "", one)
+        _refuse_url(str(one), "the corpus")
+        if not equals:
+            name, place = _stem(Path(one)), one
+        if name in places:
+            raise UsageError(f"two corpora are called '{name}'", fix=f"name them: --corpus small={place}")
+        places[name] = place
+    return places
+
+
+def _stem(path: Path) -> str:
+    """Return the name of a file without the endings that say how it is read; of a folder its whole name."""
+    plain = path.name.removesuffix(".gz")
+    ending = Path(plain).suffix
+    return plain.removesuffix(ending) if ending in (".zip", *ENDINGS) else plain
+
+
+def _columns(request: CheckRequest) -> dict[str, str]:
+    """Return role -> field of the documents; a golden set's fields have names of their own."""
+    columns, known = parse_columns(request.columns), [role.name for role in DOCUMENT_ROLES]
+    for role in columns:
+        if role not in known:
+            what = f"--columns {role}={columns[role]}: a check reads documents, and has its queries of the golden set"
+            raise UsageError(what, fix=f"roles are: {', '.join(known)}")
+    return columns
+
+
+def _refuse_url(place: str, what: str) -> None:
+    if "://" in place:
+        raise UsageError(f"{what} '{place}' is a URL", fix="download it first, and name the file")
+
+
+def _measures(request: CheckRequest, requirements: Sequence[Requirement]) -> dict[str, Measure]:
+    """Shown name -> measure: those of the tables, then what only requirements ask for; each measure once."""
+    texts = split_measures(request.metrics) if isinstance(request.metrics, str) else list(request.metrics)
+    found: dict[Measure, str] = {}
+    for text in texts or default_metrics(request.k):
+        measure = measure_at_depth(text, request.k)
+        if not is_mean(measure):
+            raise UsageError(f"--metrics {text} is no mean over questions", fix="name others, like Hit@5 or nDCG@10")
+        found.setdefault(measure, shown_name(text, measure))
+    for requirement in requirements:
+        if isinstance(requirement.quantity, Measure):
+            found.setdefault(requirement.quantity, requirement.name)
+    return {name: measure for measure, name in found.items()}
+
+
+def _slices(request: CheckRequest, requirements: Sequence[Requirement], golden: GoldenSet) -> tuple[str, ...]:
+    """The fields to slice by: those asked for, and those of requirements. All must occur."""
+    fields = list(dict.fromkeys(_listed(request.slice)))
+    fields += [one.slice.field for one in requirements if one.slice is not None and one.slice.field not in fields]
+    for name in fields:
+        if name not in golden.fields:
+            known = ", ".join(golden.fields) or "none"
+            raise UsageError(
+                f"no question has the field '{name}'{nearest(name, golden.fields)}", fix=f"{golden.source} has: {known}"
+            )
+    for one in requirements:
+        if one.slice is not None and one.slice.value not in (values := golden.values(one.slice.field)):
+            what = f"no question has {one.slice}{nearest(one.slice.value, values)}"
+            raise UsageError(what, fix=f"'{one.slice.field}' is one of: {', '.join(values[:20])}")
+    return tuple(dict.fromkeys(fields))
+
+
+def _refuse_untimed(request: CheckRequest, requirements: Sequence[Requirement]) -> None:
+    late = [one.text for one in requirements if one.quantity in LATENCIES]
+    if late and not request.timing:
+        raise UsageError(
+            f"the requirement '{late[0]}' with --no-timing: no times are taken", fix="leave one of them out"
+        )
+
+
+def _compare_request(request: CheckRequest, corpus: str, measures: Sequence[str]) -> CompareRequest:
+    return CompareRequest(
+        backends=request.backends if request.backends is not None else DEFAULT_BACKENDS,
+        dataset=corpus,
+        k=request.k,
+        metrics=measures,
+        identical_ids=request.identical_ids,
+        ties=request.ties,
+        relevance=request.relevance,
+        seed=request.seed,
+        threads=request.threads,
+        repeat=request.repeat,
+        warm_up=request.warm_up,
+        timing=request.timing,
+        jobs=request.jobs,
+        isolation=request.isolation,
+        deadline_s=request.deadline_s,
+        memory_limit=request.memory_limit,
+        max_calls=request.max_calls,
+        resume=request.resume,
+        cards=request.cards,
+    )

@@ -1,0 +1,305 @@
+"""``harness.check``: a golden set held against retrievers, as one call. The command line is this call."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.dataset import Dataset, DatasetFiles
+from harness.data.golden_set import GoldenSet
+from harness.data.progress import Display, SilentDisplay
+from harness.data.texts import content_digest
+from harness.data.types import Corpus, Ids, Queries
+from harness.loaders import LoadedCorpus, load_documents
+from harness.loaders.checks import dataset_findings
+from harness.pipeline import compare as api
+from harness.pipeline.check.against import ask_retriever, search_indexes
+from harness.pipeline.check.check_plan import CheckPlan, plan_check
+from harness.pipeline.check.check_request import CheckOptions, CheckRequest
+from harness.pipeline.check.check_requirements import Ideal, requirement_results
+from harness.pipeline.check.check_subject import check_subject
+from harness.pipeline.check.checked import Checked
+from harness.pipeline.check.examine import Examined, Examiner, missing_ids, problem_of
+from harness.pipeline.check.id_match import Expected
+from harness.plan.request import Output
+from harness.results import check_schema as schema
+from harness.results.backend import backend_results
+from harness.results.check_redaction import redacted, without_questions
+from harness.results.collection import identical_ids_info
+from harness.results.schema import HarnessInfo, MachineInfo
+from harness.results.subject import subject_of
+from harness.store.cache import Cache
+from harness.store.environment import harness_state, machine, package_versions
+from harness.store.result_folder import check_target
+from harness.wording import counted
+
+__all__ = ["check", "run_check", "with_corpora"]
+
+
+def check(
+    golden: str | Path | GoldenSet | Dataset | Sequence[Mapping[str, Any]],
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    display: Display | None = None,
+    **options: Unpack[CheckOptions],
+) -> Checked:
+    """Ask every retriever the questions of a golden set, and hold what it returns against what they expect.
+
+    ``options`` are the fields of :class:`harness.pipeline.check.check_request.CheckRequest` (``corpus``, ``backends``,
+    ``k``, ``require`` …). With ``out`` the result is stored there. ``Checked.report.verdict`` is ``passed``,
+    ``failed`` or ``invalid``; nothing is raised for the last two. Raises UsageError for wrong arguments and DataError
+    for a malformed golden set or corpus, before any engine starts.
+    """
+    plan = plan_check(CheckRequest(golden=golden, **options))
+    if out is not None:
+        check_target(Path(out), overwrite=overwrite)
+    output = Output(Path(out) if out is not None else None, overwrite=overwrite)
+    checked = run_check(plan, display, output)
+    return checked if out is None else checked.save(out, overwrite=overwrite)
+
+
+def run_check(plan: CheckPlan, display: Display | None = None, output: Output | None = None) -> Checked:
+    """Carry out a plan that :func:`plan_check` made; see :func:`check`. ``output`` is only told of in its command."""
+    shown: Display = display if display is not None else SilentDisplay()
+    cache, subjects, warnings = Cache(), list[Examined](), list[schema.PreflightProblem]()
+    with cache.intact():
+        loaded = {name: _load(plan, name, cache, shown) for name in plan.places}
+        corpora = {name: one.corpus for name, one in loaded.items()}
+        queries = _queries(plan.golden)
+        expected = {name: Expected(plan.golden, plan.match, corpus.ids) for name, corpus in corpora.items()}
+        problems = [
+            problem_of(found, corpus=name)
+            for name in corpora
+            for found in missing_ids(plan.golden, expected[name], f"the corpus '{name}'")
+        ]
+        if not problems:
+            datasets = {
+                name: Dataset(
+                    name,
+                    one.corpus,
+                    queries,
+                    None,
+                    identical_ids=one.identical_ids,
+                    language=one.language,
+                    analyzer=one.analyzer,
+                )
+                for name, one in loaded.items()
+            }
+            warnings = [one for name, corpus in corpora.items() for one in _of_corpus(name, corpus, queries, cache)]
+            plan = _in_language(plan, loaded)
+            for name, dataset in datasets.items():
+                subjects += _subjects(plan, dataset, expected[name], cache, shown)
+            subjects += _against(plan, queries, corpora, cache, shown)
+    runs = {one.subject.label: one.subject.run for one in subjects if one.subject.run is not None}
+    infos = [_corpus_info(name, one, queries) for name, one in loaded.items()]
+    command = [*plan.command(), *(output or Output()).arguments()]
+    report = _report(plan, infos, subjects, problems, warnings, command)
+    if not plan.request.keep_text:
+        report = without_questions(report, (question.question for question in plan.golden))
+    return Checked(redacted(report), runs=runs, corpora=corpora)
+
+
+def _in_language(plan: CheckPlan, loaded: Mapping[str, LoadedCorpus]) -> CheckPlan:
+    """Return the plan with the analyzers of each corpus's language.
+
+    Indexes that are there already follow the language that all corpora share; without a corpus, that of the dataset
+    that the golden set came with. Raises as :func:`harness.plan.plan.in_language`.
+    """
+    plans = {
+        name: api.in_language_of(one, loaded[name].language, loaded[name].analyzer) for name, one in plan.plans.items()
+    }
+    against = plan.against
+    if against is not None and against.indexes is not None:
+        said = {(one.language, one.analyzer) for one in loaded.values()}
+        said = said or {(plan.golden.language, plan.golden.analyzer)}
+        language, analyzer = next(iter(said)) if len(said) == 1 else (None, None)
+        against = replace(against, indexes=api.in_language_of(against.indexes, language, analyzer))
+    return replace(plan, plans=plans, against=against)
+
+
+def with_corpora(checked: Checked, *, cards: Path | None = None) -> Checked:
+    """A stored check with the documents that were searched, as far as they still are where they were.
+
+    ``no_texts`` says why not.
+    """
+    listed = checked.report.settings.get("corpora")
+    places = dict(str(one).split("=", 1) for one in listed) if isinstance(listed, list) else {}
+    columns = str(checked.report.settings.get("columns") or "")
+    found = {
+        one.name: api.documents_at([places.get(one.name, one.name)], one.sha256, columns=columns, cards=cards)
+        for one in checked.report.corpora
+    }
+    corpora = {name: one.corpus for name, one in found.items() if one.corpus is not None}
+    reasons = [one.no_texts for one in found.values() if one.corpus is None]
+    return replace(checked, corpora=corpora, no_texts=next(iter(reasons), checked.no_texts))
+
+
+def _load(plan: CheckPlan, name: str, cache: Cache, display: Display) -> LoadedCorpus:
+    """Return the documents, with the rule for identical ids that was asked for, else theirs."""
+    place, asked = plan.places[name], plan.plans[name].identical_ids
+    if isinstance(place, Dataset):
+        found = LoadedCorpus(place.corpus, place.identical_ids, place.language, place.analyzer)
+    else:
+        files, progress = DatasetFiles(columns=plan.columns), display.section("load")
+        found = load_documents(place, files=files, cards=plan.request.cards, cache=cache, progress=progress)
+    documents = counted(len(found.corpus), "document")
+    display.done("load", f"{name}, {documents}, {counted(len(plan.golden), 'question')}")
+    return found if asked is None else found._replace(identical_ids=asked)
+
+
+def _of_corpus(name: str, corpus: Corpus, queries: Queries, cache: Cache) -> list[schema.PreflightProblem]:
+    """Return the pitfalls of a corpus; whether questions are among the hits is told of each retriever."""
+    found = dataset_findings(Dataset(name, corpus, queries, None), cache=cache)
+    return [problem_of(one, corpus=name) for one in found if one.check != "query-is-document"]
+
+
+def _queries(golden: GoldenSet) -> Queries:
+    ids = Ids.of(question.id for question in golden)
+    texts = pa.chunked_array([strings(question.question for question in golden)])
+    return Queries(ids, texts, content_digest(ids, texts))
+
+
+def _subjects(plan: CheckPlan, dataset: Dataset, expected: Expected, cache: Cache, display: Display) -> list[Examined]:
+    """Every backend of the plan on one corpus."""
+    backends = plan.plans[dataset.name]
+    examiner = _examiner(plan, expected, dataset.corpus)
+    assessed = api.run_on(backends, dataset, cache, display, examiner.judge)
+    return [
+        examiner.examined(
+            subject_of(
+                one,
+                result,
+                dataset.name,
+                plan.label(dataset.name, result.label),
+                timed=backends.execution.timing,
+            )
+        )
+        for one, result in zip(assessed, backend_results(assessed, dataset, backends), strict=True)
+    ]
+
+
+def _against(
+    plan: CheckPlan, queries: Queries, corpora: Mapping[str, Corpus], cache: Cache, display: Display
+) -> list[Examined]:
+    """Every retriever that is there already, in the order given."""
+    against, rules = plan.against, plan.rules
+    if against is None:
+        return []
+    examiner = _examiner(plan, Expected(plan.golden, plan.match, None), None)
+    indexes = iter(search_indexes(against, queries, corpora, cache, display, examiner.judge))
+    measures = list(rules.measures.values())
+    found = []
+    for one in against.retrievers:
+        if one.kind == "index":
+            index = next(indexes)
+            examined = examiner.examined(index.subject)
+            found.append(examined._replace(findings=(*examined.findings, *index.findings)))
+            continue
+        subject, answers = ask_retriever(one, against, plan.golden, queries, rules.k, cache, display)
+        found.append(examiner.examined_answers(subject, answers, measures, rules.relevance))
+    return found
+
+
+def _examiner(plan: CheckPlan, expected: Expected, corpus: Corpus | None) -> Examiner:
+    return Examiner(plan.golden, plan.match, plan.rules.k, plan.rules.ties, expected, corpus)
+
+
+def _report(
+    plan: CheckPlan,
+    corpora: list[schema.CorpusInfo],
+    subjects: Sequence[Examined],
+    problems: Sequence[schema.PreflightProblem],
+    warnings: Sequence[schema.PreflightProblem],
+    command: list[str],
+) -> schema.CheckReport:
+    golden, rules = plan.golden, plan.rules
+    results = [check_subject(one.subject, golden, one.expected, rules) for one in subjects]
+    ideal = Ideal(golden, rules)
+    requirements = [found for one in subjects for found in requirement_results(one.subject, golden, ideal, rules)]
+    found = {severity: _problems(subjects, severity) for severity in ("error", "warning")}
+    problems = [*problems, *found["error"]]
+    return schema.CheckReport(
+        schema=schema.CHECK_SCHEMA_VERSION,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        kind="check",
+        command=command,
+        harness=HarnessInfo(**asdict(harness_state())),
+        machine=MachineInfo(**asdict(machine())),
+        packages=package_versions(),
+        settings=plan.settings(),
+        golden=_golden_info(plan),
+        corpora=corpora,
+        subjects=results,
+        requirements=requirements,
+        preflight=problems,
+        warnings=[*warnings, *found["warning"]],
+        verdict=_verdict(results, requirements, problems),
+        notes=_notes(plan, corpora),
+    )
+
+
+def _problems(subjects: Sequence[Examined], severity: str) -> list[schema.PreflightProblem]:
+    return [
+        problem_of(found, subject=one.subject.label, corpus=one.subject.corpus)
+        for one in subjects
+        for found in one.findings
+        if found.severity == severity
+    ]
+
+
+def _verdict(
+    subjects: Sequence[schema.CheckSubject],
+    requirements: Sequence[schema.RequirementResult],
+    problems: Sequence[schema.PreflightProblem],
+) -> schema.Verdict:
+    failed = any(subject.status == "failed" for subject in subjects)
+    if problems or failed or any(one.passed is None for one in requirements):
+        return "invalid"
+    return "passed" if all(one.passed for one in requirements) else "failed"
+
+
+def _golden_info(plan: CheckPlan) -> schema.GoldenInfo:
+    golden, relevance = plan.golden, plan.rules.relevance
+    expecting = {question.id for question in golden.expecting(relevance)}
+    return schema.GoldenInfo(
+        name=golden.name,
+        source=golden.source,
+        sha256=golden.sha256,
+        questions=len(golden),
+        expecting=len(expecting),
+        without_expectation=[question.id for question in golden if question.id not in expecting],
+        match=plan.match.rule.value,
+        delimiter=plan.match.delimiter or None,
+        relevance=relevance,
+        notes=list(golden.notes),
+    )
+
+
+def _corpus_info(name: str, loaded: LoadedCorpus, queries: Queries) -> schema.CorpusInfo:
+    corpus = loaded.corpus
+    return schema.CorpusInfo(
+        name=name,
+        documents=len(corpus),
+        empty_documents=len(corpus.empty_rows),
+        sha256=corpus.digest,
+        empty_left_out=loaded.empty_left_out,
+        identical_ids=identical_ids_info(corpus.ids, queries.ids, loaded.identical_ids),
+    )
+
+
+def _notes(plan: CheckPlan, corpora: Sequence[schema.CorpusInfo]) -> list[str]:
+    """Return the plans' notes, and whether backends are judged by fewer hits than what --against names."""
+    indexes = plan.against.indexes if plan.against is not None else None
+    said = [note for one in plan.plans.values() for note in one.notes]
+    notes = list(dict.fromkeys([*said, *(indexes.on_analyzers if indexes is not None else ())]))
+    rules = [one.identical_ids for one in corpora if one.identical_ids is not None]
+    if plan.against is not None and any(rule.rule == "drop" and rule.queries for rule in rules):
+        notes.append("hits that have their question's id are left out of what backends answer, and stay with --against")
+    return notes

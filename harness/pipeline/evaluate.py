@@ -1,0 +1,364 @@
+"""``harness.evaluate``: one call that scores a run, whatever it comes as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
+
+import numpy as np
+
+from harness.data.dataset import Dataset
+from harness.data.memory import QRELS, RUNS, Shape, are_hits, read_shape
+from harness.data.problems import Finding
+from harness.data.ranking import among_candidates, order, without_identical_ids
+from harness.data.types import Qrels, Run
+from harness.errors import DataError, UnknownNameError, UsageError
+from harness.loaders import trec
+from harness.loaders.structured_files import states_order
+from harness.metrics import Measure, QuerySet, Scores, TieRule, parse_measures, score
+from harness.metrics.audit import Audit, audit_run
+from harness.results.checks import JudgedRun, metric_findings, named_measures, run_findings
+from harness.wording import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+E = TypeVar("E", bound=StrEnum)
+
+__all__ = [
+    "AUDITED_METRICS",
+    "DEFAULT_METRICS",
+    "EvaluatedRun",
+    "QrelsLike",
+    "RunLike",
+    "as_qrels",
+    "as_run",
+    "audit",
+    "evaluate",
+    "evaluate_run",
+    "p_mrr",
+]
+
+DEFAULT_METRICS = "nDCG@10,AP,RR,P@10,R@100"
+AUDITED_METRICS = "nDCG@10,AP@100,RR@10,P@10,R@100"
+"""What an audit takes by default: metrics with cutoffs, which all tools compute."""
+
+RunLike: TypeAlias = "Run | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+"""A run as one of the shapes of ``harness.data.memory.RUNS``, its path, or its columns."""
+QrelsLike: TypeAlias = (
+    "Qrels | Dataset | Mapping[Any, Any] | Sequence[Any] | pd.DataFrame | pa.Table | str | PathLike[str]"
+)
+"""Judgments as one of the shapes of ``harness.data.memory.QRELS``, their path, or their columns."""
+
+_FILES = "the path of {}, plain or gzip, of JSON (.json, .jsonl) or of Parquet with these columns"
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | PathLike)
+
+
+def _judgments_of(dataset: Dataset) -> Qrels:
+    if dataset.qrels is None:
+        raise UsageError(f"the dataset '{dataset.name}' has no judgments", fix="give Dataset.of its qrels")
+    return dataset.qrels
+
+
+_RUNS = RUNS._replace(
+    shapes=(
+        Shape(("harness.data.types.Run",), lambda value: isinstance(value, Run), lambda run: run),
+        *RUNS.shapes,
+        Shape((_FILES.format("a TREC run"),), _is_path, trec.read_run),
+    )
+)
+_QRELS = QRELS._replace(
+    shapes=(
+        Shape(("harness.data.types.Qrels",), lambda value: isinstance(value, Qrels), lambda qrels: qrels),
+        Shape(("a harness.Dataset with judgments",), lambda value: isinstance(value, Dataset), _judgments_of),
+        *QRELS.shapes,
+        Shape((_FILES.format("TREC or BEIR judgments"),), _is_path, trec.read_qrels),
+    )
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluatedRun(Scores):
+    """Scores, and the pitfalls behind them: ``docs/explanation/pitfalls.md``.
+
+    ``judged`` is what was scored, ``asked`` are the measures as they were given. Findings are looked for when they are
+    first read.
+    """
+
+    judged: JudgedRun
+    asked: tuple[Measure, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every pitfall: first those of the metrics, then those of the run."""
+        return (*self.metric_findings, *self.run_findings)
+
+    @cached_property
+    def metric_findings(self) -> tuple[Finding, ...]:
+        """What the judgments cannot support among the measures that were named, whatever the run."""
+        judged, named = self.judged, named_measures(self.asked, DEFAULT_METRICS)
+        return tuple(metric_findings(judged.qrels, named, relevance=judged.relevance, queries=self.queries))
+
+    @cached_property
+    def run_findings(self) -> tuple[Finding, ...]:
+        """What is odd about the run and its scores."""
+        return tuple(run_findings(self.judged))
+
+
+def evaluate_run(
+    run: Run,
+    qrels: Qrels,
+    measures: Sequence[Measure],
+    *,
+    ordered: bool,
+    ties: TieRule,
+    queries: QuerySet,
+    relevance: int,
+    unjudged: bool = False,
+) -> EvaluatedRun:
+    """Return the scores of a columnar run, with its pitfalls; arguments and errors as of :func:`harness.metrics.score`.
+
+    ``ordered`` is as in :class:`harness.results.checks.JudgedRun`.
+    """
+    scores = score(run, qrels, measures, ties=ties, queries=queries, relevance=relevance, unjudged=unjudged)
+    return EvaluatedRun(**vars(scores), judged=JudgedRun(run, qrels, scores, relevance, ordered), asked=tuple(measures))
+
+
+def evaluate(
+    run: RunLike,
+    qrels: QrelsLike,
+    metrics: str | Iterable[str | Measure] = DEFAULT_METRICS,
+    *,
+    ties: TieRule | str = TieRule.TREC_EVAL,
+    queries: QuerySet | str = QuerySet.RELEVANT,
+    relevance: int = 1,
+    labels: str | PathLike[str] | None = None,
+    identical_ids: str = "auto",
+) -> EvaluatedRun:
+    """Score a run against judgments; the command ``harness eval`` is this call.
+
+    ``run`` is ``{query id: {document id: score}}``, a frame with ``query_id``, ``doc_id``, ``score``, the path of a
+    TREC run, or one of the other shapes that ``docs/how-to/score-a-run.md`` lists; ``qrels`` likewise, with grades.
+    Ids that are whole numbers become text. ``metrics`` are names like ``"nDCG@10,AP"`` or ``["nDCG@10", "AP"]``.
+
+    ``ties`` is ``trec_eval`` (score descending, then document id descending), ``engine`` (the order given) or
+    ``average``; ``queries`` is ``relevant``, ``judged`` or ``answered``; ``relevance`` is the lowest relevant grade.
+    ``labels`` is a filled-in ``to-label.jsonl`` of a regression, whose grades are added to ``qrels``. With
+    ``identical_ids="drop"`` hits that have their query's id are left out first; ``auto`` does what a
+    :class:`harness.Dataset` given as ``qrels`` says, and keeps them otherwise. Of a dataset with candidates, as those
+    of reranking tasks, only hits among these are scored.
+
+    ``findings`` of what is returned are the pitfalls that the command prints. Metrics are judged when they were named:
+    the default ones are not.
+
+    Raises:
+        UsageError: an argument has none of the shapes, all of which are listed, or a metric does not exist.
+        DataError: malformed input, a run without any hits, judgments of nothing, or a run that shares no id with them.
+        RankingError: scores that are not finite, and duplicate documents.
+    """
+    measures = _measures(metrics)
+    ties, queries = _one_of(TieRule, ties, "tie rule"), _one_of(QuerySet, queries, "set of queries")
+    if not isinstance(relevance, SupportsIndex):
+        raise UsageError(f"the relevance level is {relevance!r}, expected a whole number")
+    hits, judgments, drops = _read(run, qrels, identical_ids)
+    if labels is not None:
+        from harness.pipeline.regress.labels import read_labels, with_labels
+
+        judgments = with_labels(judgments, read_labels(Path(labels)))
+    _require_content(hits, judgments)
+    if drops:
+        hits = without_identical_ids(hits)
+    with _naming(run):
+        return evaluate_run(
+            hits,
+            judgments,
+            measures,
+            ordered=isinstance(run, str | PathLike) and states_order(run),
+            ties=ties,
+            queries=queries,
+            relevance=relevance,
+        )
+
+
+def audit(
+    run: RunLike,
+    qrels: QrelsLike,
+    metrics: str | Iterable[str | Measure] = AUDITED_METRICS,
+    *,
+    identical_ids: str = "auto",
+    published: str | None = None,
+) -> Audit:
+    """Score a run under the conventions of other tools and explain how they differ; ``harness eval --audit``.
+
+    The tools are trec_eval, Anserini, BEIR, MTEB, sentence-transformers and ranx
+    (``docs/explanation/conventions.md``). ``run``, ``qrels`` and ``metrics`` are those of :func:`evaluate`. Anserini
+    and MTEB drop hits that have their query's id for some data sets only: ``identical_ids`` is their rule and this
+    package's here. ``published`` is a number from a paper as printed, ``"0.397"`` or ``"nDCG@10=39.7"``; the audit
+    names the conventions, and single changes of them, that give it.
+
+    Raises:
+        UsageError: as :func:`evaluate`; a metric that is a sum or a geometric mean; a published value that is none.
+        DataError: as :func:`evaluate`.
+        RankingError: as :func:`evaluate`.
+    """
+    measures = _measures(metrics)
+    hits, judgments, drops = _read(run, qrels, identical_ids)
+    _require_content(hits, judgments)
+    with _naming(run):
+        return audit_run(hits, judgments, measures, drop_identical=drops, published=published)
+
+
+def p_mrr(original: RunLike, changed: RunLike, documents: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return p-MRR of each query: how far a changed instruction moves documents that it makes irrelevant.
+
+    FollowIR (Weller et al., arXiv 2403.15246), as MTEB computes it. A document at rank r under the original instruction
+    and at rank s under the changed one has ``1 - r / s`` where it fell, else ``s / r - 1``: from -1 to 1, above 0 where
+    the change was followed. A query has the mean of its documents, and a task the mean of its queries.
+
+    Args:
+        original: the run of the original instructions, in any of the shapes of :func:`evaluate`. Ranks are those of the
+            one ordering; a document that is not in the run comes after its last hit.
+        changed: the run of the changed ones. May be the same run where, as in MTEB's tasks, query ``7`` is asked as
+            ``7-og`` and as ``7-changed``.
+        documents: those whose relevance changed, by query. Queries that neither run holds are left out.
+
+    Raises:
+        DataError: a query that only one run holds, or none that both hold.
+        UsageError, RankingError: as :func:`evaluate`.
+    """
+    before, after = _rankings(original, "-og"), _rankings(changed, "-changed")
+    values = {}
+    for query, listed in documents.items():
+        ranks = [(before(query, document), after(query, document)) for document in listed]
+        if any((r is None) != (s is None) for r, s in ranks):
+            raise DataError("run", [f"query '{query}' is in one of the runs alone"], fix="ask both of the same queries")
+        moved = [1 - r / s if r < s else s / r - 1 for r, s in ranks if r is not None and s is not None]
+        if moved:
+            values[query] = float(np.mean(moved))
+    if not values:
+        raise DataError(
+            "run", ["no query whose documents changed is in the runs"], fix="give the runs of these queries"
+        )
+    return values
+
+
+def _rankings(run: RunLike, suffix: str) -> Callable[[str, str], int | None]:
+    """Return what gives the rank of a document for a query, with the suffix or as it is; None for an unknown query."""
+    ordered = order(as_run(run))
+    ranks: dict[str, dict[str, int]] = {}
+    for row, query in enumerate(ordered.query_ids):
+        hits = ordered.doc_ids.take(ordered.rows[ordered.of_query(row)])
+        ranks[query] = {document: rank for rank, document in enumerate(hits, start=1)}
+
+    def rank_of(query: str, document: str) -> int | None:
+        of_query = ranks.get(f"{query}{suffix}", ranks.get(query))
+        return None if of_query is None else of_query.get(document, len(of_query) + 1)
+
+    return rank_of
+
+
+def _read(run: RunLike, qrels: QrelsLike, identical_ids: str) -> tuple[Run, Qrels, bool]:
+    """Return the run, the judgments, and whether hits that have their query's id are to be dropped."""
+    if identical_ids not in ("auto", "keep", "drop"):
+        raise UnknownNameError("rule for identical ids", str(identical_ids), ("auto", "keep", "drop"))
+    of_dataset = qrels.identical_ids if isinstance(qrels, Dataset) else None
+    drops = identical_ids == "drop" or (identical_ids == "auto" and of_dataset == "drop")
+    unnumbered = are_hits(run)
+    if unnumbered and isinstance(qrels, Dataset):
+        run, unnumbered = _by_query(run, qrels), False
+    hits, judgments = as_run(run), as_qrels(qrels)
+    if unnumbered and hits.hits:
+        _refuse_unnumbered(hits, judgments)
+    if isinstance(qrels, Dataset) and qrels.candidates is not None:
+        hits = among_candidates(hits, qrels.candidates)
+    return hits, judgments, drops
+
+
+@contextmanager
+def _naming(run: RunLike) -> Iterator[None]:
+    """Name the file of a run that cannot be scored."""
+    try:
+        yield
+    except DataError as error:
+        if error.source == "run" and isinstance(run, str | PathLike):
+            raise DataError(str(run), error.problems, fix=error.fix) from error
+        raise
+
+
+def as_run(run: RunLike) -> Run:
+    """Return the columnar run in any of the shapes that :func:`evaluate` takes."""
+    return read_shape(run, _RUNS)
+
+
+def as_qrels(qrels: QrelsLike) -> Qrels:
+    """Return the columnar judgments in any of the shapes that :func:`evaluate` takes."""
+    return read_shape(qrels, _QRELS)
+
+
+def _by_query(run: Any, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ANN401 - lists of hits
+    """Return sentence-transformers' lists by the ids of the dataset's queries, whose order they have.
+
+    Where every ``corpus_id`` is a whole number, it is the position of a document, as ``semantic_search`` gives it.
+    """
+    if len(run) != len(dataset.queries):
+        queries = counted(len(dataset.queries), "query")
+        what = f"the run has {counted(len(run), 'list')}, and the dataset '{dataset.name}' {queries}"
+        raise UsageError(what, fix="give one list for each query, in the dataset's order")
+    documents = [hit["corpus_id"] for hits in run for hit in hits]
+    if documents and all(isinstance(document, int | np.integer) for document in documents):
+        positions = np.array(documents, dtype=np.int64)
+        if positions.min() < 0 or positions.max() >= len(dataset.corpus):
+            what = f"the run names documents by position, from {positions.min():,} to {positions.max():,}"
+            raise UsageError(
+                f"{what}, and '{dataset.name}' has {len(dataset.corpus):,}", fix="give ids that are documents' as text"
+            )
+        ids = iter(dataset.corpus.ids.take(positions))
+        run = [[{**hit, "corpus_id": next(ids)} for hit in hits] for hits in run]
+    return dict(zip(dataset.queries.ids, run, strict=True))
+
+
+def _refuse_unnumbered(run: Run, judgments: Qrels) -> None:
+    """Refuse a run of lists without query ids beside judgments that name queries otherwise than by their numbers."""
+    known = set(run.query_ids)
+    others = [query for query in judgments.query_ids if query not in known]
+    if others:
+        raise UsageError(
+            f"the run's {counted(len(run.query_ids), 'list')} name no query, so that they are numbered from 0, and the "
+            f"judgments name {counted(len(others), 'query', 'queries')} otherwise, such as '{others[0]}'",
+            fix="give {query id: list}, or a harness.Dataset in place of the judgments, in whose order the lists are",
+        )
+
+
+def _require_content(run: Run, qrels: Qrels) -> None:
+    """A run without any hits is one that failed, and has no score; judgments of nothing give none."""
+    if not run.hits:
+        asked = f" for any of its {counted(len(run.query_ids), 'query')}" if len(run.query_ids) > 1 else ""
+        raise DataError("run", [f"it holds no hits{asked}"], fix="a run that answers nothing is invalid, not 0")
+    if not len(qrels):
+        raise DataError("judgments", ["there are none"], fix="give at least one judged document")
+
+
+def _measures(metrics: str | Iterable[str | Measure]) -> list[Measure]:
+    """Names are parsed again even from measures, so that a hand-made one is checked too."""
+    if not isinstance(metrics, Iterable):
+        raise UsageError(
+            f"the metrics are of type {type(metrics).__name__}", fix="give a text like 'nDCG@10,AP' or a list of names"
+        )
+    return parse_measures(metrics if isinstance(metrics, str) else [str(metric) for metric in metrics])
+
+
+def _one_of(kind: type[E], value: str, what: str) -> E:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise UnknownNameError(what, str(value), [member.value for member in kind]) from error

@@ -1,0 +1,178 @@
+"""What it costs, before and after: latency and throughput from raw samples, the rest from single measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from harness.data.types import Float64Array, Int64Array
+from harness.pipeline.regress.pairing import Pair
+from harness.pipeline.regress.setting_changes import machine_changes
+from harness.results.regression_schema import CostChange
+from harness.results.schema import BackendResult
+from harness.results.side import Side
+
+__all__ = ["TOLERANCE", "cost_changes"]
+
+TOLERANCE = 1.25
+"""A cost counts as the same up to this factor. Identical runs on a machine that others use differ by more."""
+_RESAMPLES = 1_000
+_BATCH = 4_000_000
+_NS_PER_MS, _NS_PER_S = 1e6, 1e9
+_ENDS = (2.5, 97.5)
+Verdict = Literal["lower", "higher", "same", "undecided", "x"]
+
+
+class _Samples(NamedTuple):
+    """Nanoseconds of the queries that both sides timed, (Q, passes) each, in the same order."""
+
+    before: Int64Array
+    after: Int64Array
+
+
+def _percentile(share: float) -> Callable[[Float64Array], Float64Array]:
+    return lambda samples: np.percentile(samples, share, axis=1, method="inverted_cdf") / _NS_PER_MS
+
+
+_TIMED: dict[str, Callable[[Float64Array], Float64Array]] = {
+    "p50_ms": _percentile(50),
+    "p95_ms": _percentile(95),
+    "mean_ms": lambda samples: samples.mean(axis=1) / _NS_PER_MS,
+    "qps": lambda samples: _NS_PER_S / samples.mean(axis=1),
+}
+"""Figures of many sets of samples, (sets, n) nanoseconds, one figure a set."""
+
+
+def cost_changes(before: Side, after: Side, pair: Pair, common: frozenset[str], seed: int) -> list[CostChange]:
+    """Every cost that both sides have; ``x`` where machine or conditions differ, because figures then say nothing.
+
+    Latency is of search and transfer together, over the queries that both sides timed. Its intervals are percentile
+    bootstrap intervals over queries, seeded: they know how queries differ, not how a machine's state does.
+    """
+    ours, theirs = before.backend(pair.before), after.backend(pair.after)
+    reason = _not_comparable(before, after, ours, theirs)
+    samples = _samples(before.latencies.get(pair.before, {}), after.latencies.get(pair.after, {}), common)
+    timed = _timed(samples, seed, reason) if samples is not None else []
+    return [*timed, *_measured_once(ours, theirs, reason)]
+
+
+def _not_comparable(before: Side, after: Side, ours: BackendResult, theirs: BackendResult) -> str | None:
+    """Why costs cannot stand side by side; None where they can."""
+    machine = machine_changes(before.report, after.report)
+    if machine:
+        return "another machine: " + ", ".join(f"{one.setting} {one.before}, now {one.after}" for one in machine)
+    for name in ("k", "isolation"):
+        one, other = (side.report.plan.resolved.get(name) for side in (before, after))
+        if one != other:
+            return f"{name} was {one}, and is {other}"
+    if ours.search is not None and theirs.search is not None:
+        one, other = ours.search.queries_per_call, theirs.search.queries_per_call
+        if one != other:
+            return f"queries in one call: {one} before, {other} now"
+    if ours.reused or theirs.reused:
+        return "measured by an earlier comparison, and re-used (--resume)"
+    return None
+
+
+def _samples(
+    before: Mapping[str, Sequence[int]], after: Mapping[str, Sequence[int]], common: frozenset[str]
+) -> _Samples | None:
+    queries = [query for query in before if query in after and query in common]
+    if not queries:
+        return None
+    one, other = (np.array([side[query] for query in queries], dtype=np.int64) for side in (before, after))
+    return _Samples(one, other)
+
+
+def _timed(samples: _Samples, seed: int, reason: str | None) -> list[CostChange]:
+    ratios = _resampled(samples, seed) if reason is None and len(samples.before) > 1 else {}
+    made = []
+    for name, figure in _TIMED.items():
+        one, other = (float(figure(side.reshape(1, -1).astype(np.float64))[0]) for side in samples)
+        low, high = (float(end) for end in np.percentile(ratios[name], _ENDS)) if name in ratios else (None, None)
+        made.append(
+            CostChange(
+                cost=name,
+                before=one,
+                after=other,
+                ratio=other / one if reason is None else None,
+                ci_low=low,
+                ci_high=high,
+                samples_before=samples.before.size,
+                samples_after=samples.after.size,
+                verdict="x" if reason is not None else _verdict(low, high),
+                reason=reason,
+            )
+        )
+    return made
+
+
+def _resampled(samples: _Samples, seed: int) -> dict[str, Float64Array]:
+    """The ratio of each figure on resampled queries: the same queries on both sides, with all their passes."""
+    rng, queries = np.random.default_rng(seed), len(samples.before)
+    size = max(1, _BATCH // max(samples.before.size, samples.after.size))
+    found: dict[str, list[Float64Array]] = {name: [] for name in _TIMED}
+    for start in range(0, _RESAMPLES, size):
+        sets = min(size, _RESAMPLES - start)
+        drawn = rng.integers(queries, size=(sets, queries))
+        one, other = (side[drawn].reshape(sets, -1).astype(np.float64) for side in samples)
+        for name, figure in _TIMED.items():
+            found[name].append(figure(other) / figure(one))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _verdict(low: float | None, high: float | None) -> Verdict:
+    """By the interval of the ratio: beyond the tolerance, within it, or neither."""
+    if low is None or high is None:
+        return "undecided"
+    if low > TOLERANCE:
+        return "higher"
+    if high < 1 / TOLERANCE:
+        return "lower"
+    return "same" if low >= 1 / TOLERANCE and high <= TOLERANCE else "undecided"
+
+
+def _measured_once(ours: BackendResult, theirs: BackendResult, reason: str | None) -> list[CostChange]:
+    figures = [_single(ours), _single(theirs)]
+    made = []
+    for name, one in figures[0].items():
+        other = figures[1].get(name)
+        if one is None or other is None:
+            continue
+        ratio = other / one if one > 0 and reason is None else None
+        made.append(
+            CostChange(
+                cost=name,
+                before=one,
+                after=other,
+                ratio=ratio,
+                ci_low=None,
+                ci_high=None,
+                samples_before=1,
+                samples_after=1,
+                verdict="x" if reason is not None else _of_one(one, other),
+                reason=reason,
+            )
+        )
+    return made
+
+
+def _of_one(one: float, other: float) -> Verdict:
+    """Without an interval: the ratio alone, to the same tolerance."""
+    if other > one * TOLERANCE:
+        return "higher"
+    return "lower" if other * TOLERANCE < one else "same"
+
+
+def _single(backend: BackendResult) -> dict[str, float | None]:
+    """Costs that are measured once in a run, in the report's units; None where they were not."""
+    index = backend.index
+    built_here = index is not None and index.built_by is None
+    return {
+        "index_seconds": index.searchable_seconds if index is not None and built_here else None,
+        "peak_anonymous_bytes": index.peak_anonymous_bytes if index is not None else None,
+        "index_bytes": index.bytes if index is not None else None,
+        **{f"qps with {level.clients} clients": level.qps for level in backend.closed_loop},
+    }

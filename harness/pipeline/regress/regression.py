@@ -1,0 +1,160 @@
+"""The result of ``harness.regress`` and ``harness.diff`` in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.data.types import Corpus
+from harness.errors import HarnessError
+from harness.pipeline import compare as api
+from harness.pipeline.regress.compare_sides import Compared, compared_again
+from harness.pipeline.regress.labels import LABEL_FILE, check_no_grades
+from harness.pipeline.regress.read_side import read_side
+from harness.pipeline.regress.stored_regression import (
+    REGRESSION_NAME,
+    read_regression,
+    regression_bytes,
+    without_texts,
+    write_regression,
+)
+from harness.results.comparison import Comparison
+from harness.results.html_texts import HTML_NAME, LEFT_OUT, NOT_STORED
+from harness.results.presenters import presenter
+from harness.results.regression_schema import RegressionReport
+from harness.results.side import Side
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Regression", "documents_of_side", "with_rankings"]
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Two results compared: what ``harness.regress`` and ``harness.diff`` return.
+
+    ``report`` is the content of ``regression.json``, ``comparison`` the new result, None where nothing ran.
+    ``compared`` holds all queries of both sides and ``corpus`` the documents, for :meth:`html`; where one of them is
+    missing, ``no_texts`` says why. ``folder`` is where it is stored, None before :meth:`save`.
+    """
+
+    report: RegressionReport
+    comparison: Comparison | None = field(default=None, repr=False)
+    to_label: bytes = field(default=b"", repr=False)
+    compared: Compared | None = field(default=None, repr=False)
+    corpus: Corpus | None = field(default=None, repr=False)
+    no_texts: str = field(default=NOT_STORED, repr=False)
+    folder: Path | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Regression:
+        """Read ``regression.json`` of a folder; raises ResultError when it is missing, damaged or of a newer schema.
+
+        :func:`with_rankings` adds what :meth:`html` draws the queries from.
+        """
+        return cls(read_regression(Path(folder)), folder=Path(folder))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the gate failed: something is worse beyond the allowed drop."""
+        return self.report.gate == "failed"
+
+    def save(
+        self, folder: str | Path, *, overwrite: bool = False, keep_text: bool = True, numbered: bool = False
+    ) -> Regression:
+        """Write ``regression.json``, ``report.html`` and the documents to label into ``folder``, with the new result.
+
+        Where nothing ran these are all. ``numbered`` writes to ``folder-2`` … where others have the name. Raises
+        UsageError as :meth:`Comparison.save`, and where a file with labels would be replaced.
+        """
+        if not numbered:
+            check_no_grades(Path(folder) / LABEL_FILE)
+        files = {
+            REGRESSION_NAME: regression_bytes(self.report, keep_text=keep_text),
+            HTML_NAME: self.html(keep_text=keep_text).encode(),
+            LABEL_FILE: self.to_label,
+        }
+        if self.comparison is None:
+            return replace(self, folder=write_regression(Path(folder), files, overwrite=overwrite, numbered=numbered))
+        saved = self.comparison.save(folder, overwrite=overwrite, keep_text=keep_text, numbered=numbered, extra=files)
+        return replace(self, comparison=saved, folder=saved.folder)
+
+    def verdicts(self) -> pd.DataFrame:
+        """One row a backend and metric: both means, difference, interval, p, effect, wins, verdict and gate."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {"backend": backend.after, "backend_before": backend.before, **metric.model_dump()}
+                for backend in self.report.backends
+                for metric in backend.metrics
+            ]
+        )
+
+    def changes(self) -> pd.DataFrame:
+        """One row a backend, query and metric of the dossier: both values, the difference, what entered and left."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "backend": backend.after,
+                    "query_id": query.query,
+                    **value.model_dump(),
+                    "entered": query.entered,
+                    "left": query.left,
+                }
+                for backend in self.report.backends
+                if backend.dossier is not None
+                for query in backend.dossier.queries
+                for value in query.values
+            ]
+        )
+
+    def render(self, format: str = "table") -> str:  # noqa: A002 - the name of the command line's option
+        """The report as ``table``, ``markdown``, ``csv`` or ``json``."""
+        return str(presenter("regression text")(self.report, format))
+
+    def html(self, *, keep_text: bool = True) -> str:
+        """The report as one HTML file that needs nothing else; ``keep_text=False`` leaves all texts out."""
+        why = self.no_texts if self.compared is None or self.corpus is None else ""
+        report = self.report if keep_text else without_texts(self.report)
+        no_texts = why if keep_text else LEFT_OUT
+        return str(presenter("regression page")(report, self.compared, self.corpus, no_texts, keep_text=keep_text))
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def with_rankings(found: Regression, folder: Path, *, cards: Path | None = None) -> Regression:
+    """A stored regression with the rankings of both sides, if they still are where they were, and the documents.
+
+    ``no_texts`` says what is missing.
+    """
+    report = found.report
+    if report.data.labels:
+        why = "The rankings of all queries are in the page that was written with it: labels were added, which it lacks."
+        return replace(found, no_texts=why)
+    try:
+        before = read_side(Path(report.before.source))
+        after = read_side(folder if report.kind == "regress" else Path(report.after.source))
+    except HarnessError as error:
+        return replace(found, no_texts=f"The rankings of all queries are not in this file: {error.what}.")
+    if (before.report.created, after.report.created) != (report.before.created, report.after.created):
+        why = "The rankings of all queries are not in this file: other results are there now."
+        return replace(found, no_texts=why)
+    if report.kind == "regress" and not after.texts:  # stored with --no-text, whatever the baseline holds
+        before, documents = replace(before, texts={}), api.Documents(None, LEFT_OUT)
+    else:
+        documents = documents_of_side(after, cards=cards)
+    compared = compared_again(report, before, after)
+    return replace(found, compared=compared, corpus=documents.corpus, no_texts=documents.no_texts)
+
+
+def documents_of_side(side: Side, *, cards: Path | None = None) -> api.Documents:
+    """The documents of a stored result, if they are still where they were."""
+    if side.kind == "check" and not side.report.plan.given:
+        return api.Documents(None, "Texts of documents are not in this file: the check names no corpus, or several.")
+    return api.documents_of(side.report, cards=cards)

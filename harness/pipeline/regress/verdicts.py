@@ -1,0 +1,246 @@
+"""Verdicts: every backend and metric of two results, judged as one family."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.ranking import RankingDigest
+from harness.data.types import Float64Array
+from harness.errors import UnknownNameError
+from harness.metrics import is_mean, parse_measures
+from harness.pipeline.regress.pairing import Pair
+from harness.results.regression_schema import MetricJudgement
+from harness.results.schema import BackendResult, SpreadValue
+from harness.results.side import OVERLAP, Side
+from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
+from harness.stats.noise import combined
+
+__all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
+
+MARGIN = 0.01
+"""Differences of a mean within ± this much count as the same unless the user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How changes are judged.
+
+    ``allowed`` maps metrics to the drop of their mean that the gate lets pass; ``allowed_drop`` is that of all others,
+    None for no gate on them. The overlap with a reference is only gated where ``allowed`` names it, or there are no
+    metrics.
+    """
+
+    margin: float = MARGIN
+    allowed_drop: float | None = 0.0
+    allowed: Mapping[str, float] = field(default_factory=dict)
+    test: TestName = "randomisation"
+    seed: int = 42
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise UnknownNameError where a drop is allowed of a metric that is not among the known ones."""
+        for name in self.allowed:
+            if name not in known:
+                raise UnknownNameError("metric of both results", name, known)
+
+
+def noise_warnings(before: Side, after: Side, pairs: Iterable[Pair]) -> list[str]:
+    """That some verdicts may be noise: of backends whose builds differ, where a side has no spread over builds."""
+    once: list[str] = []
+    combined: list[str] = []
+    for pair in pairs:
+        results = before.backend(pair.before), after.backend(pair.after)
+        if _may_be_noise(*results):
+            (combined if any(one.stages is not None for one in results) else once).append(pair.after)
+    found = []
+    if once:
+        by = "harness compare --rebuilds 3" if after.kind == "check" else "--rebuilds 3, for both results,"
+        why = "every build gives other rankings, and one build is a sample, so a difference may be noise"
+        found.append(f"no noise floor for {', '.join(once)}: {why}; {by} measures it")
+    if combined:
+        why = "it is made of engines whose every build gives other rankings, so a difference may be noise"
+        found.append(
+            f"no noise floor for {', '.join(combined)}: {why}; --rebuilds 3 measures these engines by themselves"
+        )
+    return found
+
+
+def metric_warnings(before: Side, after: Side) -> list[str]:
+    """The metrics that are not judged because one of the results lacks them."""
+    ours, theirs = before.measures, after.measures
+    lacking = {
+        "later": [name for name in ours if name not in theirs],
+        "earlier": [name for name in theirs if name not in ours],
+    }
+    return [
+        f"not judged, because the {result} result lacks it: {', '.join(names)}"
+        for result, names in lacking.items()
+        if names
+    ]
+
+
+def _may_be_noise(before: BackendResult, after: BackendResult) -> bool:
+    """One that both times returned what its reference does has no noise."""
+    both = before, after
+    exact = all(one.parity is not None and one.parity.different == 0 for one in both)
+    return not exact and any(one.deterministic is False for one in both) and any(one.spread is None for one in both)
+
+
+class _Question(NamedTuple):
+    """One figure of one pair: values of the queries that both sides have."""
+
+    pair: Pair
+    figure: str
+    before: Float64Array
+    after: Float64Array
+    noise: NoiseFloor | None
+    allowed_drop: float | None
+    within_ties: bool
+
+
+def judge_pairs(
+    before: Side, after: Side, pairs: Sequence[Pair], common: Iterable[str], rules: Rules
+) -> dict[Pair, list[MetricJudgement]]:
+    """Every metric of every pair over the ``common`` queries that both sides were evaluated on.
+
+    Beside the metrics stands the overlap with the reference of backends that are not exact; in their place, where there
+    are none, that of all. Sums and geometric means are
+    not judged, nor is a metric that a side lacks. Raises UnknownNameError when ``rules`` name a metric that is not
+    there.
+    """
+    queries = list(common)
+    asked = [question for pair in pairs for question in _questions(before, after, pair, queries, rules)]
+    known = {question.figure for question in asked}
+    rules.refuse_unknown(known)
+    found: dict[Pair, list[MetricJudgement]] = {pair: [] for pair in pairs}
+    changes = [
+        Change(one.before, one.after, rules.margin, one.allowed_drop, one.noise, one.within_ties) for one in asked
+    ]
+    family = judge_family(changes, seed=rules.seed, test=rules.test)
+    for question, judgement in zip(asked, family, strict=True):
+        found[question.pair].append(_told(question, judgement, rules))
+    return found
+
+
+def _questions(before: Side, after: Side, pair: Pair, queries: Sequence[str], rules: Rules) -> list[_Question]:
+    ours, theirs = before.figures[pair.before], after.figures[pair.after]
+    results = before.backend(pair.before), after.backend(pair.after)
+    ties = _Ties(before, after, pair)
+    names = [name for name in theirs if name in ours]
+    metrics = [name for name in names if not name.startswith(OVERLAP) and is_mean(parse_measures([name])[0])]
+    asked = []
+    for name in [*metrics, *(name for name in names if name.startswith(OVERLAP))]:
+        both = [query for query in queries if query in ours[name] and query in theirs[name]]
+        one, other = (np.array([side[name][query] for query in both], dtype=np.float64) for side in (ours, theirs))
+        exact = bool(metrics) and name.startswith(OVERLAP) and bool(np.all(one == 1.0) and np.all(other == 1.0))
+        if both and not exact:
+            changed = [both[place] for place in np.flatnonzero(one != other).tolist()]
+            noise, allowed = _noise(results, name), _allowed(name, rules, metrics)
+            asked.append(_Question(pair, name, one, other, noise, allowed, ties.explain(changed)))
+    return asked
+
+
+class _Ties:
+    """The rankings of one pair, looked at where a value differs: whether they differ in the order of ties alone."""
+
+    def __init__(self, before: Side, after: Side, pair: Pair) -> None:
+        contents = before.report.dataset.content, after.report.dataset.content
+        same_judgments = (
+            contents[0] is not None and contents[1] is not None and (contents[0].judgments == contents[1].judgments)
+        )
+        self._comparable = same_judgments and before.k == after.k
+        self._before, self._after, self._pair = before, after, pair
+
+    @cached_property
+    def _digests(self) -> tuple[Mapping[str, RankingDigest], Mapping[str, RankingDigest]]:
+        return self._before.ranking_digests(self._pair.before), self._after.ranking_digests(self._pair.after)
+
+    def explain(self, changed: Sequence[str]) -> bool:
+        """Return whether ties account for all that changed; unknown of other judgments, or without scores."""
+        if not changed or not self._comparable:
+            return False
+        before, after = self._digests
+        return all(
+            query in before
+            and query in after
+            and before[query].order != after[query].order
+            and before[query].scores == after[query].scores
+            for query in changed
+        )
+
+
+def _allowed(name: str, rules: Rules, metrics: Sequence[str]) -> float | None:
+    if name in rules.allowed:
+        return rules.allowed[name]
+    return None if name.startswith(OVERLAP) and metrics else rules.allowed_drop
+
+
+def _noise(results: Sequence[BackendResult], figure: str) -> NoiseFloor | None:
+    """The spread of a difference of two builds: the variances over the builds of each side, added up."""
+    parts = []
+    for result in results:
+        value = _spread(result, figure)
+        if result.spread is not None and value is not None and value.min < value.max:
+            parts.append((value.sd**2, float(result.spread.builds - 1)))
+    return combined(parts) if parts else None
+
+
+def _spread(result: BackendResult, figure: str) -> SpreadValue | None:
+    if result.spread is None:
+        return None
+    if figure.startswith(OVERLAP):
+        return result.spread.oracle_overlap.get(figure.removeprefix(OVERLAP))
+    return result.spread.metrics.get(figure)
+
+
+def _told(question: _Question, judgement: Judgement, rules: Rules) -> MetricJudgement:
+    paired, gate, interval = judgement.paired, judgement.gate, judgement.paired.interval
+    return MetricJudgement(
+        metric=question.figure,
+        queries=len(question.before),
+        before=float(np.mean(question.before)),
+        after=float(np.mean(question.after)),
+        difference=paired.difference,
+        ci_low=interval.low if interval is not None else None,
+        ci_high=interval.high if interval is not None else None,
+        test=paired.test,
+        p=judgement.p,
+        p_adjusted=judgement.p_adjusted,
+        effect=paired.effect,
+        wins=paired.wins,
+        ties=paired.ties,
+        losses=paired.losses,
+        margin=rules.margin,
+        equivalence_p=judgement.equivalence.p if judgement.equivalence is not None else None,
+        noise_floor=judgement.noise.size() if judgement.noise is not None else None,
+        detectable=judgement.detectable,
+        queries_needed=judgement.queries_needed,
+        verdict=judgement.verdict,
+        allowed_drop=question.allowed_drop,
+        gate=("failed" if gate.failed else "passed") if gate.allowed_drop is not None else None,
+        gate_p=gate.p_adjusted,
+        reason=_reason(judgement, rules, within_ties=question.within_ties),
+    )
+
+
+def _reason(judgement: Judgement, rules: Rules, *, within_ties: bool) -> str:
+    """The step of the decision that settled the verdict."""
+    paired = judgement.paired
+    if judgement.verdict == "same":
+        if paired.wins == paired.losses == 0:
+            return "equal on every query"
+        if within_ties:
+            return "the rankings differ only in the order of documents with equal scores"
+        return f"within ±{rules.margin:g} (TOST)"
+    if judgement.verdict == "undecided" and judgement.noise is not None and judgement.queries_needed is None:
+        return "builds with the same settings differ as much, so that no number of queries would decide it"
+    if judgement.verdict == "undecided":
+        return "the differences scatter too much for so few queries"
+    if judgement.gate.failed:
+        beyond = f"more than {judgement.gate.allowed_drop:g} " if judgement.gate.allowed_drop else ""
+        return f"{beyond}lower, by the one-sided test of the gate"
+    return f"significantly {'higher' if paired.difference > 0 else 'lower'}"

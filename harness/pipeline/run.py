@@ -1,0 +1,355 @@
+"""Carry out a plan: encode once per distinct encoder, run each trial, keep what came back.
+
+A backend that fails keeps its reason; the others go on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from harness.data import ranking
+from harness.data.dataset import Dataset
+from harness.data.progress import Display
+from harness.data.types import Ids, Int64Array, Run
+from harness.engines.interface import Capabilities
+from harness.errors import CacheError, CardError, HarnessError, MissingHitsError, UsageError
+from harness.loaders.trec import read_run
+from harness.pipeline.probes.load_runs import HeldOpen, LoadRuns
+from harness.pipeline.probes.rebuilds import Rebuilder, of_build
+from harness.pipeline.resume import Identities, LookUp, StoredOutcome, StoredTrials, conditions_of, in_short
+from harness.plan.options import ExecutionOptions
+from harness.plan.plan import Plan, Trial
+from harness.registry.cards import BackendCard
+from harness.registry.lookup import load_engine
+from harness.store.cache import Cache
+from harness.store.columns import save_table
+from harness.store.record_files import load, save
+from harness.wording import counted
+from harness.worker.attach import changed_too
+from harness.worker.builds import SharedBuild, SharedBuilds, builds_of, rebuilt_runs
+from harness.worker.candidate_hits import save_candidates
+from harness.worker.embeddings import CacheCheck
+from harness.worker.encodings import Encodings
+from harness.worker.executor import Executor, create_clients, create_executor, side_by_side
+from harness.worker.failure import failure_of
+from harness.worker.jobs import TrialJob, TrialRecord
+from harness.worker.outcome import Outcome, checked_run, refuse_lost_documents, refuse_unmatched
+from harness.worker.second_stages import SecondStage, fuse, second_stage
+from harness.worker.vectors import Vectors
+
+__all__ = ["run_plan", "warm_up_queries"]
+
+MOST_WARM_UP_QUERIES = 1000
+"""Latency no longer falls after so many queries of any engine: benchmarks/warm_up.py."""
+_HASHES = "hashes.json"
+_ENCODERS_FOR: Mapping[str, tuple[str, ...]] = {
+    "sparse": ("bm25", "splade"),
+    "dense": ("dense",),
+    "hybrid": ("bm25+dense",),
+    "text": ("bm25", "splade", "dense", "none"),
+}
+"""What a card may name for an engine of each kind of input; of texts, encoders are the reference's."""
+
+
+def run_plan(plan: Plan, dataset: Dataset, cache: Cache, work: Path, display: Display) -> list[Outcome]:
+    """Run every trial of ``plan`` on ``dataset``; outcomes in the plan's order, however many ran side by side.
+
+    ``work`` is a folder for this comparison alone. An interruption says how many outcomes are stored for ``--resume``.
+    """
+    check = CacheCheck(plan.execution.verify_cache, plan.request.seed)
+    executor, clients = create_executor(plan.execution), create_clients(plan.execution)
+    inputs = _InputFiles(dataset, work)
+    encodings = Encodings(cache, dataset, inputs.corpus, inputs.queries, work, display, executor, check)
+    stored = StoredTrials(cache, plan, dataset, Identities(executor, work, display))
+    trials = _Trials(
+        plan, dataset, inputs, encodings, cache, executor, clients, stored, SharedBuilds(plan.trials), work, display
+    )
+    single = [trial for trial in plan.trials if not trial.spec.components]
+    try:
+        done = {one.trial.label: one for one in side_by_side(trials.run, single, jobs=plan.execution.jobs)}
+        for trial in plan.trials:
+            if trial.spec.components:
+                done[trial.label] = trials.combine(trial, [done[part.label] for part in plan.components(trial)])
+        return [done[trial.label] for trial in plan.trials]
+    except KeyboardInterrupt as interrupted:
+        if trials.kept:
+            count = f"{len(trials.kept)} of {len(plan.trials)} backends had finished"
+            interrupted.add_note(f"{count}, and their outcomes are stored: run again with --resume missing")
+        raise
+
+
+class _InputFiles:
+    """Documents, queries and candidates as files that workers map; the prepared corpus is used where it lies."""
+
+    def __init__(self, dataset: Dataset, work: Path) -> None:
+        self.corpus = dataset.corpus.path or work / "corpus.arrow"
+        if dataset.corpus.path is None:
+            _save(self.corpus, dataset.corpus.ids, dataset.corpus.texts)
+        self.queries = work / "queries.arrow"
+        _save(self.queries, dataset.queries.ids, dataset.queries.texts)
+        self.metadata = work / "metadata.arrow" if dataset.filtered is not None else None
+        if dataset.filtered is not None and self.metadata is not None:
+            save_table(self.metadata, dataset.filtered.metadata)
+        self.candidates = work / "candidates.arrow" if dataset.candidates is not None else None
+        if dataset.candidates is not None and self.candidates is not None:
+            listed = ranking.candidate_rows(dataset.queries.ids, dataset.corpus.ids, dataset.candidates)
+            save_candidates(self.candidates, listed)
+
+
+def _save(path: Path, ids: Ids, texts: pa.ChunkedArray) -> None:
+    save_table(path, pa.table({"id": ids.values, "text": texts}))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Trials:
+    """What the trials of one comparison share. :meth:`run` may be called from several threads."""
+
+    plan: Plan
+    dataset: Dataset
+    inputs: _InputFiles
+    encodings: Encodings
+    cache: Cache
+    executor: Executor
+    clients: Executor
+    stored: StoredTrials
+    builds: SharedBuilds
+    work: Path
+    display: Display
+    kept: list[str] = field(default_factory=list)
+
+    def run(self, trial: Trial) -> Outcome:
+        try:
+            look_up = self.stored.look_up(trial)
+            if look_up.stored is not None:
+                outcome = self._again(trial, look_up.stored, look_up.differs)
+            else:
+                outcome = self._now(trial, look_up)
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        finally:
+            self.builds.release(trial)
+        self.display.done(trial.label, _in_words(outcome))
+        return outcome
+
+    def combine(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
+        """A backend that is made of others, from their outcomes."""
+        try:
+            outcome = replace(self._combined(trial, parts), measured=_now_utc())
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error), measured=_now_utc())
+        self.display.done(trial.label, _in_words(outcome))
+        return outcome
+
+    def _combined(self, trial: Trial, parts: Sequence[Outcome]) -> Outcome:
+        lacking = [part.trial.label for part in parts if part.run is None]
+        if lacking:
+            raise MissingHitsError(f"it is made of {', '.join(lacking)}, which failed", fix="see why above")
+        runs = [part.run for part in parts if part.run is not None]
+        times = [part.query_ns for part in parts]
+        labels = [part.trial.label for part in parts]
+        if trial.spec.kind == "rerank":
+            return self._reranked(trial, labels[0], runs[0], times[0])
+        fused, combined = fuse(trial.spec, labels, runs, times, self.plan.request.k)
+        return Outcome(trial, run=fused, combined=combined)
+
+    def _reranked(self, trial: Trial, first: str, run: Run, first_ns: Int64Array | None) -> Outcome:
+        inputs = self.inputs
+        stage = SecondStage(
+            self.dataset, inputs.corpus, inputs.queries, self.cache, self.executor, self.work, self.display
+        )
+        vectors = None
+        if trial.spec.name == "dense":
+            vectors = self.encodings.model_vectors(trial, "dense")
+            if vectors.dense is None:
+                raise AssertionError("a dense model without dense vectors")
+            found, reranked = stage.run_with_vectors(trial, run, vectors.dense)
+        else:
+            found, reranked = stage.run(trial, run)
+        combined = second_stage(trial.spec, first, reranked, first_ns)
+        return Outcome(trial, run=found, vectors=vectors, combined=combined)
+
+    def _again(self, trial: Trial, stored: StoredOutcome, differs: tuple[str, ...]) -> Outcome:
+        """A stored outcome in place of running the trial."""
+        notes = [f"re-used from an earlier comparison, measured {stored.measured}"]
+        if differs:
+            notes.append(f"its times and memory were measured under other conditions: {in_short(differs)}")
+        vectors, run, record = None, None, stored.record
+        if record is not None:
+            vectors = self.encodings.vectors(trial, weights=_weighed_by_reference(trial))
+            record = replace(record, rebuilds=record.rebuilds[: builds_of(trial, self.plan) - 1])
+            run = checked_run(record, self.dataset)
+        self.kept.append(trial.label)
+        return Outcome(
+            trial,
+            run=run,
+            record=record,
+            memory=stored.memory,
+            vectors=vectors,
+            failure=stored.failure,
+            measured=stored.measured,
+            reused=True,
+            notes=tuple(notes),
+            rebuilds=rebuilt_runs(record, self.dataset) if record is not None else (),
+        )
+
+    def _now(self, trial: Trial, look_up: LookUp) -> Outcome:
+        """Run the trial, and store what came of it."""
+        if trial.spec.run_path is not None:
+            run = read_run(trial.spec.run_path)
+            refuse_unmatched(run, self.dataset)
+            if self.dataset.candidates is not None:
+                run = ranking.among_candidates(run, self.dataset.candidates)
+            return Outcome(trial, run=run)
+        if trial.spec.card is None:
+            raise UsageError(f"backend '{trial.label}' names neither a card nor a run")
+        try:
+            with self.cache.intact():
+                outcome = self._run_engine(trial, trial.spec.card, look_up)
+        except CacheError:
+            raise  # says nothing of the backend: not to be stored as its outcome
+        except HarnessError as error:
+            outcome = Outcome(trial, failure=failure_of(error))
+        measured = _now_utc()
+        outcome = replace(outcome, measured=measured)
+        conditions = conditions_of(self.plan, trial)
+        stored = StoredOutcome(measured, conditions, outcome.record, outcome.memory, outcome.failure)
+        try:
+            if self.stored.keep(trial, look_up, stored):
+                self.kept.append(trial.label)
+        except CacheError as error:
+            return replace(outcome, notes=(f"it could not be stored for --resume: {error.what}",))
+        return outcome
+
+    def _run_engine(self, trial: Trial, card: BackendCard, look_up: LookUp) -> Outcome:
+        capabilities = load_engine(card).capabilities
+        taken = capabilities.input
+        if card.encoder not in _ENCODERS_FOR[taken]:
+            raise CardError(f"card '{card.path}': the engine takes {taken} vectors, but 'encoder' is '{card.encoder}'")
+        vectors = None
+        if taken != "text" or len(self.dataset.corpus):  # of texts, vectors are the reference's
+            vectors = self.encodings.vectors(
+                trial, weights=taken in ("sparse", "hybrid") or _weighed_by_reference(trial)
+            )
+        if trial.external and not capabilities.external:
+            raise CardError(f"card '{card.path}' offers 'external_index', but the engine does not declare it")
+        job_folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.work))
+        index_folder = job_folder / (look_up.name or "index")
+        own = self._job(trial, card, capabilities, vectors if taken != "text" else None, index_folder)
+        with self.builds.of(trial, capabilities) as build:
+            job = own if build is None else build.share(own)
+            try:
+                outcome = self._in_folder(job_folder, trial, card, vectors, job, build)
+            finally:  # a failed trial's index too: those of a long comparison would fill the disk
+                if build is None or build.folder != job_folder:
+                    shutil.rmtree(job_folder, ignore_errors=True)
+        return self._rebuilt(outcome, own, reopened=build is not None)
+
+    def _rebuilt(self, outcome: Outcome, job: TrialJob, *, reopened: bool) -> Outcome:
+        """The outcome with the hits of all builds that the plan asks for; a shared build is the first of them."""
+        builds, label = builds_of(outcome.trial, self.plan), outcome.trial.label
+        if outcome.record is None or builds < 2:
+            return outcome
+        rebuilder = Rebuilder(self.executor, self.dataset, self.work)
+        hits = rebuilder.run(job, builds, self.display.section(label), reopened=reopened)
+        record = replace(outcome.record, rebuilds=hits)
+        return replace(outcome, record=record, rebuilds=rebuilt_runs(record, self.dataset))
+
+    def _in_folder(
+        self,
+        job_folder: Path,
+        trial: Trial,
+        card: BackendCard,
+        vectors: Vectors | None,
+        job: TrialJob,
+        build: SharedBuild | None,
+    ) -> Outcome:
+        """Run the engine's job in its folder; nothing of what it returns or raises lies there."""
+        progress = of_build(self.display.section(trial.label), 1, builds_of(trial, self.plan))
+        capabilities = load_engine(card).capabilities
+        job.index_folder.mkdir(parents=True, exist_ok=job.built is not None)
+        if trial.external:
+            terms = vectors.terms if vectors is not None else None
+            folder = terms.folder if terms is not None else None
+            job = replace(job, external=True, terms=folder, hashes=job_folder / _HASHES)
+        save(job_folder, job)
+        runs = LoadRuns(self.plan.load, job, job_folder, self.clients, shared=capabilities.shares_index)
+        with HeldOpen(runs, progress) as held:
+            try:
+                finished = self.executor.run(job_folder, held)
+            except HarnessError as error:  # one that was killed could not compare the index with what it was before
+                raise changed_too(job_folder / _HASHES, error, progress) from error
+            held_records = held.records()
+        record = load(job_folder, TrialRecord)
+        if record.external is None:
+            refuse_lost_documents(record, self.dataset, finished.log)
+        if held_records is None:  # no server: there is no queue that other clients' arrivals could fill
+            held_records = replace(runs, options=replace(self.plan.load, rates=())).run(progress)
+        record = replace(record, loads=held_records)
+        if build is not None:
+            record = build.searched(job, job_folder, trial.label, record)
+        trial = trial.read(record.index.state)
+        return Outcome(trial, run=checked_run(record, self.dataset), record=record, memory=finished, vectors=vectors)
+
+    def _job(
+        self, trial: Trial, card: BackendCard, capabilities: Capabilities, vectors: Vectors | None, index_folder: Path
+    ) -> TrialJob:
+        folders = vectors.folders if vectors is not None else ()
+        return TrialJob(
+            engine=card.engine,
+            parameters=trial.parameters,
+            corpus=self.inputs.corpus,
+            queries=self.inputs.queries,
+            document_vectors=tuple(one.documents for one in folders),
+            query_vectors=tuple(one.queries for one in folders),
+            dimensions=vectors.dimensions if vectors is not None else 0,
+            index_folder=index_folder,
+            k=self.plan.request.k,
+            repeats=self.plan.execution.repeat,
+            warm_up_queries=warm_up_queries(self.plan.execution, capabilities, len(self.dataset.queries)),
+            warm_up_seconds=self.plan.execution.warm_up,
+            release=index_folder.parent / "release" if self.plan.load.wanted else None,
+            filter=self.plan.filter,
+            metadata=self.inputs.metadata,
+            candidates=self.inputs.candidates,
+        )
+
+
+def warm_up_queries(options: ExecutionOptions, capabilities: Capabilities, queries: int) -> int:
+    """Return how many queries to ask unmeasured: as many as are measured, or as the engine needs, 1,000 at most."""
+    if not options.warms_up:
+        return 0
+    return min(MOST_WARM_UP_QUERIES, max(queries * options.repeat, capabilities.warm_up_queries))
+
+
+def _weighed_by_reference(trial: Trial) -> bool:
+    """Whether the trial's reference is made of BM25 weights, whatever its engine reads."""
+    card = trial.spec.card
+    return card is not None and card.oracle.kind in ("sparse", "hybrid") and card.oracle.applies(trial.parameters)
+
+
+def _now_utc() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _in_words(outcome: Outcome) -> str:
+    if outcome.reused:
+        return f"re-used: {'failed' if outcome.failure is not None else 'finished'} on {outcome.measured}"
+    if outcome.failure is not None:
+        return f"failed: {outcome.failure.message.splitlines()[0]}"
+    if outcome.combined is not None:
+        return f"made of {', '.join(outcome.combined.of)}"
+    if outcome.record is None:
+        return "read"
+    index = outcome.record.index
+    searched = f"{counted(len(outcome.record.hits.indptr) - 1, 'query')} searched"
+    if outcome.record.external is not None:
+        return f"an external index of {counted(index.indexed, 'document')}, {searched}"
+    builds = f", {len(outcome.rebuilds) + 1} builds" if outcome.rebuilds else ""
+    return f"{index.indexed:,} of {counted(index.sent, 'document')} indexed, {searched}{builds}"

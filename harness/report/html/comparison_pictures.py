@@ -1,0 +1,198 @@
+"""The pictures of a comparison's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.data.arrow import as_numpy, text_scalar
+from harness.data.ranking import TieRule
+from harness.data.types import Float64Array, Ids, Qrels, Run
+from harness.metrics import Measure, QuerySet, parse_measure, score
+from harness.report.html.comparison_verdicts import reference_of
+from harness.report.html.page import Block, Picture
+from harness.report.html.pictures.bars import Bar, bars
+from harness.report.html.pictures.costs import Spot, distribution, percentiles, tradeoff
+from harness.report.html.pictures.curves import curves
+from harness.report.html.pictures.differences import differences
+from harness.report.html.pictures.grids import matrix, strips
+from harness.report.html.pools import DEPTH, top_of
+from harness.results.schema import BackendResult, Report
+
+__all__ = ["cost_pictures", "parity_picture", "quality_pictures"]
+
+_DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_DRAWN = 6
+_LEAST_MS = 1e-6
+_NS_PER_MS = 1e6
+_LEVELS = ("bit-equal", "identical", "tie-equivalent", "different")
+_SIGNS = ("≡", "=", "≈", "≠")
+
+
+def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], qrels: Qrels | None) -> list[Block]:
+    """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
+    metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
+    made: list[Block] = [
+        Picture(f"{name}, with 95 % intervals", bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
+    ]
+    made += _differences(report, values, metrics[:1])
+    if qrels is not None and runs:
+        made.append(_recall(report, runs, qrels))
+    if len(runs) > 1:
+        shares = _overlaps(list(runs.values()))
+        note = f"Share of common documents among the first {DEPTH}, mean over the queries."
+        made.append(Picture(f"Overlap of the first {DEPTH}", matrix(f"Overlap@{DEPTH}", list(runs), shares), note))
+    return made
+
+
+def _bars(report: Report, metric: str) -> list[Bar]:
+    rows = []
+    for number, one in enumerate(report.backends):
+        value = one.metrics.get(metric)
+        rows.append(
+            Bar(one.label, value.mean, value.ci_low, value.ci_high, number)
+            if value
+            else Bar(one.label, None, None, None, number)
+        )
+    return rows
+
+
+def _differences(report: Report, values: pa.Table, metrics: Sequence[str]) -> list[Block]:
+    reference = reference_of(report)
+    made: list[Block] = []
+    for metric in metrics:
+        others = [one.label for one in report.backends if metric in one.metrics and one.label != reference]
+        for label in others[:_DRAWN]:
+            found = _paired(values, metric, label, str(reference))
+            title = f"{metric}, {label} minus {reference}, query by query"
+            made.append(
+                Picture(
+                    title,
+                    differences(label, str(reference), metric, found),
+                    "Sorted from the greatest loss to the greatest gain.",
+                )
+            )
+    return made
+
+
+def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float64Array:
+    """Differences on the queries that both are evaluated on."""
+    of_metric = values.filter(pc.equal(values["metric"], text_scalar(metric)))
+    ours, theirs = (of_metric.filter(pc.equal(of_metric["backend"], text_scalar(name))) for name in (label, reference))
+    at = Ids(theirs["query_id"].combine_chunks()).rows_of(ours["query_id"].combine_chunks())
+    differences: Float64Array = as_numpy(ours["value"])[at >= 0] - as_numpy(theirs["value"])[at[at >= 0]]
+    return differences
+
+
+def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Picture:
+    resolved = report.plan.resolved
+    deepest = int(str(resolved["k"]))
+    depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
+    measures: list[Measure] = [parse_measure(f"R@{depth}") for depth in depths]
+    rows = {}
+    for label, run in runs.items():
+        found = score(
+            run,
+            qrels,
+            measures,
+            ties=TieRule(str(resolved["ties"])),
+            queries=QuerySet(str(resolved["queries"])),
+            relevance=int(str(resolved["relevance"])),
+        )
+        rows[label] = [summary.value for summary in found.means()]
+    note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
+    return Picture("Recall by depth", curves("Recall", depths, rows, _numbers(report)), note)
+
+
+def _overlaps(runs: Sequence[Run]) -> Float64Array:
+    """Mean overlap of each two rankings, float64 (R, R): as in :func:`harness.metrics.agreement.overlap`."""
+    ids = Ids(pc.unique(pa.chunked_array([run.query_ids.values for run in runs])))
+    top = top_of(runs, ids, None, 1)
+    shares = np.ones((len(runs), len(runs)))
+    lengths = np.count_nonzero(top.docs >= 0, axis=2)
+    for a in range(len(runs)):
+        for b in range(a + 1, len(runs)):
+            common = (
+                ((top.docs[a][:, :, None] == top.docs[b][:, None, :]) & (top.docs[a] >= 0)[:, :, None])
+                .any(axis=2)
+                .sum(axis=1)
+            )
+            longest = np.maximum(lengths[a], lengths[b])
+            found = np.divide(common, longest, out=np.ones(len(ids)), where=longest > 0)
+            shares[a, b] = shares[b, a] = found.mean() if len(found) else 1.0
+    return shares
+
+
+def parity_picture(report: Report) -> list[Block]:
+    """How many queries of each backend are how close to its exact reference."""
+    rows = {}
+    for one in report.backends:
+        if one.parity is not None:
+            p = one.parity
+            rows[one.label] = (p.bit_equal, p.identical - p.bit_equal, p.tie_equivalent - p.identical, p.different)
+    if not rows:
+        return []
+    note = (
+        "≡ bit-equal: the same ranking with the same scores to the bit; = identical: the same ranking; "
+        "≈ tie-equivalent: the same up to ties of the exact scores; ≠ different."
+    )
+    svg = strips("Queries by how they relate to the exact reference", _LEVELS, rows, _SIGNS)
+    return [Picture("Queries by how they relate to the exact reference", svg, note, wide=True)]
+
+
+def cost_pictures(report: Report, latencies: pa.Table | None) -> list[Block]:
+    """Quality against latency, and how latencies are distributed, where they were measured."""
+    numbers = _numbers(report)
+    timed = [one for one in report.backends if one.search is not None and one.search.milliseconds is not None]
+    metric = next((name for one in timed for name in one.metrics), None)
+    made: list[Block] = []
+    spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
+    if len(spots) > 1 and metric is not None:
+        note = "Better upwards, with 95 % intervals; faster to the left."
+        made.append(Picture(f"{metric} against p95 latency", tradeoff(metric, "p95", spots), note))
+    samples = _samples(latencies, [one.label for one in timed]) if latencies is not None else {}
+    if samples:
+        note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
+        made.append(Picture("Latency of a query, one client", distribution(samples, numbers), note))
+    elif timed:
+        made.append(_percentiles(timed, numbers))
+    return made
+
+
+def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Array]:
+    """Milliseconds of each search, of the labels that have any."""
+    found = {}
+    for label in labels:
+        of_label = as_numpy(latencies.filter(pc.equal(latencies["backend"], text_scalar(label)))["search_ns"])
+        if len(of_label):
+            found[label] = of_label / _NS_PER_MS
+    return found
+
+
+def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> Picture:
+    rows = {}
+    for one in timed:
+        times = one.search.milliseconds if one.search is not None else None
+        if times is not None:
+            rows[one.label] = (times.p50, times.p90, times.p95, times.p99)
+    note = (
+        "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
+        "the 99th. This result keeps no single samples, so nothing finer is drawn."
+    )
+    return Picture("Latency of a query, one client", percentiles(rows, numbers), note)
+
+
+def _numbers(report: Report) -> dict[str, int]:
+    """The series of each backend: the same colour and marker in every picture."""
+    return {one.label: number for number, one in enumerate(report.backends)}
+
+
+def _spot(number: int, one: BackendResult, metric: str | None) -> Spot | None:
+    value = one.metrics.get(metric) if metric is not None else None
+    times = one.search.milliseconds if one.search is not None else None
+    if value is None or times is None:
+        return None
+    return Spot(one.label, value.mean, value.ci_low, value.ci_high, max(times.p95, _LEAST_MS), number)

@@ -1,0 +1,88 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Protocol
+
+import pyarrow as pa
+
+from harness.data.types import Corpus, Qrels, Queries, Run
+from harness.report.html.comparison_explorer import explorer_of
+from harness.report.html.comparison_pictures import cost_pictures, parity_picture, quality_pictures
+from harness.report.html.comparison_tables import provenance, quality_table, text_tables
+from harness.report.html.comparison_verdicts import verdicts
+from harness.report.html.page import Block, Notes, Page, Section
+from harness.report.html.render import render_page
+from harness.report.tables import header, remarks
+from harness.results.schema import Report
+
+__all__ = ["Compared", "comparison_html", "comparison_page"]
+
+
+class Compared(Protocol):
+    """What a page is made of: :class:`harness.results.comparison.Comparison` is one, which stands above this module."""
+
+    @property
+    def report(self) -> Report:
+        """The stored report."""
+
+    @property
+    def values(self) -> pa.Table:
+        """Per-query values."""
+
+    @property
+    def agreement(self) -> pa.Table:
+        """Per-query agreement with the references."""
+
+    @property
+    def latencies(self) -> pa.Table | None:
+        """Raw samples, None where none are kept."""
+
+    @property
+    def qrels(self) -> Qrels | None:
+        """The judgments, None without."""
+
+    @property
+    def queries(self) -> Queries | None:
+        """The queries with their texts, None without."""
+
+    def run(self, label: str) -> Run:
+        """A backend's ranked documents."""
+
+
+def comparison_page(compared: Compared, corpus: Corpus | None, *, no_texts: str = "") -> Page:
+    """Everything of a comparison on one page.
+
+    ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says why, and the page repeats it.
+    """
+    report = compared.report
+    runs = {one.label: compared.run(one.label) for one in report.backends if one.status == "ok"}
+    quality: list[Block] = [quality_table(report)] if any(one.metrics for one in report.backends) else []
+    quality += quality_pictures(report, compared.values, runs, compared.qrels)
+    sections = [
+        Section("quality", "Quality", quality),
+        Section("parity", "Parity with the exact reference", parity_picture(report)),
+        Section("cost", "Cost", cost_pictures(report, compared.latencies)),
+    ]
+    said = remarks(report)
+    appendix = [
+        Section("notes", "What to know before comparing", [Notes(said)] if said else []),
+        Section("tables", "All tables", text_tables(report)),
+        Section("provenance", "Provenance", provenance(report)),
+    ]
+    return Page(
+        title=f"{report.dataset.name}: {', '.join(one.label for one in report.backends)}",
+        subtitle=header(report),
+        verdicts=verdicts(report),
+        sections=[one for one in sections if one.blocks],
+        command=[shlex.join(report.command)],
+        made_by=f"harness {report.harness.version} · {report.created}",
+        explorer=explorer_of(compared, runs, corpus, no_texts),
+        appendix=[one for one in appendix if one.blocks],
+    )
+
+
+def comparison_html(compared: Compared, corpus: Corpus | None, no_texts: str) -> str:
+    """Return the page as one HTML file; see :func:`comparison_page`."""
+    return render_page(comparison_page(compared, corpus, no_texts=no_texts))

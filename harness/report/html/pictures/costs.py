@@ -1,0 +1,123 @@
+"""What quality costs: quality against latency, and how latencies are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.data.types import Float64Array
+from harness.report.html.pictures.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
+from harness.report.html.pictures.curves import spread_out
+from harness.report.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
+from harness.wording import counted
+
+__all__ = ["Spot", "distribution", "percentiles", "tradeoff"]
+
+_HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER = 270, 46, 14, 40, 18
+_ROW, _LEAST = 32, 1e-6
+_SHARES = np.linspace(0, 1, 101)
+
+
+class Spot(NamedTuple):
+    """One backend: its quality with its interval (None without), its latency in milliseconds, and its series."""
+
+    label: str
+    quality: float
+    low: float | None
+    high: float | None
+    milliseconds: float
+    series: int
+
+
+def tradeoff(measure: str, percentile: str, spots: Sequence[Spot]) -> Svg:
+    """Quality upwards, with its interval, latency to the right on a logarithmic axis: the best are at the top left."""
+    right = WIDTH - room_for(spot.label for spot in spots) - _LEADER
+    across = logarithmic(min(s.milliseconds for s in spots), max(s.milliseconds for s in spots), _LEFT, right)
+    qualities = [value for spot in spots for value in (spot.low, spot.quality, spot.high) if value is not None]
+    up = linear(min(qualities), max(qualities), _HEIGHT - _BOTTOM, _TOP, 4)
+    nodes = _grid(across, up, f"{percentile} latency, ms (logarithmic)")
+    nodes.append(text(_LEFT, _TOP - 2, measure, "tick", "start"))
+    for spot, place in zip(spots, spread_out([up.at(spot.quality) for spot in spots]), strict=True):
+        x, y = across.at(spot.milliseconds), up.at(spot.quality)
+        nodes += [
+            line(x + 8, y, across.end + 14, place, "leader"),
+            text(across.end + 18, place + 4, shortened(spot.label)),
+        ]
+        if spot.low is not None and spot.high is not None:
+            nodes.append(line(x, up.at(spot.low), x, up.at(spot.high), f"range {series(spot.series)}"))
+        nodes.append(marker(x, y, spot.series, _words(spot, measure, percentile)))
+    said = "; ".join(_words(spot, measure, percentile) for spot in spots)
+    return picture(WIDTH, _HEIGHT, nodes, f"{measure} against {percentile} latency. {said}.")
+
+
+def _words(spot: Spot, measure: str, percentile: str) -> str:
+    return f"{spot.label}: {measure} {spot.quality:.4f}, {percentile} {spot.milliseconds:.3f} ms"
+
+
+def percentiles(rows: Mapping[str, tuple[float, float, float, float]], numbers: Mapping[str, int]) -> Svg:
+    """One row a label: median, 90th, 95th and 99th percentile in milliseconds, on a logarithmic axis."""
+    values = [max(value, _LEAST) for row in rows.values() for value in row]
+    axis = logarithmic(min(values), max(values), room_for(rows), WIDTH - 12)
+    bottom = 12 + _ROW * len(rows)
+    nodes = []
+    for tick in axis.ticks:
+        nodes += [
+            line(axis.at(tick), 4, axis.at(tick), bottom, "grid"),
+            text(axis.at(tick), bottom + 16, figure(tick), "tick", "middle"),
+        ]
+    nodes.append(text((axis.start + axis.end) / 2, bottom + 32, "ms (logarithmic)", "tick", "middle"))
+    for at, (label, row) in enumerate(rows.items()):
+        number, middle = numbers[label], 8 + _ROW * at + _ROW / 2
+        p50, p90, p95, p99 = (axis.at(max(value, _LEAST)) for value in row)
+        tip = f"{label}: p50 {row[0]:.3f}, p90 {row[1]:.3f}, p95 {row[2]:.3f}, p99 {row[3]:.3f} ms"
+        shapes = [
+            text(axis.start - 10, middle + 4, shortened(label), "label", "end"),
+            line(p50, middle, p99, middle, f"range {series(number)}"),
+            rect(p50, middle - 6, max(p95 - p50, 1), 12, f"bar faint {series(number)}", tip),
+            line(p90, middle - 6, p90, middle + 6, "whisker"),
+            line(p99, middle - 5, p99, middle + 5, "whisker"),
+            marker(p50, middle, number, tip),
+        ]
+        nodes.append(group(shapes))
+    said = "; ".join(
+        f"{label}: p50 {a:.3f}, p90 {b:.3f}, p95 {c:.3f}, p99 {d:.3f} ms" for label, (a, b, c, d) in rows.items()
+    )
+    return picture(WIDTH, bottom + 38, nodes, f"Latencies. {said}.")
+
+
+def distribution(rows: Mapping[str, Float64Array], numbers: Mapping[str, int]) -> Svg:
+    """The share of all samples that took at most so long: ``rows`` are milliseconds, float64 (n,), n at least 1.
+
+    The curve of each label has its marker at the median and at the 95th percentile.
+    """
+    lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
+    across = logarithmic(
+        max(float(lowest), _LEAST), max(float(highest), _LEAST), _LEFT, WIDTH - room_for(rows) - _LEADER
+    )
+    up = linear(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP, 4)
+    nodes = _grid(across, up, "ms (logarithmic)")
+    said = []
+    for at, (label, row) in enumerate(rows.items()):
+        number, place = numbers[label], _TOP + 8 + 18 * at
+        levels = np.quantile(row, _SHARES)
+        points = [(across.at(float(ms)), up.at(float(share))) for ms, share in zip(levels, _SHARES, strict=True)]
+        p50, p95, p99 = (float(np.quantile(row, share)) for share in (0.5, 0.95, 0.99))
+        words = f"{label}: p50 {p50:.3f}, p95 {p95:.3f}, p99 {p99:.3f} ms of {counted(len(row), 'sample')}"
+        nodes.append(path(points, f"curve {series(number)}"))
+        nodes += [marker(across.at(ms), up.at(y), number, words) for ms, y in ((p50, 0.5), (p95, 0.95))]
+        nodes += [marker(across.end + 12, place, number), text(across.end + 24, place + 4, shortened(label))]
+        said.append(words)
+    return picture(WIDTH, _HEIGHT, nodes, f"Share of samples that took at most so long. {'; '.join(said)}.")
+
+
+def _grid(across: Axis, up: Axis, below: str) -> list[Node]:
+    nodes = []
+    for tick in up.ticks:
+        y = up.at(tick)
+        nodes += [line(_LEFT, y, across.end, y, "grid"), text(_LEFT - 8, y + 4, figure(tick), "tick", "end")]
+    for tick in across.ticks:
+        x = across.at(tick)
+        nodes += [line(x, _TOP, x, up.start, "grid"), text(x, up.start + 18, figure(tick), "tick", "middle")]
+    return [*nodes, text((across.start + across.end) / 2, _HEIGHT - 4, below, "tick", "middle")]

@@ -1,0 +1,99 @@
+"""The list of queries of a page that holds one result against an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from harness.data.arrow import strings
+from harness.data.types import Corpus, Float64Array, Ids, Queries, Run
+from harness.pipeline.regress.compare_sides import Compared
+from harness.report.html.explorer import Explorer
+from harness.results.side import Side
+
+__all__ = ["explorer_of", "paired_values"]
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Ranking:
+    """One ranking of the page: of one backend on one side, held against the ranking number ``against``."""
+
+    label: str
+    run: Run
+    figures: Mapping[str, Mapping[str, float]]
+    kept: int | None
+    against: int
+
+
+def explorer_of(compared: Compared, corpus: Corpus | None, no_texts: str, *, keep_text: bool) -> Explorer | None:
+    """Every common query with both rankings of each backend; None where no backend has any."""
+    rankings = _rankings(compared)
+    if not rankings:
+        return None
+    metrics = _metrics(compared)
+    texts = {**compared.before.texts, **compared.after.texts} if keep_text else {}
+    told = [texts.get(query, "") for query in compared.queries]
+    ids = Ids.of(compared.queries)
+    return Explorer(
+        query_ids=ids,
+        labels=[one.label for one in rankings],
+        runs=[one.run for one in rankings],
+        metrics=metrics,
+        values=_values(rankings, metrics, compared.queries) if metrics else None,
+        queries=Queries(ids, pa.chunked_array([strings(told)]), "") if texts else None,
+        qrels=compared.qrels,
+        relevance=int(str(compared.after.report.plan.resolved["relevance"])),
+        corpus=corpus if keep_text and texts else None,
+        no_texts=no_texts,
+        against=[one.against for one in rankings],
+        kept=[one.kept for one in rankings],
+    )
+
+
+def _rankings(compared: Compared) -> list[_Ranking]:
+    """Before and after of each backend, one after the other."""
+    found: list[_Ranking] = []
+    for pair in compared.report.backends:
+        sides = (compared.before, pair.before, "before"), (compared.after, pair.after, "after")
+        runs = [side.ordered(label) if pair.status == "ok" else None for side, label, _ in sides]
+        first = len(found)
+        for (side, label, when), run in zip(sides, runs, strict=True):
+            if run is not None and None not in runs:
+                found.append(_Ranking(f"{label} ({when})", run, side.figures[label], side.depth, first))
+    return found
+
+
+def _metrics(compared: Compared) -> list[str]:
+    """What both sides of some backend have a figure of for each query, the metrics that the verdict is about first."""
+    leading = [one.dossier.metric for one in compared.report.backends if one.dossier is not None and one.dossier.metric]
+    judged = [metric.metric for one in compared.report.backends for metric in one.metrics]
+    return list(dict.fromkeys([*leading, *judged]))
+
+
+def _values(rankings: Sequence[_Ranking], metrics: Sequence[str], queries: Sequence[str]) -> Float64Array:
+    """Values as float64 (R, M, Q), NaN where a query was not evaluated; what is only rounding is no difference."""
+    values = np.array([[_column(one.figures, name, queries) for name in metrics] for one in rankings])
+    before = values[[one.against for one in rankings]]
+    rounded: Float64Array = np.where(np.abs(values - before) <= _ROUNDING, before, values)
+    return rounded
+
+
+def _column(figures: Mapping[str, Mapping[str, float]], metric: str, queries: Sequence[str]) -> list[float]:
+    found = figures.get(metric, {})
+    return [found.get(query, np.nan) for query in queries]
+
+
+def paired_values(compared: Compared, before: str, after: str, metric: str) -> Float64Array:
+    """After minus before on every query that both sides were evaluated on, float64 (n,)."""
+
+    def of_side(side: Side, label: str) -> Float64Array:
+        return np.array(_column(side.figures[label], metric, compared.queries), dtype=np.float64)
+
+    moved = of_side(compared.after, after) - of_side(compared.before, before)
+    moved = moved[~np.isnan(moved)]
+    return np.where(np.abs(moved) <= _ROUNDING, 0.0, moved)

@@ -1,0 +1,209 @@
+"""A baseline: one small file for git that later results are held against.
+
+It holds the whole report (plan, versions, machine, content of the dataset, figures, spread over builds), every latency
+sample, and a line for each backend and query: its values and its first documents. Texts never enter it. The same result
+always gives the same bytes, and a change of one ranking changes one line.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import orjson
+from pydantic import ConfigDict, Field
+
+from harness.data.ranking import RankingDigest
+from harness.data.types import Ids, Run
+from harness.errors import ResultError, UsageError
+from harness.results.schema import Report
+from harness.results.schema_costs import Count, Record
+from harness.results.side import OVERLAP, Side, side_of_comparison
+from harness.results.stored_json import StoredJson, read_stored_json, validated
+
+if TYPE_CHECKING:
+    from harness.results.comparison import Comparison
+
+__all__ = [
+    "DEPTH",
+    "SCHEMA_VERSION",
+    "Baseline",
+    "check_baseline_target",
+    "describe_baseline",
+    "read_baseline",
+    "save_baseline",
+    "write_baseline",
+]
+
+SCHEMA_VERSION = 1
+DEPTH = 10
+"""Documents that a baseline keeps of each ranking: what people look at, and what the usual measures look at."""
+
+
+class QueryLine(Record):
+    """One backend's answer to one query."""
+
+    backend: str
+    query: str
+    values: dict[str, float] = Field(description="metric -> value; empty for a query that was not evaluated")
+    first: list[str] = Field(description="ids of the first documents, in the order in which they were scored")
+    order_digest: str | None = Field(
+        default=None, description="of the ids of the whole ranking; null in files of earlier versions"
+    )
+    scores_digest: str | None = Field(
+        default=None, description="of which document has which score, whatever the order of equal scores"
+    )
+
+
+class Baseline(Record):
+    """A baseline as stored."""
+
+    schema_version: int = Field(alias="schema")
+    kind: Literal["baseline"]
+    depth: Count = Field(description="how many documents of each ranking are kept, at most")
+    report: Report
+    queries: dict[str, str] = Field(description="id -> the beginning of the SHA-256 of the text; empty without texts")
+    latencies: dict[str, dict[str, list[int]]] = Field(
+        description="backend -> query -> nanoseconds of search and transfer together, one a timed pass"
+    )
+    rankings: list[QueryLine] = Field(description="one a backend and query")
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+
+def check_baseline_target(path: Path) -> None:
+    """Refuse a place where a baseline cannot be written: what is there and is none is never replaced."""
+    if path.suffix != ".json":
+        raise UsageError(f"a baseline is a .json file, not '{path}'", fix="write reports/baselines/NAME.json")
+    if path.is_dir():
+        raise UsageError(f"'{path}' is a folder", fix="name a file in it")
+    if path.exists():
+        _content(path)
+
+
+def write_baseline(path: Path, side: Side, *, depth: int = DEPTH) -> None:
+    """Write ``side`` as a baseline, whole or not at all; an earlier baseline is replaced.
+
+    Raises UsageError where a backend failed or nothing was scored, because nothing could be held against it, and for a
+    file that is no baseline; ResultError when it cannot be written.
+    """
+    failed = [backend.label for backend in side.report.backends if backend.status == "failed"]
+    if failed:
+        raise UsageError(
+            f"no baseline was made: {', '.join(failed)} failed", fix="a baseline holds results of every backend"
+        )
+    check_baseline_target(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as scratch:
+            scratch.write(b"".join(_lines(side, depth)))
+        Path(scratch.name).chmod(0o644)
+        Path(scratch.name).replace(path)
+    except OSError as error:
+        raise ResultError(f"the baseline '{path}' cannot be written: {error.strerror or error}") from error
+
+
+def save_baseline(comparison: Comparison, path: str | Path) -> None:
+    """Write a comparison as a baseline; raises as :func:`write_baseline`."""
+    write_baseline(Path(path), side_of_comparison(comparison))
+
+
+def describe_baseline(path: Path) -> str:
+    """What a baseline is of, in words: backends, collection and date; that it cannot be read where it cannot."""
+    try:
+        report = read_baseline(path).report
+    except ResultError:
+        return "one that cannot be read"
+    backends = ", ".join(backend.label for backend in report.backends)
+    return f"that of {backends} on {report.dataset.name} from {report.created}"
+
+
+def read_baseline(path: Path) -> Side:
+    """A baseline as a side; raises ResultError where it is missing, damaged, none, or of a newer schema."""
+    baseline = validated(_content(path), Baseline)
+    figures: dict[str, dict[str, dict[str, float]]] = {backend.label: {} for backend in baseline.report.backends}
+    first_documents: dict[str, dict[str, list[str]]] = {backend.label: {} for backend in baseline.report.backends}
+    ranking_digests: dict[str, dict[str, RankingDigest]] = {label: {} for label in figures}
+    for line in baseline.rankings:
+        if line.backend not in figures:
+            raise ResultError(f"'{path}' is damaged: its report names no backend '{line.backend}'")
+        for name, value in line.values.items():
+            figures[line.backend].setdefault(name, {})[line.query] = value
+        first_documents[line.backend][line.query] = line.first
+        if line.order_digest is not None and line.scores_digest is not None:
+            ranking_digests[line.backend][line.query] = RankingDigest(line.order_digest, line.scores_digest)
+    for label, found in figures.items():
+        _refuse_holes(path, label, found)
+    return Side(
+        source=str(path),
+        report=baseline.report,
+        figures=figures,
+        hits=lambda label: _run(first_documents[label]),
+        depth=baseline.depth,
+        latencies=baseline.latencies,
+        digests=baseline.queries,
+        kept_digests=ranking_digests,
+    )
+
+
+def _refuse_holes(path: Path, label: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Every metric is of the same queries: a baseline that says otherwise was cut or edited."""
+    counts = {name: len(values) for name, values in figures.items() if not name.startswith(OVERLAP)}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+        raise ResultError(f"'{path}' is damaged: the backend '{label}' has values of unequally many queries: {said}")
+
+
+def _content(path: Path) -> StoredJson:
+    fix = "make one: harness compare … --save-baseline reports/baselines/NAME.json"
+    missing = ResultError(f"no baseline and no result folder at '{path}'", fix=fix)
+    content = read_stored_json(path, "a baseline", missing=missing)
+    if content.kind != "baseline":
+        raise ResultError(f"'{path}' is not a baseline of harness", fix="name one that --save-baseline wrote")
+    return content.refuse_newer(SCHEMA_VERSION)
+
+
+def _lines(side: Side, depth: int) -> Iterator[bytes]:
+    """The file, piece by piece: one line a query's text, a backend's samples, and a backend's answer to a query."""
+    report = side.report.model_dump_json(by_alias=True, indent=2).encode()
+    yield b'{\n"schema": %d,\n"kind": "baseline",\n"depth": %d,\n' % (SCHEMA_VERSION, depth)
+    yield b'"report": ' + report + b',\n"queries": '
+    yield _members({query: orjson.dumps(digest) for query, digest in side.digests.items()}) + b',\n"latencies": '
+    yield _members({label: orjson.dumps(dict(samples)) for label, samples in side.latencies.items()})
+    yield b',\n"rankings": [\n' + b",\n".join(_rankings(side, depth)) + b"\n]\n}\n"
+
+
+def _members(content: Mapping[str, bytes]) -> bytes:
+    if not content:
+        return b"{}"
+    return b"{\n" + b",\n".join(orjson.dumps(name) + b": " + value for name, value in content.items()) + b"\n}"
+
+
+def _rankings(side: Side, depth: int) -> Iterator[bytes]:
+    for label in side.labels:
+        figures = side.figures[label]
+        first, digests = side.first(label, depth), side.ranking_digests(label)
+        for query in dict.fromkeys([*first, *(query for values in figures.values() for query in values)]):
+            values = {name: found[query] for name, found in figures.items() if query in found}
+            line = {"backend": label, "query": query, "values": values, "first": first.get(query, [])}
+            if query in digests:
+                line |= {"order_digest": digests[query].order, "scores_digest": digests[query].scores}
+            yield orjson.dumps(line)
+
+
+def _run(first: Mapping[str, Sequence[str]]) -> Run:
+    """Rankings without scores as a run: scores that fall by one a rank stand for the order that was kept."""
+    doc_ids = Ids.of(dict.fromkeys(document for documents in first.values() for document in documents))
+    lengths = [len(documents) for documents in first.values()]
+    listed = Ids.of([document for documents in first.values() for document in documents])
+    scores = [np.arange(length, 0, -1, dtype=np.float32) for length in lengths]
+    return Run(
+        query_ids=Ids.of(first),
+        doc_ids=doc_ids,
+        indptr=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+        rows=doc_ids.rows_of(listed.values),
+        scores=np.concatenate(scores) if scores else np.empty(0, dtype=np.float32),
+    )

@@ -1,0 +1,26 @@
+"""What shows a result: found by name, as engines are, because the report stands above the results that it shows."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["presenter"]
+
+_PRESENTERS: Mapping[str, str] = {
+    "comparison text": "harness.report.render:render",
+    "comparison page": "harness.report.html.from_comparison:comparison_html",
+    "check text": "harness.report.check_render:render_check",
+    "check page": "harness.report.html.from_check:check_html",
+    "check failures": "harness.report.check_cases:failures",
+    "regression text": "harness.report.regression:render_regression",
+    "regression page": "harness.report.html.from_regression:regression_html",
+}
+
+
+def presenter(name: str) -> Callable[..., Any]:
+    """Return the function that shows one kind of result in one way; raises KeyError for an unknown name."""
+    module, _, function = _PRESENTERS[name].partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

@@ -1,0 +1,248 @@
+"""What ``regression.json`` holds, field by field, version 1.
+
+A field that does not apply is null, never 0. `before` is the baseline, `after` what is held against it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from harness.results.schema import DatasetInfo, HarnessInfo, MachineInfo
+from harness.results.schema_costs import Count, Json, Record
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "BackendChange",
+    "CostChange",
+    "DataRelation",
+    "Decision",
+    "Dossier",
+    "MetricJudgement",
+    "PairedBy",
+    "QueryChange",
+    "QueryValue",
+    "RankedDocument",
+    "RegressionReport",
+    "SettingChange",
+    "SideInfo",
+    "ToLabel",
+    "Value",
+]
+
+SCHEMA_VERSION = 1
+Value = Json
+Verdict = Literal["better", "worse", "same", "undecided"]
+Sameness = Literal["same", "different", "unknown"]
+PairedBy = Literal["given", "label", "name", "position"]
+"""By what two backends were paired, from what the user said to what is only a guess."""
+
+
+class SideInfo(Record):
+    """One of the two results."""
+
+    source: str = Field(description="the folder or baseline file, or `this run`")
+    created: str
+    command: list[str]
+    harness: HarnessInfo
+    machine: MachineInfo
+    dataset: DatasetInfo
+    backends: list[str] = Field(description="labels")
+    documents_kept: int | None = Field(description="documents that are kept of each ranking; null for all")
+
+
+class SettingChange(Record):
+    """A resolved setting that differs."""
+
+    section: str = Field(description="dataset, plan, engine, parameters, encoder, harness, packages or machine")
+    backend: str | None = Field(description="label of the later backend; null for what all of them share")
+    setting: str
+    before: Value
+    after: Value
+
+
+class DataRelation(Record):
+    """Whether both results are of the same data. What is not the same is said in `warnings` too."""
+
+    documents: Sameness
+    queries: Sameness
+    judgments: Sameness
+    candidates: Sameness = Field(
+        default="same", description="which documents each query is ranked among; same where all compete on both sides"
+    )
+    queries_before: Count
+    queries_after: Count
+    common_queries: Count = Field(description="queries with the same id and the same text: only these are compared")
+    texts_compared: bool = Field(description="false where a side does not know its texts: the id alone decides then")
+    labels: Count = Field(description="judgments that --labels added on both sides")
+
+
+class MetricJudgement(Record):
+    """One backend and one metric: what changed, how sure that is, and what follows from it."""
+
+    metric: str
+    queries: Count = Field(description="queries that both sides were evaluated on")
+    before: float = Field(description="mean over these queries")
+    after: float
+    difference: float = Field(description="after minus before")
+    ci_low: float | None = Field(description="95 % BCa bootstrap interval of the difference; null below 2 queries")
+    ci_high: float | None
+    test: str
+    p: float | None = Field(description="two-sided, of the paired test; null below 2 queries")
+    p_adjusted: float | None = Field(
+        description="Holm over all backends and metrics of this comparison on which any query differs"
+    )
+    effect: float | None = Field(description="Cohen's d of the per-query differences; null when they do not vary")
+    wins: Count = Field(description="queries on which the later result is better")
+    ties: Count
+    losses: Count
+    margin: float = Field(description="differences within ± this count as the same")
+    equivalence_p: float | None = Field(
+        description="two one-sided tests (TOST) that the difference is within the margin"
+    )
+    noise_floor: float | None = Field(
+        description="difference that two builds with the same settings exceed in one case of twenty; null where builds "
+        "do not differ, or only one was made"
+    )
+    detectable: float | None = Field(description="smallest difference that so many queries show with power 0.8")
+    queries_needed: int | None = Field(description="queries that would decide it; null unless undecided")
+    verdict: Verdict
+    allowed_drop: float | None = Field(description="what the gate lets pass; null where there is no gate")
+    gate: Literal["passed", "failed"] | None = Field(description="`failed`: worse beyond the allowed drop")
+    gate_p: float | None = Field(
+        description="one-sided, that the true loss is at most the allowed drop; Holm over all that is gated"
+    )
+    reason: str = Field(description="why the verdict is what it is, in words")
+
+
+class CostChange(Record):
+    """One cost before and after."""
+
+    cost: str = Field(description="p50_ms, p95_ms, mean_ms, qps, index_seconds, peak_anonymous_bytes, index_bytes …")
+    before: float | None
+    after: float | None
+    ratio: float | None = Field(description="after divided by before")
+    ci_low: float | None = Field(
+        description="95 % bootstrap interval of the ratio over queries; null for single figures"
+    )
+    ci_high: float | None
+    samples_before: Count = Field(description="raw samples behind the figure; 1 for what is measured once")
+    samples_after: Count
+    verdict: Literal["lower", "higher", "same", "undecided", "x"] = Field(
+        description="beyond the tolerance, within it, or not decided by these samples; `x`: not comparable"
+    )
+    reason: str | None = Field(description="why it is not comparable")
+
+
+class QueryValue(Record):
+    """One metric of one query, on both sides."""
+
+    metric: str
+    before: float
+    after: float
+    difference: float
+    before_if_relevant: float | None = Field(
+        description="the value if every unjudged document among the first ones of both sides were relevant; the values "
+        "themselves are those for none of them being; null where it cannot be computed"
+    )
+    after_if_relevant: float | None
+
+
+class RankedDocument(Record):
+    """A document among the first ones of either side."""
+
+    document: str
+    rank_before: int | None = Field(description="null where it is not among the first ones")
+    rank_after: int | None
+    grade: int | None = Field(description="judgment for this query; null without one")
+
+
+class QueryChange(Record):
+    """One query whose value or ranking changed."""
+
+    query: str
+    text: str | None = Field(description="null where texts are not kept")
+    values: list[QueryValue]
+    judged_before: int | None = Field(description="documents among the first ones that are judged for this query")
+    judged_after: int | None
+    documents: list[RankedDocument] = Field(description="in the later order, those that left at the end")
+    entered: list[str] = Field(description="ids of documents that came into the first ones, best first")
+    left: list[str]
+
+
+class ToLabel(Record):
+    """An unjudged document, and how much its label could move the difference of its query."""
+
+    query: str
+    document: str
+    rank_before: int | None
+    rank_after: int | None
+    swing: float = Field(description="change of the query's difference in the first metric if it were relevant")
+
+
+class Decision(Record):
+    """Counts of queries of one backend by how they changed, in the first metric."""
+
+    improved: Count
+    worsened: Count
+    unchanged: Count
+    same_ranking: Count = Field(description="queries whose first documents are the same at the same ranks")
+
+
+class Dossier(Record):
+    """The queries of one backend that changed, most changed first."""
+
+    metric: str | None = Field(description="the metric that orders the queries; null without judgments")
+    depth: Count = Field(description="documents of each ranking that are looked at")
+    counts: Decision
+    changed: Count = Field(description="queries whose value or ranking changed; `queries` holds the first of them")
+    judged_before: float | None = Field(description="mean share of the first documents that are judged for their query")
+    judged_after: float | None
+    queries: list[QueryChange]
+    to_label: list[ToLabel] = Field(
+        description="unjudged documents among the first ones of either side, the most decisive first"
+    )
+
+
+class BackendChange(Record):
+    """One backend before and after."""
+
+    before: str = Field(description="label")
+    after: str
+    paired_by: PairedBy | None = Field(
+        default=None,
+        description="`given` (--pair), `label`, `name`, or `position`: nothing but their place says that they belong "
+        "together, and a warning says so; null in reports of earlier versions",
+    )
+    status: Literal["ok", "failed"]
+    error: str | None = Field(description="which side failed, and why")
+    metrics: list[MetricJudgement]
+    costs: list[CostChange]
+    dossier: Dossier | None
+    search_seconds: float | None = Field(
+        default=None, description="of `after`: all timed queries, transfer included; null where no times were taken"
+    )
+
+
+class RegressionReport(Record):
+    """Two results, compared."""
+
+    schema_version: int = Field(alias="schema")
+    created: str = Field(description="UTC, ISO 8601")
+    kind: Literal["regress", "diff"]
+    command: list[str] = Field(default=[], description="arguments that judge the same again")
+    before: SideInfo
+    after: SideInfo
+    settings: list[SettingChange] = Field(description="every resolved setting that differs")
+    data: DataRelation
+    tests: Count = Field(description="size of the family that p-values are adjusted for")
+    backends: list[BackendChange]
+    only_before: list[str] = Field(description="labels without a counterpart")
+    only_after: list[str]
+    warnings: list[str] = Field(description="what a reader must know first")
+    gate: Literal["passed", "failed", "invalid"] | None = Field(
+        description="`invalid`: a backend failed or has no metric that both results know; null where there is no gate"
+    )
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)

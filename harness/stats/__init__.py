@@ -1,0 +1,38 @@
+"""How sure a mean or a difference is, whether a change made something worse, and what so many queries can show.
+
+Usable alone: arrays of per-query values in, frozen dataclasses out. Higher values are better. SciPy
+computes; this package fixes which variant, which seed, and what happens at the edges.
+"""
+
+from harness.stats.equivalence import Equivalence, equivalence
+from harness.stats.family import holm
+from harness.stats.gating import Gate, gate
+from harness.stats.intervals import Interval, bootstrap_interval, mean_interval
+from harness.stats.judging import Change, Judgement, Verdict, judge, judge_family
+from harness.stats.noise import NoiseFloor, noise_floor
+from harness.stats.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs
+from harness.stats.power import detectable_difference, queries_needed
+
+__all__ = [
+    "PAIRED_TESTS",
+    "Change",
+    "Equivalence",
+    "Gate",
+    "Interval",
+    "Judgement",
+    "NoiseFloor",
+    "PairedTest",
+    "TestName",
+    "Verdict",
+    "bootstrap_interval",
+    "compare_pairs",
+    "detectable_difference",
+    "equivalence",
+    "gate",
+    "holm",
+    "judge",
+    "judge_family",
+    "mean_interval",
+    "noise_floor",
+    "queries_needed",
+]

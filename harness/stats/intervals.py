@@ -1,0 +1,103 @@
+"""Confidence intervals of a mean."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.types import Float64Array
+from harness.stats.values import check_share, finite, mean_and_spread
+
+__all__ = ["CONFIDENCE", "Interval", "bootstrap_interval", "mean_interval"]
+
+CONFIDENCE = 0.95
+RESAMPLES = 2_000
+_BATCH = 4_000_000
+
+
+class Interval(NamedTuple):
+    """A confidence interval; both ends are equal when the values do not vary."""
+
+    low: float
+    high: float
+
+
+def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """BCa bootstrap interval of the mean of ``values`` (float64 (n,)); None below two values.
+
+    2,000 resamples, seeded: the same values give the same interval. Also None where BCa is undefined, because a
+    resample's mean never lies on one side of the sample's. Raises DataError for NaN and infinity, UsageError for a
+    ``confidence`` outside 0 to 1. Source: Efron, Better Bootstrap Confidence Intervals, JASA 82 (1987), as
+    ``scipy.stats.bootstrap`` has it.
+    """
+    check_share("confidence", confidence)
+    sample = finite(values)
+    if len(sample) < 2:
+        return None
+    mean, spread = mean_and_spread(sample)
+    if spread == 0.0:
+        return Interval(mean, mean)
+    means = _means_of_resamples(sample, np.random.default_rng(seed))
+    levels = _levels(sample, means, confidence)
+    if np.isnan(levels).any():
+        return None
+    low, high = np.quantile(means, levels)
+    return Interval(float(low), float(high))
+
+
+def mean_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """Interval of the mean of a metric, whose ``values`` (float64 (n,)) lie between 0 and 1; None below two values.
+
+    The BCa bootstrap of :func:`bootstrap_interval`, except where that takes too little for certainty. Where every value
+    is 0 or 1 it is exact: of n hits in n questions, a share of hits of 0.025**(1/n) is still to be reckoned with, at
+    95 %. Where all values are the same and neither, a share d of others stays unseen with probability (1 - d)**n, and
+    the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises as :func:`bootstrap_interval`.
+    Source: Clopper and Pearson, Biometrika 26 (1934).
+    """
+    check_share("confidence", confidence)
+    sample = finite(values)
+    if len(sample) < 2:
+        return None
+    if np.all((sample == 0.0) | (sample == 1.0)):
+        return _exact_share(int(np.count_nonzero(sample)), len(sample), (1.0 - confidence) / 2.0)
+    mean, spread = mean_and_spread(sample)
+    if spread > 0.0:
+        return bootstrap_interval(sample, seed, confidence)
+    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / len(sample))
+    return Interval(mean * (1.0 - unseen), mean + unseen * max(0.0, 1.0 - mean))
+
+
+def _exact_share(hits: int, n: int, tail: float) -> Interval:
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
+    return Interval(low, high)
+
+
+def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float64Array:
+    """float64 (2000,); drawn in batches, so that memory is bounded."""
+    size = max(1, _BATCH // len(sample))
+    sizes = (min(size, RESAMPLES - start) for start in range(0, RESAMPLES, size))
+    return np.concatenate([sample[rng.integers(0, len(sample), (rows, len(sample)))].mean(axis=1) for rows in sizes])
+
+
+def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Float64Array:
+    """The two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
+
+    What leaving out one value does to a mean is known without a loop, which is why this is not
+    ``scipy.stats.bootstrap``: that takes time and memory by the square of the queries, and half a second to import.
+    """
+    from statistics import NormalDist  # as exact as SciPy's, which takes a tenth of a second to import
+
+    normal = NormalDist()
+    below = np.count_nonzero(means < sample.mean()) + np.count_nonzero(means <= sample.mean())
+    influence = sample - sample.mean()
+    acceleration = np.sum(influence**3) / np.sum(influence**2) ** 1.5 / 6.0
+    if not 0 < below < 2 * len(means):  # all on one side of the sample's: there is no bias to correct by
+        return np.full(2, np.nan)
+    bias = normal.inv_cdf(below / (2 * len(means)))
+    reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
+    return np.array([normal.cdf(place) for place in bias + reach / (1.0 - acceleration * reach)])

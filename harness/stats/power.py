@@ -1,0 +1,134 @@
+"""What so many queries can show, and how many would show it.
+
+Power of Student's t by the non-central t distribution, with the spread of the differences at hand taken for the true
+one, and the differences for normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition
+(1988), chapter 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy.typing as npt
+
+from harness.errors import UsageError
+from harness.stats.location import error_of
+from harness.stats.noise import NoiseFloor
+from harness.stats.values import check_share, finite, mean_and_spread
+
+__all__ = ["detectable_difference", "queries_for_equivalence", "queries_needed"]
+
+_MOST_QUERIES = 10_000_000
+
+
+def detectable_difference(
+    differences: npt.ArrayLike, *, power: float = 0.8, alpha: float = 0.05, noise: NoiseFloor | None = None
+) -> float | None:
+    """The smallest true mean difference that a two-sided t-test at ``alpha`` shows with probability ``power``.
+
+    ``differences`` is float64 (n,), query by query. None below two queries and where the differences do not vary.
+    Raises UsageError for shares outside 0 to 1 and a power not above alpha, DataError for NaN and infinity.
+    """
+    values = finite(differences, "differences")
+    _check(power, alpha)
+    _, spread = mean_and_spread(values)
+    error = error_of(spread, len(values), noise) if len(values) >= 2 else None
+    if error is None:
+        return None
+    from scipy import optimize
+
+    def missing(size: float) -> float:
+        return _power(size, error.df, alpha) - power
+
+    upper = 1.0
+    while missing(upper) < 0.0:
+        upper *= 2.0
+    return float(optimize.brentq(missing, 0.0, upper, xtol=1e-10)) * error.sd
+
+
+def queries_needed(
+    differences: npt.ArrayLike,
+    effect_difference: float,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    noise: NoiseFloor | None = None,
+) -> int | None:
+    """How many queries like these show a true mean difference of ``effect_difference`` with probability ``power``.
+
+    By a two-sided t-test at ``alpha``. None below two queries, for a difference of 0, where the differences do not
+    vary, and where 10 million queries are not enough: builds that scatter too much are not helped by queries. Raises
+    as :func:`detectable_difference`.
+    """
+    values = finite(differences, "differences")
+    _check(power, alpha)
+    _, spread = mean_and_spread(values)
+    if spread == 0.0 or effect_difference == 0.0:
+        return None
+
+    def reached(queries: int) -> bool:
+        error = error_of(spread, queries, noise)
+        return error is not None and _power(abs(effect_difference) / error.sd, error.df, alpha) >= power
+
+    return _smallest(reached)
+
+
+def queries_for_equivalence(
+    differences: npt.ArrayLike,
+    delta: float,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    noise: NoiseFloor | None = None,
+) -> int | None:
+    """How many queries like these show equivalence within ±``delta`` if their mean is the true one.
+
+    None as :func:`queries_needed`, and where the mean lies outside ±delta. The power of the two one-sided tests is
+    taken as the sum of both less 1, which is exact for large n. Raises as :func:`detectable_difference`.
+    """
+    values = finite(differences, "differences")
+    _check(power, alpha)
+    mean, spread = mean_and_spread(values)
+    if spread == 0.0 or abs(mean) >= delta:
+        return None
+    from scipy import stats
+
+    def reached(queries: int) -> bool:
+        error = error_of(spread, queries, noise)
+        if error is None:
+            return False
+        critical = stats.t.isf(alpha, error.df)
+        sides = [stats.nct.sf(critical, error.df, (delta + sign * mean) / error.sd) for sign in (1.0, -1.0)]
+        return math.fsum(sides) - 1.0 >= power
+
+    return _smallest(reached)
+
+
+def _power(size: float, df: float, alpha: float) -> float:
+    """Of a two-sided t-test, for a true mean of ``size`` standard errors."""
+    from scipy import stats
+
+    critical = stats.t.isf(alpha / 2.0, df)
+    # the other tail by symmetry: SciPy's distribution function is NaN that far out
+    return float(stats.nct.sf(critical, df, size) + stats.nct.sf(critical, df, -size))
+
+
+def _smallest(reached: Callable[[int], bool]) -> int | None:
+    """The smallest number of queries, at least 2, that ``reached``, which stays true once it is."""
+    low, high = 1, 2
+    while not reached(high):
+        low, high = high, 2 * high
+        if high > _MOST_QUERIES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _check(power: float, alpha: float) -> None:
+    check_share("power", power)
+    check_share("alpha", alpha)
+    if power <= alpha:
+        raise UsageError(f"power {power:g} at alpha {alpha:g}", fix="ask for a power above alpha, 0.8 say")
