@@ -9,7 +9,7 @@ import argparse
 from unittest.mock import patch
 
 import harness
-from harness import runner
+from harness.pipeline import run
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     print("| backend | unmeasured queries | p50 ms | p95 ms | p99 ms |")
     print("|---|--:|--:|--:|--:|")
     for count in arguments.queries:
-        with patch.object(runner, "warm_up_queries", return_value=count):
+        with patch.object(run, "warm_up_queries", return_value=count):
             timings = harness.compare(arguments.backends, warm_up=60.0).timings()
         for backend, row in timings.iterrows():
             print(f"| {backend} | {count:,} | {row['p50_ms']:.3f} | {row['p95_ms']:.3f} | {row['p99_ms']:.3f} |")
