@@ -42,6 +42,18 @@ class Opened:
 
 
 @pytest.fixture
+def violations() -> Callable[[Page], list[str]]:
+    """Run axe-core on a page as it is: each violation with the first element that has it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Page) -> list[str]:
+        found = Axe().run(page).response["violations"]
+        return [f"{one['id']}: {one['help']}: {one['nodes'][0]['html']}" for one in found]
+
+    return check
+
+
+@pytest.fixture
 def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """`show(html, fragment, **context)`: the page from disk, ready."""
     contexts: list[BrowserContext] = []

@@ -7,14 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from explorers import queries_of, run_of, small_explorer, small_page
+from playwright.sync_api import Page as Browser
 from playwright.sync_api import expect
 
 from harness.data.types import Ids
 from harness.report.html.explorer import Explorer
+from harness.report.html.page import Cell, Column, Page, Section, Table
 from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration
 Show = Callable[..., "Opened"]  # noqa: F821 - of conftest
+Violations = Callable[[Browser], list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +210,30 @@ def test_dark_paper_and_narrow(show: Show, html: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.pdf()
     assert page.locator("details:not([open])").count() == 0
+
+
+def test_a_ranking_compared_with_itself_has_not_changed(show: Show, html: str) -> None:
+    opened = show(html)
+    opened.page.locator("#select-a").select_option(label="new")
+    for name in ("regressed", "improved", "documents"):
+        assert opened.page.locator(f"[data-filter={name}] b").inner_text() == "0", name
+    assert opened.page.locator("[data-filter=tied] b").inner_text() == "4"
+
+
+def test_the_first_column_of_a_table_stays_on_a_telephone(show: Show) -> None:
+    columns = [Column("backend", numeric=False), *(Column(f"a longer name {number}") for number in range(12))]
+    table = Table("wide", columns, [[Cell("qdrant"), *(Cell("0.1234") for _ in range(12))]])
+    page = Page("t", "", [], [Section("s", "S", [table])], [], "")
+    opened = show(render_page(page), viewport={"width": 400, "height": 800}).page
+    opened.locator(".scroll").evaluate("one => { one.scrollLeft = 600; }")
+    assert opened.locator("tbody th").bounding_box()["x"] == opened.locator(".scroll").bounding_box()["x"]
+    assert opened.evaluate("document.documentElement.scrollWidth") == 400
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("fragment", ["", "#q=q1"])
+def test_no_accessibility_violation(show: Show, html: str, violations: Violations, fragment: str, scheme: str) -> None:
+    page = show(html, fragment, color_scheme=scheme).page
+    if fragment:
+        page.locator(".hit").first.click()
+    assert violations(page) == []

@@ -11,7 +11,7 @@ const FILTERS = [
   { name: "improved", label: "▲ Improved", keep: (c) => c.difference > 0, pair: true },
   { name: "tied", label: "= Tied", keep: (c) => c.difference === 0, pair: true },
   { name: "different", label: "≠ Different from the exact reference", keep: (c, m) => c.rankings.some((r) => differs(m, r, c.query)), states: true },
-  { name: "documents", label: "Entered or left", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings[1], c.query), two: true },
+  { name: "documents", label: "Entered or left", keep: (c, m) => !m.sameDocuments(c.rankings[0], c.rankings.at(-1), c.query), two: true },
   { name: "unjudged", label: "? Unjudged", keep: (c, m) => c.rankings.some((r) => m.isUnjudged(r, c.query)), judged: true },
 ];
 

@@ -114,6 +114,11 @@ class App {
 }
 
 async function start() {
+  await startExplorer();
+  document.documentElement.dataset.ready = "true";
+}
+
+async function startExplorer() {
   window.addEventListener("beforeprint", () => {
     for (const one of document.querySelectorAll("details")) one.open = true;
   });
@@ -127,7 +132,6 @@ async function start() {
   const packed = (name) => document.getElementById(name).textContent;
   const parts = await Promise.all([unpack(data.textContent), unpack(packed("texts-held"))]);
   new App(root, new Model(...parts, (chunk) => packed(`texts-${chunk}`)));
-  document.documentElement.dataset.ready = "true";
 }
 
 start();
