@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
 from harness.metrics import parse_measure, score
+from harness.report.document import Document
 from harness.report.html.explorer import Explorer
-from harness.report.html.page import Page
 from harness.report.html.render import render_page
 
 MEASURES = ("nDCG@10", "AP", "R@100", "RR@10")
@@ -40,11 +40,11 @@ def main() -> None:
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     parser.add_argument("--out", type=Path, help="keep the page here")
     given = parser.parse_args()
-    page = Page("Synthetic", "", [], [], [""], "", explorer=synthetic(given))
+    page, explorer = Document("Synthetic", "", [], [], [""], ""), synthetic(given)
     times, html = [], ""
     for _ in range(given.repeat):
         begun = time.perf_counter()
-        html = render_page(page)
+        html = render_page(page, explorer)
         times.append(time.perf_counter() - begun)
     with tempfile.TemporaryDirectory() as folder:
         path = given.out or Path(folder) / "report.html"

@@ -11,8 +11,8 @@ from playwright.sync_api import Page as Browser
 from playwright.sync_api import expect
 
 from harness.data.types import Ids
+from harness.report.document import Cell, Column, Document, Section, Table
 from harness.report.html.explorer import Explorer
-from harness.report.html.page import Cell, Column, Page, Section, Table
 from harness.report.html.render import render_page
 
 pytestmark = pytest.mark.integration
@@ -22,7 +22,7 @@ Violations = Callable[[Browser], list[str]]
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return render_page(small_page(small_explorer()))
+    return render_page(small_page(), small_explorer())
 
 
 def test_it_opens_from_disk_without_a_complaint_or_a_request(show: Show, html: str) -> None:
@@ -166,7 +166,7 @@ def test_only_visible_rows_exist(show: Show) -> None:
     run = run_of({name: ["d1"] for name in texts})
     values = np.linspace(0, 1, 4000).reshape(1, 1, -1)
     explorer = Explorer(Ids.of(texts), ["one"], [run], ["AP"], values, queries=queries_of(texts))
-    opened = show(render_page(small_page(explorer)))
+    opened = show(render_page(small_page(), explorer))
     assert 5 < len(opened.texts) < 60
     opened.page.locator("#query-list").focus()
     opened.page.keyboard.press("End")
@@ -179,7 +179,7 @@ def test_a_page_without_values_judgments_and_texts(show: Show) -> None:
     bare = small_explorer(
         metrics=[], values=None, qrels=None, queries=None, corpus=None, agreement=None, no_texts="None."
     )
-    opened = show(render_page(small_page(bare)), "#q=q1")
+    opened = show(render_page(small_page(), bare), "#q=q1")
     assert set(opened.page.locator(".chip").evaluate_all("chips => chips.map((one) => one.dataset.filter)")) == {
         "all",
         "documents",
@@ -191,7 +191,7 @@ def test_a_page_without_values_judgments_and_texts(show: Show) -> None:
 
 
 def test_a_page_without_queries_has_no_list(show: Show) -> None:
-    html = render_page(small_page(None))
+    html = render_page(small_page())
     assert 'id="explorer"' not in html
     assert 'explorer-data">' not in html
 
@@ -223,7 +223,7 @@ def test_a_ranking_compared_with_itself_has_not_changed(show: Show, html: str) -
 def test_the_first_column_of_a_table_stays_on_a_telephone(show: Show) -> None:
     columns = [Column("backend", numeric=False), *(Column(f"a longer name {number}") for number in range(12))]
     table = Table("wide", columns, [[Cell("qdrant"), *(Cell("0.1234") for _ in range(12))]])
-    page = Page("t", "", [], [Section("s", "S", [table])], [], "")
+    page = Document("t", "", [], [Section("s", "S", [table])], [], "")
     opened = show(render_page(page), viewport={"width": 400, "height": 800}).page
     opened.locator(".scroll").evaluate("one => { one.scrollLeft = 600; }")
     assert opened.locator("tbody th").bounding_box()["x"] == opened.locator(".scroll").bounding_box()["x"]

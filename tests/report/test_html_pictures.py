@@ -11,9 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.report.figures import (
+    Bar,
+    Bars,
+    Curves,
+    Differences,
+    Distribution,
+    Matrix,
+    Percentiles,
+    Spot,
+    Strips,
+    Tradeoff,
+)
 from harness.report.html.pictures.axes import linear, logarithmic, shortened
-from harness.report.html.pictures.bars import Bar, bars
-from harness.report.html.pictures.costs import Spot, distribution, percentiles, tradeoff
+from harness.report.html.pictures.bars import bars
+from harness.report.html.pictures.costs import distribution, percentiles, tradeoff
 from harness.report.html.pictures.curves import curves, spread_out
 from harness.report.html.pictures.differences import differences
 from harness.report.html.pictures.grids import matrix, strips
@@ -63,7 +75,10 @@ def words(svg: Svg) -> str:
 
 
 def test_bars_and_curves_of_nothing_but_zeros_have_the_axis_of_a_share() -> None:
-    drawn = [bars("Hit@3", [Bar("csr", 0.0, 0.0, 0.0, 0)]), curves("R", (1, 10), {"csr": [0.0, 0.0]}, {"csr": 0})]
+    drawn = [
+        bars(Bars("Hit@3", [Bar("csr", 0.0, 0.0, 0.0, 0)])),
+        curves(Curves("R", (1, 10), {"csr": [0.0, 0.0]}, {"csr": 0})),
+    ]
     for picture in drawn:
         ticks = re.findall(r">([^<]+)</text>", str(picture))
         assert "1" in ticks
@@ -73,21 +88,29 @@ def test_bars_and_curves_of_nothing_but_zeros_have_the_axis_of_a_share() -> None
 def test_words_have_the_figures() -> None:
     numbers = {"a": 0, "<b>": 7}
     assert "a: 0.5000 [0.400, 0.600]; <b>: no value" in words(
-        bars("AP", [Bar("a", 0.5, 0.4, 0.6, 0), Bar("<b>", None, None, None, 7)])
+        bars(Bars("AP", [Bar("a", 0.5, 0.4, 0.6, 0), Bar("<b>", None, None, None, 7)]))
     )
-    assert "1 worse, 1 tied, 2 better" in words(differences("a", "<b>", "AP", np.array([0.5, 0.25, 0.0, -0.1])))
-    assert "<b>: 0.200 at 1, 0.700 at 10" in words(curves("R", [1, 10], {"a": [0.1, 0.5], "<b>": [0.2, 0.7]}, numbers))
+    assert "1 worse, 1 tied, 2 better" in words(
+        differences(Differences("a", "<b>", "AP", np.array([0.5, 0.25, 0.0, -0.1])))
+    )
+    assert "<b>: 0.200 at 1, 0.700 at 10" in words(
+        curves(Curves("R", [1, 10], {"a": [0.1, 0.5], "<b>": [0.2, 0.7]}, numbers))
+    )
     spots = [Spot("a", 0.5, 0.4, 0.6, 2.0, 0), Spot("<b>", 0.6, None, None, 9.5, 7)]
-    assert "<b>: AP 0.6000, p95 9.500 ms" in words(tradeoff("AP", "p95", spots))
-    assert "a: p50 1.000, p90 2.000, p95 3.000, p99 4.000 ms" in words(percentiles({"a": (1, 2, 3, 4)}, numbers))
+    assert "<b>: AP 0.6000, p95 9.500 ms" in words(tradeoff(Tradeoff("AP", "p95", spots)))
+    assert "a: p50 1.000, p90 2.000, p95 3.000, p99 4.000 ms" in words(
+        percentiles(Percentiles({"a": (1, 2, 3, 4)}, numbers))
+    )
     samples = np.arange(1.0, 102.0)
     assert "<b>: p50 51.000, p95 96.000, p99 100.000 ms of 101 samples" in words(
-        distribution({"<b>": samples}, numbers)
+        distribution(Distribution({"<b>": samples}, numbers))
     )
-    assert "a and <b> 0.2500" in words(matrix("Overlap", ["a", "<b>"], np.array([[1, 0.25], [0.25, 1]])))
-    assert "<b>: 3 good, 1 bad" in words(strips("Queries", ["good", "bad"], {"a": [0, 0], "<b>": [3, 1]}, "≡≠"))
+    assert "a and <b> 0.2500" in words(matrix(Matrix("Overlap", ["a", "<b>"], np.array([[1, 0.25], [0.25, 1]]))))
+    assert "<b>: 3 good, 1 bad" in words(strips(Strips("Queries", ["good", "bad"], {"a": [0, 0], "<b>": [3, 1]}, "≡≠")))
 
 
 @pytest.mark.parametrize("values", [[], [0.0] * 3, [1e-12], np.linspace(-1, 1, 3001).tolist()])
 def test_differences_of_any_number_of_queries(values: list[float]) -> None:
-    assert f" on {counted(len(values), 'query')}, sorted" in words(differences("a", "b", "AP", np.array(values)))
+    assert f" on {counted(len(values), 'query')}, sorted" in words(
+        differences(Differences("a", "b", "AP", np.array(values)))
+    )

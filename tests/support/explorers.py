@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from harness.data.types import Corpus, Ids, Qrels, Queries, Run
+from harness.report.document import Cell, Column, Document, Facts, Figure, Notes, Section, Table, Verdict
+from harness.report.figures import Bar, Bars
 from harness.report.html.explorer import Agreement, Explorer
-from harness.report.html.page import Cell, Column, Facts, Notes, Page, Picture, Section, Table, Verdict
-from harness.report.html.svg import picture, text
 
 
 def run_of(rankings: Mapping[str, Sequence[str]]) -> Run:
@@ -86,7 +86,7 @@ def small_explorer(**changed: object) -> Explorer:
     return Explorer(**{**fields, **changed})  # type: ignore[arg-type]
 
 
-def small_page(explorer: Explorer | None, words: str = "words") -> Page:
+def small_page(words: str = "words") -> Document:
     """A page with every kind of block; ``words`` stand wherever text from outside can stand."""
     table = Table(
         words,
@@ -96,17 +96,18 @@ def small_page(explorer: Explorer | None, words: str = "words") -> Page:
     )
     blocks = [
         table,
-        Picture(words, picture(100, 20, [text(0, 10, words)], words), words),
+        Figure(words, Bars(words, [Bar(words, 1.0, 0.5, 1.5, 0)]), words),
         Facts(words, [(words, words)]),
         Notes([words]),
     ]
-    return Page(
+    return Document(
         title=words,
         subtitle=words,
         verdicts=[Verdict("bad", words, words)],
-        sections=[Section("things", words, blocks, words)],
+        sections=[
+            Section("things", words, blocks, words),
+            Section("more", words, [Notes([words])], detail=True),
+        ],
         command=[words],
         made_by=words,
-        explorer=explorer,
-        appendix=[Section("more", words, [Notes([words])])],
     )

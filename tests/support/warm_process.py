@@ -81,7 +81,7 @@ def _hold_one_run_against_itself() -> None:
     from harness.data.types import Ids, Run
     from harness.metrics.agreement import overlap, rbo
     from harness.parity.levels import judge
-    from harness.report.html.page import Page
+    from harness.report.document import Document
     from harness.report.html.render import render_page
 
     evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}})
@@ -91,7 +91,7 @@ def _hold_one_run_against_itself() -> None:
     judge(run, run.scores, run, np.ones(1, dtype=np.int64), np.zeros(1))
     overlap(run, run, 1)
     rbo(run, run)
-    render_page(Page("", "", [], [], [], ""))
+    render_page(Document("", "", [], [], [], ""))
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.report.check_tables import verdict_in_words
-from harness.report.html.page import Block, Cell, Column, Facts, Picture, Table, Tone, Verdict
+from harness.report.document import Block, Cell, Column, Facts, Figure, Table, Tone, Verdict
+from harness.report.figures import Bar, Bars, Percentiles
 from harness.report.html.parts import flat_rows, made_by
-from harness.report.html.pictures.bars import Bar, bars
-from harness.report.html.pictures.costs import percentiles
 from harness.results.check_schema import CheckMetric, CheckReport, CheckSubject, PreflightProblem, RequirementResult
 from harness.wording import counted
 
@@ -202,7 +201,7 @@ def metric_bars(report: CheckReport) -> list[Block]:
             value = one.metrics.get(name)
             low, high = (value.ci_low, value.ci_high) if value is not None else (None, None)
             rows.append(Bar(one.label, value.mean if value is not None else None, low, high, number))
-        made.append(Picture(f"{name}, with 95 % intervals", bars(name, rows)))
+        made.append(Figure(f"{name}, with 95 % intervals", Bars(name, rows)))
     return made
 
 
@@ -240,7 +239,7 @@ def latency_pictures(report: CheckReport) -> list[Block]:
         "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
         "the 99th."
     )
-    return [Picture("Latency of a question, one client", percentiles(rows, numbers), note)]
+    return [Figure("Latency of a question, one client", Percentiles(rows, numbers), note)]
 
 
 def provenance(report: CheckReport) -> list[Block]:

@@ -12,13 +12,20 @@ from harness.data.arrow import as_numpy, text_scalar
 from harness.data.ranking import TieRule
 from harness.data.types import Float64Array, Ids, Qrels, Run
 from harness.metrics import Measure, QuerySet, parse_measure, score
+from harness.report.document import Block, Figure
+from harness.report.figures import (
+    Bar,
+    Bars,
+    Curves,
+    Differences,
+    Distribution,
+    Matrix,
+    Percentiles,
+    Spot,
+    Strips,
+    Tradeoff,
+)
 from harness.report.html.comparison_verdicts import reference_of
-from harness.report.html.page import Block, Picture
-from harness.report.html.pictures.bars import Bar, bars
-from harness.report.html.pictures.costs import Spot, distribution, percentiles, tradeoff
-from harness.report.html.pictures.curves import curves
-from harness.report.html.pictures.differences import differences
-from harness.report.html.pictures.grids import matrix, strips
 from harness.report.html.pools import DEPTH, top_of
 from harness.results.schema import BackendResult, Report
 
@@ -36,7 +43,7 @@ def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], 
     """Means with intervals, differences query by query, recall by depth, and how far rankings overlap."""
     metrics = list(dict.fromkeys(name for one in report.backends for name in one.metrics))
     made: list[Block] = [
-        Picture(f"{name}, with 95 % intervals", bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
+        Figure(f"{name}, with 95 % intervals", Bars(name, _bars(report, name))) for name in metrics[:_DRAWN]
     ]
     made += _differences(report, values, metrics[:1])
     if qrels is not None and runs:
@@ -44,7 +51,7 @@ def quality_pictures(report: Report, values: pa.Table, runs: Mapping[str, Run], 
     if len(runs) > 1:
         shares = _overlaps(list(runs.values()))
         note = f"Share of common documents among the first {DEPTH}, mean over the queries."
-        made.append(Picture(f"Overlap of the first {DEPTH}", matrix(f"Overlap@{DEPTH}", list(runs), shares), note))
+        made.append(Figure(f"Overlap of the first {DEPTH}", Matrix(f"Overlap@{DEPTH}", list(runs), shares), note))
     return made
 
 
@@ -69,9 +76,9 @@ def _differences(report: Report, values: pa.Table, metrics: Sequence[str]) -> li
             found = _paired(values, metric, label, str(reference))
             title = f"{metric}, {label} minus {reference}, query by query"
             made.append(
-                Picture(
+                Figure(
                     title,
-                    differences(label, str(reference), metric, found),
+                    Differences(label, str(reference), metric, found),
                     "Sorted from the greatest loss to the greatest gain.",
                 )
             )
@@ -87,7 +94,7 @@ def _paired(values: pa.Table, metric: str, label: str, reference: str) -> Float6
     return differences
 
 
-def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Picture:
+def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Figure:
     resolved = report.plan.resolved
     deepest = int(str(resolved["k"]))
     depths = [depth for depth in _DEPTHS if depth < deepest] + [deepest]
@@ -104,7 +111,7 @@ def _recall(report: Report, runs: Mapping[str, Run], qrels: Qrels) -> Picture:
         )
         rows[label] = [summary.value for summary in found.means()]
     note = "Share of a query's relevant documents among the first k, mean over the same queries as above."
-    return Picture("Recall by depth", curves("Recall", depths, rows, _numbers(report)), note)
+    return Figure("Recall by depth", Curves("Recall", depths, rows, _numbers(report)), note)
 
 
 def _overlaps(runs: Sequence[Run]) -> Float64Array:
@@ -139,8 +146,8 @@ def parity_picture(report: Report) -> list[Block]:
         "≡ bit-equal: the same ranking with the same scores to the bit; = identical: the same ranking; "
         "≈ tie-equivalent: the same up to ties of the exact scores; ≠ different."
     )
-    svg = strips("Queries by how they relate to the exact reference", _LEVELS, rows, _SIGNS)
-    return [Picture("Queries by how they relate to the exact reference", svg, note, wide=True)]
+    drawing = Strips("Queries by how they relate to the exact reference", _LEVELS, rows, _SIGNS)
+    return [Figure("Queries by how they relate to the exact reference", drawing, note, wide=True)]
 
 
 def cost_pictures(report: Report, latencies: pa.Table | None) -> list[Block]:
@@ -152,11 +159,11 @@ def cost_pictures(report: Report, latencies: pa.Table | None) -> list[Block]:
     spots = [spot for one in timed if (spot := _spot(numbers[one.label], one, metric)) is not None]
     if len(spots) > 1 and metric is not None:
         note = "Better upwards, with 95 % intervals; faster to the left."
-        made.append(Picture(f"{metric} against p95 latency", tradeoff(metric, "p95", spots), note))
+        made.append(Figure(f"{metric} against p95 latency", Tradeoff(metric, "p95", spots), note))
     samples = _samples(latencies, [one.label for one in timed]) if latencies is not None else {}
     if samples:
         note = "Share of all timed searches that took at most so long; markers at the median and the 95th percentile."
-        made.append(Picture("Latency of a query, one client", distribution(samples, numbers), note))
+        made.append(Figure("Latency of a query, one client", Distribution(samples, numbers), note))
     elif timed:
         made.append(_percentiles(timed, numbers))
     return made
@@ -172,7 +179,7 @@ def _samples(latencies: pa.Table, labels: Sequence[str]) -> dict[str, Float64Arr
     return found
 
 
-def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> Picture:
+def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> Figure:
     rows = {}
     for one in timed:
         times = one.search.milliseconds if one.search is not None else None
@@ -182,7 +189,7 @@ def _percentiles(timed: Sequence[BackendResult], numbers: Mapping[str, int]) -> 
         "The box runs from the median (marker) to the 95th percentile, its inner line is the 90th, the whisker ends at "
         "the 99th. This result keeps no single samples, so nothing finer is drawn."
     )
-    return Picture("Latency of a query, one client", percentiles(rows, numbers), note)
+    return Figure("Latency of a query, one client", Percentiles(rows, numbers), note)
 
 
 def _numbers(report: Report) -> dict[str, int]:

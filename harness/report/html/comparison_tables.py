@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.report.depths import CUT_SHORT, cut_short, legend_of_depths
 from harness.report.differences import family_of, mark_of
+from harness.report.document import Block, Cell, Column, Facts, Table, Tone
 from harness.report.html.comparison_verdicts import against_reference, reference_of
-from harness.report.html.page import Block, Cell, Column, Facts, Table, Tone
 from harness.report.html.parts import flat_rows, made_by, page_table
 from harness.report.tables import legend, tables
 from harness.results.schema import BackendResult, Report

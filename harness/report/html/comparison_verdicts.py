@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.report import differences
-from harness.report.html.page import Tone, Verdict
+from harness.report.document import Tone, Verdict
 from harness.results.schema import BackendResult, PairedDifference, ParityStats, Report
 from harness.wording import counted
 

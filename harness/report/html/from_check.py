@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from harness.data.types import Corpus, Run
 from harness.report.check_tables import check_header, remarks
+from harness.report.document import Block, Document, Notes, Section
 from harness.report.html.check_explorer import explorer_of
 from harness.report.html.check_tables import (
     latency_pictures,
@@ -19,44 +20,37 @@ from harness.report.html.check_tables import (
     speed_table,
     verdicts,
 )
-from harness.report.html.page import Block, Notes, Page, Section
 from harness.report.html.render import render_page
 from harness.results.check_schema import CheckReport
 
 __all__ = ["check_html", "check_page"]
 
 
-def check_page(
-    report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], *, no_texts: str = ""
-) -> Page:
-    """Everything of a check on one page; ``runs`` are the hits of each subject by its label.
-
-    ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
-    """
+def check_page(report: CheckReport) -> Document:
+    """Build the document of a check, with its figures."""
     quality: list[Block] = [*metrics_table(report), *metric_bars(report), *slice_tables(report)]
+    said = remarks(report)
     sections = [
         Section("preflight", "What makes it invalid", preflight_blocks(report)),
         Section("requirements", "Requirements", requirements_table(report)),
         Section("quality", "Quality", quality),
         Section("cost", "Speed and parity", [*speed_table(report), *latency_pictures(report)]),
+        Section("notes", "What to know of the figures", [Notes(said)] if said else [], detail=True),
+        Section("provenance", "Provenance", provenance(report), detail=True),
     ]
-    said = remarks(report)
-    appendix = [
-        Section("notes", "What to know of the figures", [Notes(said)] if said else []),
-        Section("provenance", "Provenance", provenance(report)),
-    ]
-    return Page(
+    return Document(
         title=f"{report.golden.name}: {', '.join(one.label for one in report.subjects) or 'nothing was asked'}",
         subtitle=check_header(report),
         verdicts=verdicts(report),
         sections=[one for one in sections if one.blocks],
         command=[shlex.join(report.command)],
         made_by=f"harness {report.harness.version} · {report.created}",
-        explorer=explorer_of(report, runs, corpora, no_texts),
-        appendix=[one for one in appendix if one.blocks],
     )
 
 
 def check_html(report: CheckReport, runs: Mapping[str, Run], corpora: Mapping[str, Corpus], no_texts: str) -> str:
-    """Return the page as one HTML file; see :func:`check_page`."""
-    return render_page(check_page(report, runs, corpora, no_texts=no_texts))
+    """Return the page as one HTML file; ``runs`` are the hits of each subject by its label.
+
+    ``corpora`` have the texts of the documents by the name of the corpus; where one is missing, ``no_texts`` says why.
+    """
+    return render_page(check_page(report), explorer_of(report, runs, corpora, no_texts))

@@ -8,11 +8,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from harness.data.types import Corpus, Qrels, Queries, Run
+from harness.report.document import Block, Document, Notes, Section
 from harness.report.html.comparison_explorer import explorer_of
 from harness.report.html.comparison_pictures import cost_pictures, parity_picture, quality_pictures
 from harness.report.html.comparison_tables import provenance, quality_table, text_tables
 from harness.report.html.comparison_verdicts import verdicts
-from harness.report.html.page import Block, Notes, Page, Section
 from harness.report.html.render import render_page
 from harness.report.tables import header, remarks
 from harness.results.schema import Report
@@ -51,38 +51,38 @@ class Compared(Protocol):
         """A backend's ranked documents."""
 
 
-def comparison_page(compared: Compared, corpus: Corpus | None, *, no_texts: str = "") -> Page:
-    """Everything of a comparison on one page.
-
-    ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says why, and the page repeats it.
-    """
+def comparison_page(compared: Compared) -> Document:
+    """Build the document of a comparison, with its figures."""
     report = compared.report
-    runs = {one.label: compared.run(one.label) for one in report.backends if one.status == "ok"}
+    runs = _runs(compared)
     quality: list[Block] = [quality_table(report)] if any(one.metrics for one in report.backends) else []
     quality += quality_pictures(report, compared.values, runs, compared.qrels)
+    said = remarks(report)
     sections = [
         Section("quality", "Quality", quality),
         Section("parity", "Parity with the exact reference", parity_picture(report)),
         Section("cost", "Cost", cost_pictures(report, compared.latencies)),
+        Section("notes", "What to know before comparing", [Notes(said)] if said else [], detail=True),
+        Section("tables", "All tables", text_tables(report), detail=True),
+        Section("provenance", "Provenance", provenance(report), detail=True),
     ]
-    said = remarks(report)
-    appendix = [
-        Section("notes", "What to know before comparing", [Notes(said)] if said else []),
-        Section("tables", "All tables", text_tables(report)),
-        Section("provenance", "Provenance", provenance(report)),
-    ]
-    return Page(
+    return Document(
         title=f"{report.dataset.name}: {', '.join(one.label for one in report.backends)}",
         subtitle=header(report),
         verdicts=verdicts(report),
         sections=[one for one in sections if one.blocks],
         command=[shlex.join(report.command)],
         made_by=f"harness {report.harness.version} · {report.created}",
-        explorer=explorer_of(compared, runs, corpus, no_texts),
-        appendix=[one for one in appendix if one.blocks],
     )
 
 
 def comparison_html(compared: Compared, corpus: Corpus | None, no_texts: str) -> str:
-    """Return the page as one HTML file; see :func:`comparison_page`."""
-    return render_page(comparison_page(compared, corpus, no_texts=no_texts))
+    """Return the page as one HTML file.
+
+    ``corpus`` has the texts of the documents; where it is None, ``no_texts`` says why, and the page repeats it.
+    """
+    return render_page(comparison_page(compared), explorer_of(compared, _runs(compared), corpus, no_texts))
+
+
+def _runs(compared: Compared) -> dict[str, Run]:
+    return {one.label: compared.run(one.label) for one in compared.report.backends if one.status == "ok"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.report.cells import NOT_APPLICABLE
 from harness.report.cells import Table as TextTable
-from harness.report.html.page import Cell, Column, Facts, Table
+from harness.report.document import Cell, Column, Facts, Table
 from harness.results.schema import HarnessInfo, MachineInfo
 
 __all__ = ["flat_rows", "made_by", "page_table"]

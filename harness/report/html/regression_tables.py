@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from harness.pipeline.regress.compare_sides import Compared
-from harness.report.html.page import Block, Cell, Column, Facts, Notes, Picture, Table, Tone, Verdict
+from harness.report.document import Block, Cell, Column, Facts, Figure, Notes, Table, Tone, Verdict
+from harness.report.figures import Differences
 from harness.report.html.parts import flat_rows, made_by, page_table
-from harness.report.html.pictures.differences import differences
 from harness.report.html.regression_explorer import paired_values
 from harness.report.regression_tables import (
     both_values,
@@ -215,7 +215,7 @@ def difference_pictures(compared: Compared | None) -> list[Block]:
         found = paired_values(compared, one.before, one.after, metric.metric)
         title = f"{metric.metric} of {one.after}, after minus before"
         note = "Query by query, sorted from the greatest loss to the greatest gain."
-        made.append(Picture(title, differences("after", "before", f"{metric.metric} of {one.after}", found), note))
+        made.append(Figure(title, Differences("after", "before", f"{metric.metric} of {one.after}", found), note))
     return made
 
 

@@ -14,8 +14,26 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.report.html.page import Facts, Notes, Page, Picture, Table
+from harness.report.document import Document, Facts, Figure, Notes, Table
+from harness.report.figures import (
+    Bars,
+    Curves,
+    Differences,
+    Distribution,
+    Drawing,
+    Matrix,
+    Percentiles,
+    Strips,
+    Tradeoff,
+)
+from harness.report.html.explorer import Explorer
 from harness.report.html.payload import payload_of
+from harness.report.html.pictures.bars import bars
+from harness.report.html.pictures.costs import distribution, percentiles, tradeoff
+from harness.report.html.pictures.curves import curves
+from harness.report.html.pictures.differences import differences
+from harness.report.html.pictures.grids import matrix, strips
+from harness.report.html.svg import Svg
 from harness.wording import counted
 
 __all__ = ["LARGEST", "render_page"]
@@ -24,20 +42,26 @@ LARGEST = 7_600_000
 """Bytes that a page may come to, as far as the texts of documents decide it."""
 _SCRIPTS = ("data.js", "model.js", "dom.js", "words.js", "list.js", "detail.js", "controls.js", "main.js")
 _SIGNS = {"good": "✓", "bad": "✕", "unsure": "?", "plain": "·"}
-_KINDS = {Table: "table", Picture: "picture", Facts: "facts", Notes: "notes"}
+_KINDS = {Table: "table", Figure: "figure", Facts: "facts", Notes: "notes"}
 
 
-def render_page(page: Page, largest: int = LARGEST) -> str:
-    """The whole file as text.
+def render_page(document: Document, explorer: Explorer | None = None, largest: int = LARGEST) -> str:
+    """Render a document as one file, with a list of its queries where there is an ``explorer``.
 
     Texts of documents are left out, of the queries that changed least first, until it has at most ``largest`` bytes;
     the page says how many queries have theirs.
     """
     template = _environment().get_template("page.html.jinja")
     style, script = _asset("style.css"), _script()
-    common = {"page": page, "style": Markup(style), "script": Markup(script), "policy": _policy(style, script)}  # noqa: S704 - files of this package
+    common = {
+        "page": document,
+        "explorer": explorer,
+        "style": Markup(style),  # noqa: S704 - a file of this package
+        "script": Markup(script),  # noqa: S704 - files of this package
+        "policy": _policy(style, script),
+    }
     bare = template.render(**common, payload=None)
-    payload = payload_of(page.explorer, largest - len(bare.encode())) if page.explorer is not None else None
+    payload = payload_of(explorer, largest - len(bare.encode())) if explorer is not None else None
     return template.render(**common, payload=payload) if payload is not None else bare
 
 
@@ -55,6 +79,26 @@ def _policy(style: str, script: str) -> str:
 
 def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _draw(drawing: Drawing) -> Svg:
+    match drawing:
+        case Bars():
+            return bars(drawing)
+        case Curves():
+            return curves(drawing)
+        case Differences():
+            return differences(drawing)
+        case Distribution():
+            return distribution(drawing)
+        case Matrix():
+            return matrix(drawing)
+        case Percentiles():
+            return percentiles(drawing)
+        case Strips():
+            return strips(drawing)
+        case Tradeoff():
+            return tradeoff(drawing)
 
 
 @cache
@@ -75,5 +119,6 @@ def _environment() -> Environment:
     )
     environment.filters["counted"] = counted
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
+    environment.filters["draw"] = _draw
     environment.filters["sign"] = lambda tone: _SIGNS[tone]
     return environment

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
+from harness.report.figures import Bar, Bars
 from harness.report.html.pictures.axes import WIDTH, Axis, figure, linear, room_for, shortened
 from harness.report.html.svg import Node, Svg, group, line, picture, rect, series, text
 
-__all__ = ["Bar", "bars"]
+__all__ = ["bars"]
 
 _VALUES, _ROW, _THICK = 56, 26, 14
 
 
-class Bar(NamedTuple):
-    """One mean with its interval, None where there is none; ``series`` chooses the colour."""
-
-    label: str
-    value: float | None
-    low: float | None
-    high: float | None
-    series: int
-
-
-def bars(metric: str, rows: Sequence[Bar]) -> Svg:
-    """Horizontal bars from zero, each with its label, its value and a whisker over its interval."""
+def bars(drawing: Bars) -> Svg:
+    """Draw horizontal bars from zero, each with its label, its value and a whisker over its interval."""
+    metric, rows = drawing.metric, drawing.rows
     tops = [max(row.value or 0.0, row.high or 0.0) for row in rows]
     axis = linear(0.0, max(tops, default=0.0) or 1.0, room_for(row.label for row in rows), WIDTH - _VALUES, 4)
     bottom = 8 + _ROW * len(rows)

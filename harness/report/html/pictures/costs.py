@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
 import numpy as np
 
-from harness.data.types import Float64Array
+from harness.report.figures import Distribution, Percentiles, Spot, Tradeoff
 from harness.report.html.pictures.axes import WIDTH, Axis, figure, linear, logarithmic, room_for, shortened
 from harness.report.html.pictures.curves import spread_out
 from harness.report.html.svg import Node, Svg, group, line, marker, path, picture, rect, series, text
 from harness.wording import counted
 
-__all__ = ["Spot", "distribution", "percentiles", "tradeoff"]
+__all__ = ["distribution", "percentiles", "tradeoff"]
 
 _HEIGHT, _LEFT, _TOP, _BOTTOM, _LEADER = 270, 46, 14, 40, 18
 _ROW, _LEAST = 32, 1e-6
 _SHARES = np.linspace(0, 1, 101)
 
 
-class Spot(NamedTuple):
-    """One backend: its quality with its interval (None without), its latency in milliseconds, and its series."""
-
-    label: str
-    quality: float
-    low: float | None
-    high: float | None
-    milliseconds: float
-    series: int
-
-
-def tradeoff(measure: str, percentile: str, spots: Sequence[Spot]) -> Svg:
-    """Quality upwards, with its interval, latency to the right on a logarithmic axis: the best are at the top left."""
+def tradeoff(drawing: Tradeoff) -> Svg:
+    """Draw quality upwards, with its interval, latency to the right on a logarithmic axis; the best are at top left."""
+    measure, percentile, spots = drawing.metric, drawing.percentile, drawing.spots
     right = WIDTH - room_for(spot.label for spot in spots) - _LEADER
     across = logarithmic(min(s.milliseconds for s in spots), max(s.milliseconds for s in spots), _LEFT, right)
     qualities = [value for spot in spots for value in (spot.low, spot.quality, spot.high) if value is not None]
@@ -56,8 +43,9 @@ def _words(spot: Spot, measure: str, percentile: str) -> str:
     return f"{spot.label}: {measure} {spot.quality:.4f}, {percentile} {spot.milliseconds:.3f} ms"
 
 
-def percentiles(rows: Mapping[str, tuple[float, float, float, float]], numbers: Mapping[str, int]) -> Svg:
-    """One row a label: median, 90th, 95th and 99th percentile in milliseconds, on a logarithmic axis."""
+def percentiles(drawing: Percentiles) -> Svg:
+    """Draw one row a label: its percentiles on a logarithmic axis."""
+    rows, numbers = drawing.rows, drawing.series
     values = [max(value, _LEAST) for row in rows.values() for value in row]
     axis = logarithmic(min(values), max(values), room_for(rows), WIDTH - 12)
     bottom = 12 + _ROW * len(rows)
@@ -87,11 +75,12 @@ def percentiles(rows: Mapping[str, tuple[float, float, float, float]], numbers: 
     return picture(WIDTH, bottom + 38, nodes, f"Latencies. {said}.")
 
 
-def distribution(rows: Mapping[str, Float64Array], numbers: Mapping[str, int]) -> Svg:
-    """The share of all samples that took at most so long: ``rows`` are milliseconds, float64 (n,), n at least 1.
+def distribution(drawing: Distribution) -> Svg:
+    """Draw the share of all samples that took at most so long.
 
     The curve of each label has its marker at the median and at the 95th percentile.
     """
+    rows, numbers = drawing.rows, drawing.series
     lowest, highest = min(row.min() for row in rows.values()), max(row.max() for row in rows.values())
     across = logarithmic(
         max(float(lowest), _LEAST), max(float(highest), _LEAST), _LEFT, WIDTH - room_for(rows) - _LEADER

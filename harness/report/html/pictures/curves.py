@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
+from harness.report.figures import Curves
 from harness.report.html.pictures.axes import WIDTH, figure, linear, logarithmic, room_for, shortened
 from harness.report.html.svg import Svg, line, marker, path, picture, series, text
 
@@ -14,11 +15,9 @@ _HEIGHT, _LEFT, _TOP, _BOTTOM = 270, 40, 12, 40
 _GAP, _LEADER = 15, 18
 
 
-def curves(measure: str, depths: Sequence[int], rows: Mapping[str, Sequence[float]], numbers: Mapping[str, int]) -> Svg:
-    """``measure`` at each depth, one curve a label: by colour, by marker, and by its name at the end.
-
-    ``numbers`` gives each label the series that it has in all pictures.
-    """
+def curves(drawing: Curves) -> Svg:
+    """Draw one curve a label: by colour, by marker, and by its name at the end."""
+    measure, depths, rows, numbers = drawing.metric, drawing.depths, drawing.rows, drawing.series
     across = logarithmic(min(depths), max(depths), _LEFT, WIDTH - room_for(rows) - _LEADER)
     highest = max((value for values in rows.values() for value in values), default=0.0)
     up = linear(0.0, highest or 1.0, _HEIGHT - _BOTTOM, _TOP, 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.data.types import Float64Array
+from harness.report.figures import Differences
 from harness.report.html.pictures.axes import WIDTH, figure, linear
 from harness.report.html.svg import Svg, line, path, picture, text
 from harness.wording import counted
@@ -15,11 +15,12 @@ _HEIGHT, _LEFT, _TOP, _BOTTOM = 200, 48, 14, 34
 _STEPS = 500
 
 
-def differences(label: str, reference: str, metric: str, values: Float64Array) -> Svg:
-    """One step a query, sorted; ``values`` float64 (Q,) are ``label`` minus ``reference``, without NaN.
+def differences(drawing: Differences) -> Svg:
+    """Draw one step a query, sorted.
 
     Above 500 queries each step stands for several neighbours, by their mean; the figures in words count them all.
     """
+    label, reference, metric, values = drawing.label, drawing.reference, drawing.metric, drawing.values
     ordered = np.sort(values)
     steps = ordered if len(ordered) <= _STEPS else np.array([part.mean() for part in np.array_split(ordered, _STEPS)])
     reach = float(np.abs(values).max(initial=0.0)) or 1.0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from harness.data.types import Float64Array
+from harness.report.figures import Matrix, Strips
 from harness.report.html.pictures.axes import WIDTH, room_for, shortened
 from harness.report.html.svg import Svg, group, picture, rect, text
 
@@ -14,8 +12,9 @@ _CELL, _ROW = 40, 34
 _SHADES = 5
 
 
-def matrix(name: str, labels: Sequence[str], shares: Float64Array) -> Svg:
-    """``shares`` float64 (R, R) from 0 to 1 as cells with their numbers; columns are numbered like the rows."""
+def matrix(drawing: Matrix) -> Svg:
+    """Draw shares as cells with their numbers; columns are numbered like the rows."""
+    name, labels, shares = drawing.name, drawing.labels, drawing.shares
     left = room_for(labels) + 18
     cell = min((WIDTH - left) / max(len(labels), 1), 96)
     nodes = [text(left + cell * (at + 0.5), 16, str(at + 1), "tick", "middle") for at in range(len(labels))]
@@ -38,11 +37,9 @@ def matrix(name: str, labels: Sequence[str], shares: Float64Array) -> Svg:
     return picture(WIDTH, 28 + _CELL * len(labels), nodes, f"{name} of each two rankings, from 0 to 1. {said}.")
 
 
-def strips(name: str, parts: Sequence[str], rows: Mapping[str, Sequence[int]], signs: Sequence[str]) -> Svg:
-    """One strip a label, divided by counts; each part has a pattern, and its sign and count where they fit.
-
-    ``parts`` names them from the best to the worst, ``signs`` gives each one character.
-    """
+def strips(drawing: Strips) -> Svg:
+    """Draw one strip a label, divided by counts; each part has a pattern, and its sign and count where they fit."""
+    name, parts, rows, signs = drawing.name, drawing.parts, drawing.rows, drawing.signs
     nodes = []
     left = room_for(rows)
     span = WIDTH - left

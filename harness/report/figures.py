@@ -1,0 +1,122 @@
+"""Describe the figures of a document by their numbers; a renderer that can draw decides how they look.
+
+``series`` numbers backends, so that each has the same colour and marker in every figure of a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from harness.data.types import Float64Array
+
+__all__ = [
+    "Bar",
+    "Bars",
+    "Curves",
+    "Differences",
+    "Distribution",
+    "Drawing",
+    "Matrix",
+    "Percentiles",
+    "Spot",
+    "Strips",
+    "Tradeoff",
+]
+
+
+class Bar(NamedTuple):
+    """A mean with its interval; None where there is none."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    series: int
+
+
+class Spot(NamedTuple):
+    """A backend's quality with its interval (None without) and its latency in milliseconds."""
+
+    label: str
+    quality: float
+    low: float | None
+    high: float | None
+    milliseconds: float
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Means of a metric with their intervals, one bar a backend."""
+
+    metric: str
+    rows: Sequence[Bar]
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """A metric by the depth of the ranking, one curve a label; ``series`` numbers the labels."""
+
+    metric: str
+    depths: Sequence[int]
+    rows: Mapping[str, Sequence[float]]
+    series: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Differences:
+    """Differences query by query: ``values`` float64 (Q,) are ``label`` minus ``reference``, without NaN."""
+
+    label: str
+    reference: str
+    metric: str
+    values: Float64Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Matrix:
+    """A share from 0 to 1 of each two labels, float64 (R, R)."""
+
+    name: str
+    labels: Sequence[str]
+    shares: Float64Array
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Counts by level, one strip a label; ``parts`` names the levels from best to worst, ``signs`` abbreviates them."""
+
+    name: str
+    parts: Sequence[str]
+    rows: Mapping[str, Sequence[int]]
+    signs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff:
+    """Quality against a percentile of the latency."""
+
+    metric: str
+    percentile: str
+    spots: Sequence[Spot]
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Median, 90th, 95th and 99th percentile in milliseconds of each label; ``series`` numbers the labels."""
+
+    rows: Mapping[str, tuple[float, float, float, float]]
+    series: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Distribution:
+    """Samples in milliseconds of each label, float64 (n,), n at least 1; ``series`` numbers the labels."""
+
+    rows: Mapping[str, Float64Array]
+    series: Mapping[str, int]
+
+
+Drawing = Bars | Curves | Differences | Distribution | Matrix | Percentiles | Strips | Tradeoff
