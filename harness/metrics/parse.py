@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from harness.errors import MetricError, UnknownNameError, UsageError
@@ -42,15 +42,16 @@ def parse_measure(text: str) -> Measure:
 def parse_measures(texts: str | Iterable[str]) -> list[Measure]:
     """Measures from several texts, or from one text with commas between them; repeats are dropped.
 
-    trec_eval's families (``ndcg_cut``, ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a
-    cutoff stand for its default cutoffs, and ``official`` for its default measures. Raises UsageError that names every
-    mistake.
+    ``nDCG@{1,3,5,10}`` stands for one measure a cutoff, as a shell would expand it. trec_eval's families (``ndcg_cut``,
+    ``P``, ``recall``, ``map_cut``, ``success``, ``iprec_at_recall``) without a cutoff stand for its default cutoffs,
+    and ``official`` for its default measures. Raises UsageError that names every mistake.
     """
     measures: list[Measure] = []
     mistakes: list[UsageError] = []
     for text in split_measures(texts) if isinstance(texts, str) else texts:
         try:
-            measures.extend(_family(text) or [parse_measure(text)])
+            for single in _choices(text):
+                measures.extend(_family(single) or [parse_measure(single)])
         except UsageError as error:
             mistakes.append(error)
     if len(mistakes) == 1:
@@ -68,12 +69,30 @@ def official_measures() -> list[Measure]:
 
 
 def split_measures(text: str) -> list[str]:
-    """Parts between commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``."""
+    """Parts between commas and white space that are not inside brackets; ``P.5,10`` becomes ``P.5`` and ``P.10``.
+
+    Of braces each choice is a part: ``nDCG@{1,10}`` becomes ``nDCG@1`` and ``nDCG@10``. Raises UsageError for braces
+    that list nothing.
+    """
     parts: list[str] = []
-    for part in re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text):
+    for part in re.findall(r"(?:[^\s,({]|\([^)]*\)?|\{[^}]*\}?)+", text):
         family = re.fullmatch(r"([A-Za-z0-9_]+)\.\d*\.?\d+", parts[-1]) if parts else None
-        parts.append(f"{family[1]}.{part}" if family and re.fullmatch(r"\d*\.?\d+", part) else part)
+        parts += [f"{family[1]}.{part}"] if family and re.fullmatch(r"\d*\.?\d+", part) else _choices(part)
     return parts
+
+
+def _choices(text: str) -> Iterator[str]:
+    """Yield a text for each choice that its braces list; the text itself where it has none."""
+    before, opened, rest = text.partition("{")
+    listed, closed, after = rest.partition("}")
+    choices = [choice.strip() for choice in listed.split(",")]
+    if not opened:
+        yield text
+        return
+    if not closed or "" in choices:
+        raise UsageError(f"measure '{text}': its braces list no cutoffs", fix="write it like nDCG@{1,3,5,10}")
+    for choice in choices:
+        yield from _choices(f"{before}{choice}{after}")
 
 
 @cache

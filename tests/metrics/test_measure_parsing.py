@@ -156,3 +156,27 @@ def test_trec_evals_families_stand_for_its_cutoffs():
     assert [str(measure) for measure in parse_measures("ndcg_cut.5,10")] == ["nDCG@5", "nDCG@10"]
     assert len(official_measures()) == 9 + 11 + 9
     assert parse_measures("official") == official_measures()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nDCG@{1,3,5,10}", ["nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10"]),
+        ("AP, nDCG@{1, 10} R@100", ["AP", "nDCG@1", "nDCG@10", "R@100"]),
+        ("{nDCG,R}@{5,10}", ["nDCG@5", "nDCG@10", "R@5", "R@10"]),
+        ("nDCG@{10}", ["nDCG@10"]),
+        ("nDCG@{10,1},nDCG@10", ["nDCG@10", "nDCG@1"]),
+    ],
+)
+def test_braces_list_cutoffs_as_a_shell_expands_them(text: str, expected: list[str]) -> None:
+    assert [str(measure) for measure in parse_measures(text)] == expected
+
+
+def test_braces_in_a_list_of_measures_are_expanded_too() -> None:
+    assert [str(measure) for measure in parse_measures(["AP", "nDCG@{1,3}"])] == ["AP", "nDCG@1", "nDCG@3"]
+
+
+@pytest.mark.parametrize("text", ["nDCG@{1,3", "nDCG@{}", "nDCG@{1,,3}"])
+def test_braces_that_list_nothing_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="its braces list no cutoffs"):
+        parse_measures(text)

@@ -1,0 +1,141 @@
+"""The datasets of a comparison: lists, families and aggregated tasks, expanded to the datasets that are loaded.
+
+::
+
+    list   = item {"," item}
+    item   = family "/" member {"," member}     miracl/ko,ja: two members of one family
+           | family                             nanobeir: every member
+           | name | path | loader spec          cacm, ./my-collection, mteb:Ko-StrategyQA
+
+A member that stands for others (``parts`` on its card) is expanded. Where the parts are named below it, as the forums
+of ``beir/cqadupstack``, it is an aggregated task: the mean of its parts counts as one dataset. Elsewhere it selects
+members of its family, each of which counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import UnknownNameError, UsageError
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
+from harness.registry.lookup import dataset_names, find_dataset, find_families
+
+__all__ = ["DatasetList", "NamedDataset", "parse_datasets"]
+
+
+class NamedDataset(NamedTuple):
+    """A dataset by the name, path or spec that loaders take; ``task`` is the aggregated task that it is a part of."""
+
+    name: str
+    task: str | None = None
+
+
+class DatasetList(NamedTuple):
+    """Datasets in the order in which they run, each once; ``notes`` name members that were left out, and why."""
+
+    datasets: tuple[NamedDataset, ...]
+    notes: tuple[str, ...] = ()
+
+
+def parse_datasets(given: str | Sequence[str], cards: Path | None = None) -> DatasetList:
+    """Expand a list of datasets; a text that is a path here is one dataset, whatever commas it holds.
+
+    Args:
+        given: the text of ``--dataset``, or its items.
+        cards: an additional folder of cards.
+
+    Raises:
+        UsageError: nothing is named, or a name may be read in two ways.
+        UnknownNameError: a name after a member of a family is neither a dataset nor a member of that family. Other
+            unknown names are refused where the dataset is located.
+    """
+    items = _items(given)
+    expanded: list[NamedDataset] = []
+    notes: list[str] = []
+    mistakes: list[UsageError] = []
+    family: DatasetFamily | None = None
+    for item in items:
+        try:
+            name = _in_family(item, family, cards) if family is not None else item
+            family = _family_of(name, cards)
+            named = None if Path(name).expanduser().exists() else find_dataset(name, cards)
+            expanded += _members(named, cards, notes) if named is not None else [NamedDataset(name)]
+        except UsageError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise UsageError("\n".join(map(str, mistakes)))
+    return DatasetList(tuple(dict.fromkeys(expanded)), tuple(dict.fromkeys(notes)))
+
+
+def _items(given: str | Sequence[str]) -> list[str]:
+    if not isinstance(given, str):
+        items = [str(item) for item in given]
+    elif Path(given).expanduser().exists():
+        items = [given]
+    else:
+        items = [item.strip() for item in given.split(",")]
+    if not items or "" in items:
+        raise UsageError(
+            f"--dataset {given!r} names an empty dataset", fix="give a name, a folder (. for this one), or a list a,b,c"
+        )
+    return items
+
+
+def _in_family(item: str, family: DatasetFamily, cards: Path | None) -> str:
+    """Return the full name of an item that follows a member of ``family``."""
+    if not _is_plain(item):
+        return item
+    is_path, is_name = Path(item).exists(), find_dataset(item, cards) is not None
+    if family.member(item) is None:
+        if not is_path and not is_name:
+            known = (*family.members, *dataset_names(cards))
+            raise UnknownNameError(f"dataset or member of {family.name}", item, known)
+        return item
+    if is_path or is_name:
+        other = f"the folder ./{item}" if is_path else f"the dataset '{item}'"
+        raise UsageError(
+            f"'{item}' in --dataset may be '{family.name}/{item}' or {other}",
+            fix=f"write {family.name}/{item}, or put {f'./{item}' if is_path else item} first in the list",
+        )
+    return f"{family.name}/{item}"
+
+
+def _is_plain(item: str) -> bool:
+    return os.sep not in item and "/" not in item and ":" not in item and not item.startswith((".", "~"))
+
+
+def _family_of(name: str, cards: Path | None) -> DatasetFamily | None:
+    """Return the family of a member that is named ``FAMILY/MEMBER``; None for all else."""
+    stem, slash, _ = name.partition("/")
+    if not slash or ":" in stem or stem in ("", ".", "..", "~"):
+        return None
+    return find_families(cards).get(stem)
+
+
+def _members(named: DatasetCard | DatasetFamily, cards: Path | None, notes: list[str]) -> Iterator[NamedDataset]:
+    """Yield what a card or a family stands for."""
+    if isinstance(named, DatasetFamily):
+        below = {part for card in named.members.values() if _is_aggregate(card, named.name) for part in card.parts}
+        for name, card in named.members.items():
+            if card.obtain is not None:
+                notes.append(f"{card.name} is left out: its owners give it out themselves")
+            elif name not in below and (not card.parts or _is_aggregate(card, named.name)):
+                yield from _members(card, cards, notes)
+        return
+    if not named.parts:
+        yield NamedDataset(named.name)
+        return
+    family = named.name.partition("/")[0]
+    task = named.name if _is_aggregate(named, family) else None
+    for part in named.parts:
+        yield NamedDataset(f"{family}/{part}", task)
+
+
+def _is_aggregate(card: DatasetCard, family: str) -> bool:
+    own = card.name.removeprefix(f"{family}/")
+    return bool(card.parts) and all(part.startswith(f"{own}/") for part in card.parts)
