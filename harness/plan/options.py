@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.errors import UsageError
-from harness.stats.under_load import Arrivals
+from harness.stats.timing import Arrivals
 
 __all__ = [
     "ARRIVALS",

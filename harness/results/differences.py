@@ -15,7 +15,7 @@ from harness.results import schema
 from harness.results.assess import Assessed
 from harness.results.checks import PairedValues
 from harness.stats import PairedTest, bootstrap_interval, compare_pairs
-from harness.stats.family import holm_of_asked
+from harness.stats.paired import adjust_family
 
 __all__ = ["metric_losses", "notable_differences", "paired_differences", "reference_label", "reference_notes"]
 
@@ -37,7 +37,7 @@ def paired_differences(
             if is_mean(one.measure):
                 test = compare_pairs(scores_a.values[common_a, column], scores_b.values[common_b, column], seed)
                 made.append((result_a.label, result_b.label, str(one.measure), test, undecided_by_ties(one, other)))
-    adjusted = holm_of_asked([test.p if test.changed else None for *_, test, _ in made])
+    adjusted = adjust_family([test.p if test.changed else None for *_, test, _ in made])
     return [_difference(*row, p) for row, p in zip(made, adjusted, strict=True)]
 
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from harness.data.types import Int64Array
 from harness.plan.options import LoadOptions
 from harness.results import schema
-from harness.stats.timing import latency
-from harness.stats.under_load import OpenLoop, open_loop, throughput
+from harness.stats.timing import OpenLoop, latency, open_loop, throughput
 from harness.wording import counted
 from harness.worker.jobs import LoadRecord, TrialRecord
 

@@ -4,13 +4,20 @@ Usable alone: arrays of per-query values in, frozen dataclasses out. Higher valu
 computes; this package fixes which variant, which seed, and what happens at the edges.
 """
 
-from harness.stats.equivalence import Equivalence, equivalence
-from harness.stats.family import holm
-from harness.stats.gating import Gate, gate
 from harness.stats.intervals import Interval, bootstrap_interval, mean_interval
-from harness.stats.judging import Change, Judgement, Verdict, judge, judge_family
-from harness.stats.noise import NoiseFloor, noise_floor
-from harness.stats.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs
+from harness.stats.judging import (
+    Change,
+    Equivalence,
+    Gate,
+    Judgement,
+    Verdict,
+    equivalence,
+    gate,
+    judge,
+    judge_family,
+)
+from harness.stats.mean_error import NoiseFloor, noise_floor
+from harness.stats.paired import PAIRED_TESTS, PairedTest, TestName, compare_pairs, holm
 from harness.stats.power import detectable_difference, queries_needed
 
 __all__ = [

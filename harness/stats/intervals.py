@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean."""
+"""Per-query values, checked once, and confidence intervals of their mean."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.types import Float64Array
-from harness.stats.values import check_share, finite, mean_and_spread
+from harness.errors import DataError, UsageError
 
-__all__ = ["CONFIDENCE", "Interval", "bootstrap_interval", "mean_interval"]
+__all__ = [
+    "CONFIDENCE",
+    "ROUNDING",
+    "Interval",
+    "bootstrap_interval",
+    "check_share",
+    "check_size",
+    "finite",
+    "mean_and_spread",
+    "mean_interval",
+    "paired_differences",
+]
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
+ROUNDING = 1e-12
+"""Differences up to this share of the largest value count as rounding."""
 _BATCH = 4_000_000
 
 
@@ -25,7 +38,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """BCa bootstrap interval of the mean of ``values`` (float64 (n,)); None below two values.
+    """Return the BCa bootstrap interval of the mean of ``values`` (float64 (n,)); None below two values.
 
     2,000 resamples, seeded: the same values give the same interval. Also None where BCa is undefined, because a
     resample's mean never lies on one side of the sample's. Raises DataError for NaN and infinity, UsageError for a
@@ -48,12 +61,13 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, confidence: float = CON
 
 
 def mean_interval(values: npt.ArrayLike, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """Interval of the mean of a metric, whose ``values`` (float64 (n,)) lie between 0 and 1; None below two values.
+    """Return the interval of the mean of a metric, whose ``values`` (float64 (n,)) lie between 0 and 1.
 
-    The BCa bootstrap of :func:`bootstrap_interval`, except where that takes too little for certainty. Where every value
-    is 0 or 1 it is exact: of n hits in n questions, a share of hits of 0.025**(1/n) is still to be reckoned with, at
-    95 %. Where all values are the same and neither, a share d of others stays unseen with probability (1 - d)**n, and
-    the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises as :func:`bootstrap_interval`.
+    None below two values. The BCa bootstrap of :func:`bootstrap_interval`, except where that takes too little for
+    certainty. Where every value is 0 or 1 it is exact: of n hits in n questions, a share of hits of 0.025**(1/n) is
+    still to be reckoned with, at 95 %. Where all values are the same and neither, a share d of others stays unseen with
+    probability (1 - d)**n, and the interval reaches as far as d = 1 - 0.025**(1/n) could move the mean. Raises
+    as :func:`bootstrap_interval`.
     Source: Clopper and Pearson, Biometrika 26 (1934).
     """
     check_share("confidence", confidence)
@@ -78,14 +92,14 @@ def _exact_share(hits: int, n: int, tail: float) -> Interval:
 
 
 def _means_of_resamples(sample: Float64Array, rng: np.random.Generator) -> Float64Array:
-    """float64 (2000,); drawn in batches, so that memory is bounded."""
+    """Return float64 (2000,), drawn in batches, so that memory is bounded."""
     size = max(1, _BATCH // len(sample))
     sizes = (min(size, RESAMPLES - start) for start in range(0, RESAMPLES, size))
     return np.concatenate([sample[rng.integers(0, len(sample), (rows, len(sample)))].mean(axis=1) for rows in sizes])
 
 
 def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Float64Array:
-    """The two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
+    """Return the two quantiles of the resamples' means that bound the interval; NaN where they are not defined.
 
     What leaving out one value does to a mean is known without a loop, which is why this is not
     ``scipy.stats.bootstrap``: that takes time and memory by the square of the queries, and half a second to import.
@@ -101,3 +115,63 @@ def _levels(sample: Float64Array, means: Float64Array, confidence: float) -> Flo
     bias = normal.inv_cdf(below / (2 * len(means)))
     reach = bias + np.array([1.0, -1.0]) * normal.inv_cdf((1.0 - confidence) / 2.0)
     return np.array([normal.cdf(place) for place in bias + reach / (1.0 - acceleration * reach)])
+
+
+def finite(values: npt.ArrayLike, name: str = "values") -> Float64Array:
+    """Return ``values`` as float64 (n,).
+
+    Raises DataError for NaN and infinity, with their places; UsageError for what are no numbers, and for another shape.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # ValueError of texts, and of lists of different lengths
+        fix = "give numbers, one a query; of mappings [values[query] for query in queries], on both sides"
+        raise UsageError(f"{name} are no numbers (but {type(values).__name__}): {error}", fix=fix) from error
+    if array.ndim != 1:
+        raise UsageError(f"{name} has {array.ndim} dimensions", fix="give one value a query: one dimension")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        problems = [f"value {place} is {array[place]}" for place in bad.tolist()]
+        raise DataError(name, problems, fix="leave out the queries that could not be scored, on both sides")
+    return array
+
+
+def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> Float64Array:
+    """Return ``b - a`` query by query, float64 (n,), with exactly 0 for what is only rounding.
+
+    A difference counts as rounding up to 1e-12 of the largest value: the same ranking, scored by two versions of a
+    summation, is no change. Raises UsageError for arrays of different lengths, and as :func:`finite`.
+    """
+    first, second = finite(a, "a"), finite(b, "b")
+    if len(first) != len(second):
+        raise UsageError(
+            f"a has {len(first)} values, b has {len(second)}", fix="give both sides of the same queries, in one order"
+        )
+    return _without_rounding(second - first, np.max(np.abs([first, second]), initial=0.0))
+
+
+def _without_rounding(differences: Float64Array, scale: float) -> Float64Array:
+    """Return ``differences`` with 0 in place of whatever is at most 1e-12 of ``scale``."""
+    return np.where(np.abs(differences) <= ROUNDING * scale, 0.0, differences)
+
+
+def mean_and_spread(values: Float64Array) -> tuple[float, float]:
+    """Return mean and standard deviation (n - 1) of float64 (n,); 0 where there are too few values.
+
+    The standard deviation of values that differ by rounding alone (1e-12 of the largest) is exactly 0.
+    """
+    if len(values) < 2 or not np.any(_without_rounding(values - values[0], np.max(np.abs(values)))):
+        return (float(values[0]) if len(values) else 0.0), 0.0
+    return float(np.mean(values)), float(np.std(values, ddof=1))
+
+
+def check_share(name: str, value: float) -> None:
+    """Raise UsageError unless ``value`` lies strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise UsageError(f"{name} is {value:g}", fix="it must lie between 0 and 1")
+
+
+def check_size(name: str, value: float) -> None:
+    """Raise UsageError unless ``value`` is finite and 0 or more."""
+    if not 0.0 <= value < float("inf"):
+        raise UsageError(f"the {name} is {value:g}", fix="it must be 0 or more, in the unit of the metric")

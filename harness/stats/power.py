@@ -1,4 +1,4 @@
-"""What so many queries can show, and how many would show it.
+"""Compute what so many queries can show, and how many would show it.
 
 Power of Student's t by the non-central t distribution, with the spread of the differences at hand taken for the true
 one, and the differences for normal. Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition
@@ -13,9 +13,8 @@ from collections.abc import Callable
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.stats.location import error_of
-from harness.stats.noise import NoiseFloor
-from harness.stats.values import check_share, finite, mean_and_spread
+from harness.stats.intervals import check_share, finite, mean_and_spread
+from harness.stats.mean_error import NoiseFloor, error_of
 
 __all__ = ["detectable_difference", "queries_for_equivalence", "queries_needed"]
 
@@ -25,7 +24,7 @@ _MOST_QUERIES = 10_000_000
 def detectable_difference(
     differences: npt.ArrayLike, *, power: float = 0.8, alpha: float = 0.05, noise: NoiseFloor | None = None
 ) -> float | None:
-    """The smallest true mean difference that a two-sided t-test at ``alpha`` shows with probability ``power``.
+    """Return the smallest true mean difference that a two-sided t-test at ``alpha`` shows with probability ``power``.
 
     ``differences`` is float64 (n,), query by query. None below two queries and where the differences do not vary.
     Raises UsageError for shares outside 0 to 1 and a power not above alpha, DataError for NaN and infinity.
@@ -55,7 +54,7 @@ def queries_needed(
     alpha: float = 0.05,
     noise: NoiseFloor | None = None,
 ) -> int | None:
-    """How many queries like these show a true mean difference of ``effect_difference`` with probability ``power``.
+    """Return how many queries like these show a true mean of ``effect_difference`` with probability ``power``.
 
     By a two-sided t-test at ``alpha``. None below two queries, for a difference of 0, where the differences do not
     vary, and where 10 million queries are not enough: builds that scatter too much are not helped by queries. Raises
@@ -82,7 +81,7 @@ def queries_for_equivalence(
     alpha: float = 0.05,
     noise: NoiseFloor | None = None,
 ) -> int | None:
-    """How many queries like these show equivalence within ±``delta`` if their mean is the true one.
+    """Return how many queries like these show equivalence within ±``delta`` if their mean is the true one.
 
     None as :func:`queries_needed`, and where the mean lies outside ±delta. The power of the two one-sided tests is
     taken as the sum of both less 1, which is exact for large n. Raises as :func:`detectable_difference`.
@@ -106,7 +105,7 @@ def queries_for_equivalence(
 
 
 def _power(size: float, df: float, alpha: float) -> float:
-    """Of a two-sided t-test, for a true mean of ``size`` standard errors."""
+    """Return the power of a two-sided t-test for a true mean of ``size`` standard errors."""
     from scipy import stats
 
     critical = stats.t.isf(alpha / 2.0, df)
@@ -115,7 +114,7 @@ def _power(size: float, df: float, alpha: float) -> float:
 
 
 def _smallest(reached: Callable[[int], bool]) -> int | None:
-    """The smallest number of queries, at least 2, that ``reached``, which stays true once it is."""
+    """Return the smallest number of queries, at least 2, for which ``reached`` is true; it stays true beyond."""
     low, high = 1, 2
     while not reached(high):
         low, high = high, 2 * high

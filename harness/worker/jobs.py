@@ -23,7 +23,7 @@ from harness.engines.interface import (
     StoredDocuments,
 )
 from harness.registry.parameters import ParameterValue
-from harness.stats.under_load import Arrivals, Samples
+from harness.stats.timing import Arrivals, Samples
 
 __all__ = [
     "HELD",

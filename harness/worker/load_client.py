@@ -25,7 +25,7 @@ from harness.data.progress import Clock, Progress
 from harness.data.types import Int32Array, Int64Array
 from harness.engines.interface import EngineProtocol, SearchResult
 from harness.errors import EngineTimeoutError, EngineUnavailableError, HarnessError
-from harness.stats.under_load import Samples
+from harness.stats.timing import Samples
 from harness.store.disk import drop_from_page_cache, resident_share
 from harness.store.record_files import load
 from harness.worker.candidate_hits import CandidateHits

@@ -9,7 +9,7 @@ import pytest
 
 from harness.engines.interface import EngineInfo, IndexReport, SearchResult, Storage
 from harness.results.load import closed_loops, open_loops, queries_with_terms
-from harness.stats.under_load import Samples
+from harness.stats.timing import Samples
 from harness.worker.jobs import LoadRecord, TrialRecord
 
 TERMS = np.array([True, False, True])

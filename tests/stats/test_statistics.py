@@ -30,7 +30,7 @@ from harness.stats import (
     mean_interval,
     queries_needed,
 )
-from harness.stats.family import holm_of_asked
+from harness.stats.paired import adjust_family
 from harness.stats.power import queries_for_equivalence
 from harness.wording import few_for_interval
 
@@ -112,8 +112,8 @@ def test_interval_covers_the_mean_as_often_as_it_says() -> None:
 
 
 def test_a_question_without_an_answer_is_no_part_of_the_family() -> None:
-    assert holm_of_asked([0.02, None, 0.04, None]) == [0.04, None, 0.04, None]
-    assert holm_of_asked([None]) == [None]
+    assert adjust_family([0.02, None, 0.04, None]) == [0.04, None, 0.04, None]
+    assert adjust_family([None]) == [None]
 
 
 def test_holm() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.stats.under_load import Samples, arrivals_ns, open_loop, throughput
+from harness.stats.timing import Samples, arrivals_ns, open_loop, throughput
 
 S = 1_000_000_000
 

@@ -16,8 +16,8 @@ from harness.data.progress import Clock
 from harness.data.types import Ids, SparseVectors
 from harness.engines.interface import SearchResult
 from harness.errors import EngineFailureError, EngineUnavailableError, HarnessError
-from harness.stats.under_load import arrivals_ns
-from harness.stats.under_load import open_loop as statistics
+from harness.stats.timing import arrivals_ns
+from harness.stats.timing import open_loop as statistics
 from harness.worker.jobs import TrialJob
 from harness.worker.load_client import Call, CallLog, Schedule, Tickets, _warm_up, closed_loop, once, open_loop
 

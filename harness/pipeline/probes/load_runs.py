@@ -21,7 +21,7 @@ from harness.data.progress import Progress
 from harness.data.types import Int64Array
 from harness.errors import HarnessError
 from harness.plan.options import ClientKind, LoadOptions
-from harness.stats.under_load import Samples, arrivals_ns
+from harness.stats.timing import Samples, arrivals_ns
 from harness.store.disk import copy_folder
 from harness.store.record_files import load, save
 from harness.worker.executor import Aside, Executor, side_by_side

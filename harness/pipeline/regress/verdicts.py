@@ -18,7 +18,7 @@ from harness.results.regression_schema import MetricJudgement
 from harness.results.schema import BackendResult, SpreadValue
 from harness.results.side import OVERLAP, Side
 from harness.stats import Change, Judgement, NoiseFloor, TestName, judge_family
-from harness.stats.noise import combined
+from harness.stats.mean_error import sum_of_variances
 
 __all__ = ["MARGIN", "Rules", "judge_pairs", "metric_warnings", "noise_warnings"]
 
@@ -186,7 +186,7 @@ def _noise(results: Sequence[BackendResult], figure: str) -> NoiseFloor | None:
         value = _spread(result, figure)
         if result.spread is not None and value is not None and value.min < value.max:
             parts.append((value.sd**2, float(result.spread.builds - 1)))
-    return combined(parts) if parts else None
+    return sum_of_variances(parts) if parts else None
 
 
 def _spread(result: BackendResult, figure: str) -> SpreadValue | None:

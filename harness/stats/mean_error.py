@@ -1,0 +1,186 @@
+"""The error of a mean difference: the queries' spread, its skewness, and how far builds alone move the mean.
+
+Student's t takes differences for normal. Where a few queries carry the whole loss, a sample without those queries has a
+smaller loss and, at once, a smaller spread: t is off by a term of order 1/√n, which Hall's transformation removes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.types import Float64Array
+from harness.errors import UsageError
+from harness.stats.intervals import ROUNDING, Interval, finite, mean_and_spread
+
+__all__ = [
+    "MeanError",
+    "NoiseFloor",
+    "error_of",
+    "hall",
+    "hall_inverse",
+    "mean_error",
+    "noise_floor",
+    "skewness_of_mean",
+    "sum_of_variances",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """The spread of a difference of two means that comes from builds alone.
+
+    ``sd`` is the standard deviation of the difference between one build of each side, ``df`` its degrees of freedom.
+    """
+
+    sd: float
+    df: float
+
+    def size(self, alpha: float = 0.05) -> float:
+        """Return the difference that two builds of equal quality exceed, in one direction, with probability alpha."""
+        if self.sd == 0.0:
+            return 0.0
+        from scipy import stats
+
+        return float(stats.t.isf(alpha, self.df)) * self.sd
+
+
+def noise_floor(before: npt.ArrayLike, after: npt.ArrayLike) -> NoiseFloor | None:
+    """Return the noise floor from the means of every build of each side; a side with one build is deterministic.
+
+    ``before`` and ``after`` hold one mean a build, of the same metric on the same queries. The variances of the two
+    sides are added, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946). None where no build
+    differs from another: then there is no noise. Raises UsageError for a side without builds, DataError for NaN.
+    """
+    return sum_of_variances([_variance(finite(before, "before")), _variance(finite(after, "after"))])
+
+
+def _variance(means: Float64Array) -> tuple[float, float]:
+    if len(means) == 0:
+        raise UsageError("a noise floor of no builds", fix="give the mean of each build, at least one a side")
+    if len(means) == 1 or np.ptp(means) == 0.0:
+        return 0.0, 1.0
+    return float(np.var(means, ddof=1)), float(len(means) - 1)
+
+
+def sum_of_variances(parts: Sequence[tuple[float, float]]) -> NoiseFloor | None:
+    """Add independent variances, each with its degrees of freedom; None where all of them are 0."""
+    total = math.fsum(variance for variance, _ in parts)
+    if total == 0.0:
+        return None
+    weight = math.fsum((variance / total) ** 2 / df for variance, df in parts if variance > 0.0)
+    return NoiseFloor(math.sqrt(total), 1.0 / weight)
+
+
+class MeanError(NamedTuple):
+    """A mean, its standard error with degrees of freedom and skewness, and the least p that there can be.
+
+    Each question is put to Student's t and to Hall's transformation of it, and the more doubtful answer counts:
+    skewness can excuse a difference, never make one. ``error`` is None for differences that are all the same: they have
+    no spread, but may all be on one side by chance. ``least`` is then what flipping signs can give at best, 2 to the
+    minus the number of queries; else 0.
+    """
+
+    mean: float
+    error: NoiseFloor | None
+    skewness: float
+    least: float
+
+    def p_above(self, bound: float) -> float:
+        """Return the one-sided p of the hypothesis that the true mean is at least ``bound``: small when it is lower."""
+        if self.error is None:
+            equal = math.isclose(self.mean, bound, rel_tol=ROUNDING)
+            return self.least if self.mean < bound and not equal else 1.0
+        from scipy import special
+
+        t = (self.mean - bound) / self.error.sd
+        return max(self.least, float(special.stdtr(self.error.df, max(t, hall(t, self.skewness)))))
+
+    def p_below(self, bound: float) -> float:
+        """Return the one-sided p of the hypothesis that the true mean is at most ``bound``: small when it is higher."""
+        return self._mirrored().p_above(-bound)
+
+    def p_at(self, value: float) -> float:
+        """Return the two-sided p of the hypothesis that the true mean is ``value``."""
+        return min(1.0, 2.0 * min(self.p_above(value), self.p_below(value)))
+
+    def interval(self, tail: float) -> Interval | None:
+        """Return the true means that :meth:`p_above` and :meth:`p_below` do not reject at ``tail``, below 0.5.
+
+        None where too few queries show the same difference for any.
+        """
+        if self.least >= tail:
+            return None
+        return Interval(-self._mirrored().highest(tail), self.highest(tail))
+
+    def _mirrored(self) -> MeanError:
+        return self._replace(mean=-self.mean, skewness=-self.skewness)
+
+    def highest(self, tail: float) -> float:
+        """Return the true mean of which :meth:`p_above` is ``tail``."""
+        if self.error is None:
+            return self.mean
+        from scipy import special
+
+        t = float(special.stdtrit(self.error.df, tail))
+        return self.mean - min(t, hall_inverse(t, self.skewness)) * self.error.sd
+
+
+def mean_error(differences: Float64Array, noise: NoiseFloor | None = None) -> MeanError | None:
+    """Return the mean of float64 (n,) with its error; None below two values, which have no spread.
+
+    ``noise`` adds the variance over builds to that over queries. Third cumulants add up too, and that of builds is
+    taken for 0, so the skewness of the mean shrinks by the cube of the queries' share of the error.
+    """
+    queries = len(differences)
+    if queries < 2:
+        return None
+    mean, spread = mean_and_spread(differences)
+    error = error_of(spread, queries, noise)
+    if spread == 0.0 or error is None:
+        return MeanError(mean, error, 0.0, 0.5**queries)
+    share = spread / math.sqrt(queries) / error.sd
+    return MeanError(mean, error, skewness_of_mean(differences) * share**3, 0.0)
+
+
+def error_of(spread: float, queries: int, noise: NoiseFloor | None) -> NoiseFloor | None:
+    """Return the error of a mean over ``queries`` differences with a standard deviation of ``spread``.
+
+    None for no error: differences that do not vary, and builds that do not differ.
+    """
+    builds = [(noise.sd**2, noise.df)] if noise is not None else []
+    return sum_of_variances([(spread**2 / queries, float(queries - 1)), *builds])
+
+
+def skewness_of_mean(values: Float64Array) -> float:
+    """Return s/√n of float64 (n,) that vary, with the sample's skewness s as far as chance does not explain it.
+
+    The square of s is 6/n in n normal values, by chance, and as much is taken off: s·max(0, 1 - 6/(n·s²)). So normal
+    values are hardly corrected at all, and fewer than five never: their skewness cannot be that large.
+    """
+    n = len(values)
+    centred = values - np.mean(values)
+    skewness = float(np.mean(centred**3)) / float(np.mean(centred**2)) ** 1.5
+    shown = skewness * skewness - 6.0 / n
+    return shown / (skewness * math.sqrt(n)) if shown > 0.0 else 0.0
+
+
+def hall(t: float, skewness: float) -> float:
+    """Return t + gt²/3 + g²t³/27 + g/6 for a mean of ``skewness`` g: Student's t again, up to terms of order 1/n.
+
+    The value never falls while t rises. Source: Hall, On the Removal of Skewness by Transformation, Journal of the
+    Royal Statistical Society B 54 (1992), the cubic transformation; g is the skewness of the values over √n.
+    """
+    return t + skewness * t * t / 3.0 + skewness**2 * t**3 / 27.0 + skewness / 6.0
+
+
+def hall_inverse(u: float, skewness: float) -> float:
+    """Return the t of which :func:`hall` makes ``u``."""
+    rest = u - skewness / 6.0
+    root = math.cbrt(1.0 + skewness * rest)
+    return 3.0 * rest / (root * root + root + 1.0)  # 3·(root - 1)/g, without its cancellation
