@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from harness.cli.plain import fact_lines, folded_table, plain_table, wrapped
 from harness.data.languages import language_name
-from harness.registry.dataset_cards import DatasetCard, DatasetFamily, Published
+from harness.registry.dataset_cards import DatasetCard, DatasetFamily
+from harness.registry.published import Published
 
 if TYPE_CHECKING:
     from harness.loaders.base import LocalFiles
@@ -163,7 +164,7 @@ def _published(published: Sequence[Published], title: str, width: int, all_publi
     cells = [
         (
             f"{row.system} ({row.split})" if by_split else row.system,
-            *(f"{row.scores[metric]:.4f}" if metric in row.scores else "" for metric in metrics),
+            *(row.scores.get(metric, "") for metric in metrics),
             f"[{sources.index(row.source) + 1}]",
         )
         for row in rows

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from harness.registry.published import Published, published_in
 from harness.registry.strict_toml import Document, Table, card_name, read_document
 
-__all__ = ["DatasetCard", "DatasetFamily", "Published", "read_dataset_card", "read_dataset_family"]
+__all__ = ["DatasetCard", "DatasetFamily", "read_dataset_card", "read_dataset_family"]
 
 _FIELDS = ("title", "text")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -27,19 +28,6 @@ _SHARED = (
     "licence", "source", "citation", "note", "identical_ids", "metric", "text", "facts",
 )  # fmt: skip
 """Keys that a family's file may state once for all of its members."""
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Scores that somebody published for one system on a split: metric to value, and where they are written.
-
-    ``split`` is None where the scores are a mean over several datasets.
-    """
-
-    system: str
-    source: str
-    scores: Mapping[str, float]
-    split: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,21 +318,7 @@ def _published(table: Table, sources: Mapping[str, str] | None, split: str | Non
         if not isinstance(values, dict):
             table.problem(f"'{where[:-1]}' must be a table, not {values!r}")
             continue
-        row = Table(values, where, table.problems)
-        source, scores = row.required("source", str), row.table("scores")
-        if sources is not None and source not in sources:
-            table.problem(f"'{where}source' is '{source}', known: {', '.join(sources)}")
-        published.append(
-            Published(
-                system=row.required("system", str),
-                source=source if sources is None else sources.get(source, source),
-                scores={metric: scores.required(metric, float) for metric in scores.values},
-                split=row.optional("split", str) or split,
-            )
-        )
-        if not scores.values:
-            table.problem(f"'{where}scores' holds no metric")
-        row.close()
+        published.append(published_in(Table(values, where, table.problems), sources, split))
     return tuple(published)
 
 

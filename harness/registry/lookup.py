@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -20,6 +21,7 @@ import harness
 from harness.errors import CardError, EngineUnavailableError, MissingExtraError, UnknownNameError, UsageError
 from harness.registry.cards import BackendCard, read_backend_card
 from harness.registry.dataset_cards import DatasetCard, DatasetFamily, read_dataset_card, read_dataset_family
+from harness.registry.published import published_beside
 from harness.registry.strict_toml import Document, read_document
 
 if TYPE_CHECKING:
@@ -77,16 +79,22 @@ def find_families(folder: Path | None = None) -> Mapping[str, DatasetFamily]:
 def find_dataset(name: str, folder: Path | None = None) -> DatasetCard | DatasetFamily | None:
     """Return the dataset, the family, or the ``FAMILY/MEMBER`` of a name; None where there is none.
 
-    Only the file of that name is read. ``folder`` and errors as in :func:`find_cards`.
+    Only the file of that name is read, and what ``published.tsv`` beside it says of the name. ``folder`` and errors as
+    in :func:`find_cards`.
     """
     stem, _, member = name.partition("/")
     file = _card_files("datasets", folder).get(stem)
-    if file is None:
+    if file is None or (name.endswith("/") and not member):
         return None
-    if not file.is_family:
-        return None if member else read_dataset_card(file.path, file.document)
-    family = read_dataset_family(file.path, file.document)
-    return family.member(member) if member else None if name.endswith("/") else family
+    named: DatasetCard | DatasetFamily | None
+    if file.is_family:
+        family = read_dataset_family(file.path, file.document)
+        named = family.member(member) if member else family
+    else:
+        named = None if member else read_dataset_card(file.path, file.document)
+    if named is None:
+        return None
+    return replace(named, published=(*named.published, *published_beside(file.path, name)))
 
 
 def dataset_names(folder: Path | None = None) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from harness.errors import CardError
 from harness.registry.dataset_cards import DatasetCard, read_dataset_card, read_dataset_family
+from harness.registry.published import published_beside
 
 DATASET = """
 name = "toys"
@@ -144,9 +145,45 @@ def test_scores_name_their_sources_by_the_family_s_short_names(tmp_path: Path) -
     family = read_dataset_family(write(tmp_path, "zoo", FAMILY))
     (row,) = family.members["de"].published
     assert (row.system, row.source, row.split) == ("BM25", "https://example.org/zoo", "test")
-    assert dict(row.scores) == {"nDCG@10": 0.6, "R@100": 1.0}
+    assert dict(row.scores) == {"nDCG@10": "0.6", "R@100": "1"}
     assert [(one.system, one.split) for one in family.published] == [("both", None)]
     assert family.members["en"].published == ()
+
+
+PUBLISHED = "dataset\tsplit\tsystem\tbackend\toptions\tindex\tscores\tsource\n"
+
+
+def test_a_file_beside_the_cards_holds_further_published_numbers(tmp_path: Path) -> None:
+    write(tmp_path, "zoo", FAMILY)
+    row = "zoo/de\ttest\tQL\tcsr:k1=2\tk=9 ties=engine\tterms=7\tAP=0.3970 P@5=40.0%\tpage 3\n"
+    (tmp_path / "published.tsv").write_text(f"{PUBLISHED}{row}zoo\t\tmean\t\t\t\tAP=0.5\tpage 4\n", encoding="utf-8")
+    (one,) = published_beside(tmp_path / "zoo.toml", "zoo/de")
+    assert (one.system, one.split, one.backend, one.source) == ("QL", "test", "csr:k1=2", "page 3")
+    assert one.scores == {"AP": "0.3970", "P@5": "40.0%"}
+    assert (one.options, one.index) == ({"k": 9, "ties": "engine"}, {"terms": 7})
+    (mean,) = published_beside(tmp_path / "zoo.toml", "zoo")
+    assert (mean.split, mean.backend, mean.options, mean.index) == (None, None, {}, {})
+    assert published_beside(tmp_path / "zoo.toml", "zoo/en") == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("dataset\tsystem\n", "line 1: the columns must be dataset, split"),
+        ("zoo\ttest\tBM25\n", "line 2: 3 columns, expected 8"),
+        ("zoo\t\tBM25\t\tdepth=3\t\tAP=0.5\tpage\n", "unknown key 'line 2: options.depth'"),
+        ("zoo\t\tBM25\t\t\t\tAP=high\tpage\n", "'line 2: scores.AP' must be a number as printed, not 'high'"),
+        ("zoo\t\t\t\t\t\t\tpage\n", "'line 2: system' is missing"),
+    ],
+)
+def test_problems_of_published_numbers_name_the_line(tmp_path: Path, content: str, expected: str) -> None:
+    header = (
+        "" if content.startswith("dataset") else "dataset\tsplit\tsystem\tbackend\toptions\tindex\tscores\tsource\n"
+    )
+    (tmp_path / "published.tsv").write_text(header + content, encoding="utf-8")
+    with pytest.raises(CardError) as caught:
+        published_beside(tmp_path / "zoo.toml", "zoo")
+    assert expected in str(caught.value)
 
 
 def test_a_way_of_its_own_takes_the_place_of_the_shared_spec(tmp_path: Path) -> None:
@@ -200,7 +237,17 @@ def test_a_member_s_digest_changes_with_what_is_said_of_it_alone(tmp_path: Path)
         ("{documents}-{queries}", "{documents}", "it must hold {documents} and {queries}"),
         ('parts = ["de", "en"]', 'parts = ["fr"]', "'zoo/all' has the part 'fr', which is no member"),
         ('BM25", source = "page"', 'BM25", source = "pgae"', "'members.de.published.1.source' is 'pgae', known: page"),
-        ('"R@100" = 1', '"R@100" = "1"', "'members.de.published.1.scores.R@100' must be a number"),
+        (
+            '"R@100" = 1',
+            '"R@100" = "one"',
+            "published.1.scores.R@100' must be a number as printed, not 'one'",
+        ),
+        (
+            '"R@100" = 1 }',
+            '"R@100" = 1 }, options = { depth = 9 }',
+            "unknown key 'members.de.published.1.options.d",
+        ),
+        ('"R@100" = 1 }', '"R@100" = 1 }, index = { terms = "9" }', "index.terms' must be an integer"),
         ('{ "nDCG@10" = 0.5 }', "{}", "'published.1.scores' holds no metric"),
         ("[[published]]", "[published]", "'published' must be a list"),
         ("{ train = 5, test = 2 }", '{ train = "5" }', "'members.de.facts.queries.train' must be an integer"),
