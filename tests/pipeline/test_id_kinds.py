@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pipeline.check.id_kinds import kinds_of
+from harness.pipeline.check.id_hints import id_kinds
 
 UUID = "8544a3db-0b16-5b1c-a72d-7b7f47536f62"
 
@@ -26,7 +26,7 @@ UUID = "8544a3db-0b16-5b1c-a72d-7b7f47536f62"
     ],
 )
 def test_ids_of_two_kinds_are_told(named, hits, reason, fix) -> None:
-    found = kinds_of(named, hits)
+    found = id_kinds(named, hits)
     assert found is not None
     assert reason in found.reason
     assert fix in found.fix
@@ -46,4 +46,4 @@ def test_ids_of_two_kinds_are_told(named, hits, reason, fix) -> None:
     ],
 )
 def test_ids_of_one_kind_are_not(named, hits) -> None:
-    assert kinds_of(named, hits) is None
+    assert id_kinds(named, hits) is None

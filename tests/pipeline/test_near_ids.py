@@ -6,14 +6,14 @@ import pytest
 
 from harness.data.types import Ids
 from harness.loaders.golden import golden_of_records
-from harness.pipeline.check.examine import missing_ids
+from harness.pipeline.check.id_hints import IdAdvice, id_advice
 from harness.pipeline.check.id_match import Expected, Match
-from harness.pipeline.check.near_ids import Meant, meant_by
+from harness.pipeline.check.preflight import missing_ids
 
 
-def meant(expected: list[str], corpus: list[str]) -> Meant:
+def meant(expected: list[str], corpus: list[str]) -> IdAdvice:
     golden = golden_of_records([{"question": "what?", "expected": expected}])
-    return meant_by(golden, [one for one in expected if one not in corpus], Ids.of(corpus))
+    return id_advice(golden, [one for one in expected if one not in corpus], Ids.of(corpus))
 
 
 @pytest.mark.parametrize(

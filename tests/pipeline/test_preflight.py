@@ -14,9 +14,8 @@ from harness.data.types import Corpus, Ids
 from harness.engines.callable.answers import Answer
 from harness.metrics import parse_measures
 from harness.pipeline.check.against import run_of
-from harness.pipeline.check.examine import Examiner, missing_ids
 from harness.pipeline.check.id_match import Expected, Match
-from harness.pipeline.check.preflight import Looked, answers_of, preflight
+from harness.pipeline.check.preflight import Answers, Examiner, answers_of, missing_ids, preflight
 from harness.results.schema import ErrorInfo
 from harness.results.subject import Subject
 
@@ -39,7 +38,7 @@ def found(
     documents: int | None = None,
 ) -> list[tuple[str, str]]:
     """Names and severities of what preflight finds."""
-    return [(one.check, one.severity) for one in preflight(Looked(asked, k, ties, match or Match(), documents))]
+    return [(one.check, one.severity) for one in preflight(Answers(asked, k, ties, match or Match(), documents))]
 
 
 A, B, C = question("qa", "a"), question("qb", "b"), question("qc", "c")
@@ -116,7 +115,7 @@ def test_no_hits_for_what_expects_nothing_are_right() -> None:
     nothing = GoldenQuestion("none", "who?", (), {}, 1)
     assert found((A, answer("a")), (nothing, answer())) == []
     (finding,) = preflight(
-        Looked(((A, answer("a")), (nothing, answer()), (B, answer())), 3, TieRule.ENGINE, Match(), None)
+        Answers(((A, answer("a")), (nothing, answer()), (B, answer())), 3, TieRule.ENGINE, Match(), None)
     )
     assert finding.message == "1 of 3 questions got no hits, and count as 0"
     assert finding.examples == ("question 'qb'",)
@@ -125,7 +124,7 @@ def test_no_hits_for_what_expects_nothing_are_right() -> None:
 def test_a_finding_says_what_and_where_and_what_to_do() -> None:
     names = [question(f"q{number}", "z") for number in range(9)]
     given = [(one, Answer(failure="no\n  line 3" if place else "other dimension")) for place, one in enumerate(names)]
-    (finding,) = preflight(Looked(tuple(given), 3, TieRule.ENGINE, Match(), None))
+    (finding,) = preflight(Answers(tuple(given), 3, TieRule.ENGINE, Match(), None))
     assert finding.message == "9 of 9 questions failed"
     assert finding.examples == (
         "question 'q0': other dimension",
@@ -133,7 +132,7 @@ def test_a_finding_says_what_and_where_and_what_to_do() -> None:
     )
     assert "another model" in finding.fix
     long = [(one, answer(*map(str, range(4 + place)))) for place, one in enumerate(names)]
-    finding = preflight(Looked(tuple(long), 3, TieRule.ENGINE, Match(), 99))[0]
+    finding = preflight(Answers(tuple(long), 3, TieRule.ENGINE, Match(), 99))[0]
     assert finding.fix.endswith("--k 12")
     assert finding.examples[-1] == "… and 4 more"
 

@@ -1,13 +1,15 @@
-"""What is looked at before anything is scored: signs that figures would say nothing of the retriever.
+"""Look at answers before anything is scored, for signs that figures would say nothing of the backend.
 
-An *error* makes a subject invalid: it gets no scores, and is never 0.0. A *warning* is shown beside the scores, because
+An *error* makes a trial invalid: it gets no scores, and is never 0.0. A *warning* is shown beside the scores, because
 clean collections have it too. ``docs/how-to/check-what-you-already-run.md`` lists which is which, and why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,23 +17,27 @@ from harness.data.arrow import take_rows
 from harness.data.golden_set import GoldenQuestion, GoldenSet
 from harness.data.problems import Finding
 from harness.data.ranking import TieRule
-from harness.data.types import Corpus, Run
+from harness.data.types import Corpus, Qrels, Run
 from harness.engines.callable.answers import Answer
-from harness.pipeline.check.id_kinds import kinds_of
-from harness.pipeline.check.id_match import Match
+from harness.metrics import Measure, score
+from harness.pipeline.check.id_hints import IdAdvice, id_advice, id_kinds
+from harness.pipeline.check.id_match import Expected, Match, MatchRule, Missing
+from harness.results.check_schema import PreflightProblem
+from harness.results.subject import Subject
 from harness.wording import counted
 
-__all__ = ["Looked", "answers_of", "preflight"]
+__all__ = ["Answers", "Examined", "Examiner", "answers_of", "missing_ids", "preflight", "problem_of"]
 
 _SHOWN = 5
 _ALIKE = 3
 """Fewer equal lists happen: paraphrases have them."""
+_EXAMPLES = 20
 _MANY = 10
 """So many questions without one id that anything expects is no bad luck."""
 
 
-class Looked(NamedTuple):
-    """What the rules look at: questions with their answers, and how they are judged.
+class Answers(NamedTuple):
+    """Questions with their answers, and how they are judged: what every rule looks at.
 
     ``documents`` is the number of documents that can be found, None where nobody knows.
     """
@@ -53,14 +59,13 @@ class Looked(NamedTuple):
         return [(question, answer) for question, answer in self.asked if question.expected]
 
 
-def preflight(looked: Looked) -> list[Finding]:
-    """Everything that is odd about the answers, errors first."""
-    found = [finding for rule in _RULES for finding in rule(looked)]
-    return sorted(found, key=lambda one: one.severity)
+def preflight(answers: Answers) -> list[Finding]:
+    """Return everything that is odd about the answers, errors first."""
+    return sorted((finding for rule in _RULES for finding in rule(answers)), key=lambda finding: finding.severity)
 
 
 def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> list[tuple[GoldenQuestion, Answer]]:
-    """The first ``k`` hits of a run as answers, with texts where the ``corpus`` that its rows count is known.
+    """Return the first ``k`` hits of a run as answers, with texts where the ``corpus`` that its rows count is known.
 
     A question that the run does not name found nothing: files of runs leave such out, and hold more hits than ``k``.
     """
@@ -79,8 +84,8 @@ def answers_of(run: Run, golden: GoldenSet, k: int, corpus: Corpus | None) -> li
     return made
 
 
-def _failed(looked: Looked) -> Iterator[Finding]:
-    failed = [(question, answer) for question, answer in looked.asked if answer.failure is not None]
+def _failed(answers: Answers) -> Iterator[Finding]:
+    failed = [(question, answer) for question, answer in answers.asked if answer.failure is not None]
     if not failed:
         return
     text = "\n".join(answer.failure or "" for _, answer in failed)
@@ -88,22 +93,22 @@ def _failed(looked: Looked) -> Iterator[Finding]:
     if "dimension" in text.lower():
         fix = "the index has vectors of another model: encode questions with the one that it was made with"
     yield Finding(
-        "failed-queries", "error", f"{_counted(len(failed), looked)} failed", fix, _said(failed, lambda a: a.failure)
+        "failed-queries", "error", f"{_counted(len(failed), answers)} failed", fix, _said(failed, lambda a: a.failure)
     )
 
 
-def _empty(looked: Looked) -> Iterator[Finding]:
-    empty = [(question, answer) for question, answer in looked.asked if answer.failure is None and not answer.ids]
+def _empty(answers: Answers) -> Iterator[Finding]:
+    empty = [(question, answer) for question, answer in answers.asked if answer.failure is None and not answer.ids]
     if not empty:
         return
     missed = [(question, answer) for question, answer in empty if question.expected]
-    nothing_at_all = len(empty) == len(looked.asked)
-    if nothing_at_all or (missed and len(missed) == len(looked.expecting)):
+    nothing_at_all = len(empty) == len(answers.asked)
+    if nothing_at_all or (missed and len(missed) == len(answers.expecting)):
         what = "" if nothing_at_all else ", all that expect something,"
         yield Finding(
             "no-hits",
             "error",
-            f"{_counted(len(empty if nothing_at_all else missed), looked)}{what} got no hits",
+            f"{_counted(len(empty if nothing_at_all else missed), answers)}{what} got no hits",
             "look whether the index is empty, and whether questions are analysed or encoded as its documents are",
         )
         return
@@ -111,21 +116,21 @@ def _empty(looked: Looked) -> Iterator[Finding]:
         yield Finding(
             "no-hits",
             "warning",
-            f"{_counted(len(missed), looked)} got no hits, and count as 0",
+            f"{_counted(len(missed), answers)} got no hits, and count as 0",
             "nothing to do where no document shares a word with them; else look at why",
             _said(missed, lambda _: None),
         )
 
 
-def _same_list(looked: Looked) -> Iterator[Finding]:
-    answered = looked.answered
+def _same_list(answers: Answers) -> Iterator[Finding]:
+    answered = answers.answered
     lists, texts = {answer.ids for _, answer in answered}, {_plain(question.question) for question, _ in answered}
     expected = {frozenset(one.id for one in question.expected) for question, _ in answered if question.expected}
     if len(lists) != 1 or len(texts) < _ALIKE or len(expected) < 2:
         return
     (ids,) = lists
-    owned = {owner for one in ids for owner in looked.match.owners(one)}
-    if frozenset.union(*expected) <= owned or (looked.documents is not None and looked.documents <= len(ids)):
+    owned = {owner for one in ids for owner in answers.match.owners(one)}
+    if frozenset.union(*expected) <= owned or (answers.documents is not None and answers.documents <= len(ids)):
         return  # all that there is to find
     yield Finding(
         "same-list",
@@ -135,43 +140,43 @@ def _same_list(looked: Looked) -> Iterator[Finding]:
     )
 
 
-def _repeated(looked: Looked) -> Iterator[Finding]:
-    twice = [(question, answer) for question, answer in looked.asked if len(set(answer.ids)) < len(answer.ids)]
+def _repeated(answers: Answers) -> Iterator[Finding]:
+    twice = [(question, answer) for question, answer in answers.asked if len(set(answer.ids)) < len(answer.ids)]
     if twice:
         yield Finding(
             "duplicates",
             "error",
-            f"{_counted(len(twice), looked)} got a document twice",
+            f"{_counted(len(twice), answers)} got a document twice",
             "return each id once; where they are documents of which several chunks were found, return the chunks' ids "
             "and use --match document --delimiter",
             _said(twice, lambda answer: _listed(sorted({one for one in answer.ids if answer.ids.count(one) > 1}))),
         )
 
 
-def _too_long(looked: Looked) -> Iterator[Finding]:
-    long = [(question, answer) for question, answer in looked.asked if len(answer.ids) > looked.k]
+def _too_long(answers: Answers) -> Iterator[Finding]:
+    long = [(question, answer) for question, answer in answers.asked if len(answer.ids) > answers.k]
     if long:
         most = max(len(answer.ids) for _, answer in long)
         yield Finding(
             "too-many-hits",
             "error",
-            f"{_counted(len(long), looked)} got more than the {looked.k} hits that were asked for, up to {most}",
+            f"{_counted(len(long), answers)} got more than the {answers.k} hits that were asked for, up to {most}",
             f"have the retriever heed k, or ask for what it gives: --k {most}",
             _said(long, lambda answer: f"{counted(len(answer.ids), 'hit')}"),
         )
 
 
-def _unsorted(looked: Looked) -> Iterator[Finding]:
+def _unsorted(answers: Answers) -> Iterator[Finding]:
     scored = [
         (question, answer, np.diff(np.array(answer.scores, dtype=np.float32)))
-        for question, answer in looked.asked
+        for question, answer in answers.asked
         if answer.scores is not None
     ]
     wrong = [(question, answer) for question, answer, steps in scored if (steps > 0).any()]
     if not wrong:
         return
     rising = not any((steps < 0).any() for *_, steps in scored)
-    if rising and looked.ties is TieRule.ENGINE:
+    if rising and answers.ties is TieRule.ENGINE:
         yield Finding(
             "rising-scores",
             "warning",
@@ -182,58 +187,58 @@ def _unsorted(looked: Looked) -> Iterator[Finding]:
     yield Finding(
         "unsorted-scores",
         "error",
-        f"{_counted(len(wrong), looked)} got hits that are not in the order of their scores",
+        f"{_counted(len(wrong), answers)} got hits that are not in the order of their scores",
         "sort the hits by score, the best first; where the order is meant (a reranker's, MMR), return ids alone"
         + ("; of distances, return the negative" if rising else ""),
         _said(wrong, lambda answer: ", ".join(f"{one:.6g}" for one in (answer.scores or ())[:_SHOWN])),
     )
 
 
-def _itself(looked: Looked) -> Iterator[Finding]:
-    """The question among its own hits, where it does not expect it: by its text, or where that is unknown by its id.
+def _itself(answers: Answers) -> Iterator[Finding]:
+    """Find questions among their own hits that do not expect themselves: by text, where that is unknown by id.
 
     An id counts as the first hit alone, where an equal text would be: questions and documents may both be numbered.
     """
     found = []
-    for question, answer in looked.answered:
+    for question, answer in answers.answered:
         expected = {one.id for one in question.expected}
         for place, doc_id in enumerate(answer.ids):
             text = answer.texts[place] if answer.texts else None
             same = place == 0 and doc_id == question.id if text is None else _plain(text) == _plain(question.question)
-            if same and looked.match.owner(doc_id, dict.fromkeys(expected)) is None:
+            if same and answers.match.owner(doc_id, dict.fromkeys(expected)) is None:
                 found.append((question, answer))
                 break
     if not found:
         return
-    most = len(found) >= 2 and 2 * len(found) >= len(looked.answered)
+    most = len(found) >= 2 and 2 * len(found) >= len(answers.answered)
     yield Finding(
         "query-in-results",
         "error" if most else "warning",
-        f"{_counted(len(found), looked)} found itself among its hits",
+        f"{_counted(len(found), answers)} found itself among its hits",
         "take the questions out of the collection: each of them holds a place of an answer",
         _said(found, lambda _: None),
     )
 
 
-def _foreign(looked: Looked) -> Iterator[Finding]:
-    """Where nobody can list the documents: no hit is anything that any question expects.
+def _foreign(answers: Answers) -> Iterator[Finding]:
+    """Find that no hit is anything that any question expects, where nobody can list the documents.
 
-    That is an error where the ids are of two kinds, however few questions there are, or where many were missed: of ten
+    An error where the ids are of two kinds, however few questions there are, or where many were missed: of ten
     questions, even a retriever that finds a quarter of what is expected misses all in 6 % of cases only.
     """
-    if looked.documents is not None:
+    if answers.documents is not None:
         return
-    expecting = [(question, answer) for question, answer in looked.answered if question.expected]
+    expecting = [(question, answer) for question, answer in answers.answered if question.expected]
     named = {one.id for question, _ in expecting for one in question.expected}
     hits = {doc_id for _, answer in expecting for doc_id in answer.ids}
-    if not expecting or any(owner in named for doc_id in hits for owner in looked.match.owners(doc_id)):
+    if not expecting or any(owner in named for doc_id in hits for owner in answers.match.owners(doc_id)):
         return
     count = "the one question" if len(expecting) == 1 else f"any of {len(expecting):,} questions"
     message = (
         f"no hit of {count} has an id that the golden set names: it names {_listed(sorted(named))}, and the hits are "
         f"{_listed(sorted(hits))}"
     )
-    kinds = kinds_of(named, hits)
+    kinds = id_kinds(named, hits)
     if kinds is not None:
         yield Finding("missing-ids", "error", f"{message}; {kinds.reason}", kinds.fix)
         return
@@ -246,7 +251,7 @@ def _foreign(looked: Looked) -> Iterator[Finding]:
     )
 
 
-_RULES: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Answers], Iterator[Finding]], ...] = (
     _failed,
     _empty,
     _same_list,
@@ -258,20 +263,20 @@ _RULES: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
 )
 
 
-def _counted(count: int, looked: Looked) -> str:
-    return f"{count:,} of {counted(len(looked.asked), 'question')}"
+def _counted(count: int, answers: Answers) -> str:
+    return f"{count:,} of {counted(len(answers.asked), 'question')}"
 
 
 def _said(about: Sequence[tuple[GoldenQuestion, Answer]], what: Callable[[Answer], str | None]) -> tuple[str, ...]:
-    """The first questions with what is said of each, those of whom the same is said together."""
-    told: dict[str | None, list[str]] = {}
+    """List the first questions with what is said of each, those of whom the same is said together."""
+    said: dict[str | None, list[str]] = {}
     for question, answer in about:
-        told.setdefault(what(answer), []).append(question.id)
+        said.setdefault(what(answer), []).append(question.id)
     lines = []
-    for said, ids in list(told.items())[:_SHOWN]:
+    for text, ids in list(said.items())[:_SHOWN]:
         who = f"question '{ids[0]}'" if len(ids) == 1 else f"questions {_listed(ids)}"
-        lines.append(who if said is None else f"{who}: {said}")
-    left = sum(len(ids) for ids in list(told.values())[_SHOWN:])
+        lines.append(who if text is None else f"{who}: {text}")
+    left = sum(len(ids) for ids in list(said.values())[_SHOWN:])
     return (*lines, *((f"… and {left:,} more",) if left else ()))
 
 
@@ -281,3 +286,128 @@ def _listed(ids: Sequence[str]) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+class Examined(NamedTuple):
+    """A subject, what its questions expect, and what was found before it was scored."""
+
+    subject: Subject
+    expected: Expected
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Examiner:
+    """Examines runs of a golden set. ``corpus`` is None where a subject has its own documents."""
+
+    golden: GoldenSet
+    match: Match
+    k: int
+    ties: TieRule
+    expected: Expected
+    corpus: Corpus | None = None
+    _findings: WeakKeyDictionary[Run, tuple[Finding, ...]] = field(default_factory=WeakKeyDictionary, init=False)
+
+    def judge(self, run: Run) -> Qrels | None:
+        """Return judgments by which to score a run; None for one that cannot be scored."""
+        findings = self.findings(run)
+        return None if _errors(findings) else self._expected_of(run).judgments(run, self.ties)
+
+    def findings(self, run: Run) -> tuple[Finding, ...]:
+        """Return what is odd about an engine's run."""
+        if run not in self._findings:
+            corpus = self.corpus if self.corpus is not None and run.doc_ids is self.corpus.ids else None
+            documents = len(self.corpus) if self.corpus is not None else len(run.doc_ids)
+            found = self._look(answers_of(run, self.golden, self.k, corpus), documents)
+            if self.corpus is None:
+                found = [*missing_ids(self.golden, self._expected_of(run), "the index"), *found]
+            self._findings[run] = tuple(found)
+        return self._findings[run]
+
+    def examined(self, subject: Subject) -> Examined:
+        """Return a backend with the findings about its run; one that :meth:`judge` refused has no scores already."""
+        if subject.run is None:
+            return Examined(subject, self.expected, tuple(_of_failure(subject)))
+        findings = self.findings(subject.run)
+        return Examined(_marked(subject, findings), self._expected_of(subject.run), findings)
+
+    def examined_answers(
+        self, subject: Subject, answers: Sequence[Answer], measures: Sequence[Measure], relevance: int
+    ) -> Examined:
+        """Examine a backend whose documents nobody knows, by its ``answers``; score it if nothing is wrong."""
+        if subject.run is None:
+            return Examined(subject, self.expected, ())
+        findings = tuple(self._look(list(zip(self.golden, answers, strict=True)), None))
+        if not _errors(findings):
+            judged = self.expected.judgments(subject.run, self.ties)
+            scored = score(subject.run, judged, list(measures), ties=self.ties, relevance=relevance)
+            subject = replace(subject, scores=scored)
+        return Examined(_marked(subject, findings), self.expected, findings)
+
+    def _expected_of(self, run: Run) -> Expected:
+        return self.expected if self.corpus is not None else Expected(self.golden, self.match, run.doc_ids)
+
+    def _look(self, asked: Sequence[tuple[GoldenQuestion, Answer]], documents: int | None) -> list[Finding]:
+        return preflight(Answers(tuple(asked), self.k, self.ties, self.match, documents))
+
+
+def missing_ids(golden: GoldenSet, expected: Expected, where: str) -> list[Finding]:
+    """Find expected ids that no document can meet: questions that nothing could answer rightly."""
+    missing, match = expected.missing, expected.match
+    if not missing:
+        return []
+    rule = {
+        MatchRule.EXACT: "no document has the id",
+        MatchRule.DOCUMENT: f"no document is called so, or so before its last '{match.delimiter}'",
+        MatchRule.PREFIX: f"no document is called so, or begins so before a '{match.delimiter}'",
+    }[match.rule]
+    advice = IdAdvice("", {})
+    if match.rule is MatchRule.EXACT and expected.corpus_ids is not None:
+        advice = id_advice(golden, [one.expectation.id for one in missing], expected.corpus_ids)
+    fix = "correct the ids of the golden set, or give the corpus that it was made for"
+    count = "1 expected id is" if len(missing) == 1 else f"{len(missing)} expected ids are"
+    return [
+        Finding(
+            "missing-ids",
+            "error",
+            f"{count} not in {where}: {rule}",
+            "; ".join(filter(None, (fix, advice.fix))),
+            tuple(_unmet(golden, one, advice.nearest.get(one.expectation.id)) for one in missing[:_EXAMPLES]),
+        )
+    ]
+
+
+def _unmet(golden: GoldenSet, one: Missing, near: str | None) -> str:
+    hint = f" (did you mean '{near}'?)" if near is not None else ""
+    return (
+        f"{golden.source}, line {one.question.line}: question '{one.question.id}' expects '{one.expectation.id}'{hint}"
+    )
+
+
+def problem_of(finding: Finding, *, subject: str | None = None, corpus: str | None = None) -> PreflightProblem:
+    """Return a finding as the report stores it."""
+    return PreflightProblem(
+        check=finding.check,
+        subject=subject,
+        corpus=corpus,
+        message=finding.message,
+        fix=finding.fix,
+        examples=list(finding.examples),
+    )
+
+
+def _errors(findings: Sequence[Finding]) -> tuple[str, ...]:
+    return tuple(one.check for one in findings if one.severity == "error")
+
+
+def _marked(subject: Subject, findings: Sequence[Finding]) -> Subject:
+    return replace(subject, problems=_errors(findings))
+
+
+def _of_failure(subject: Subject) -> list[Finding]:
+    """Find an index that was refused because its vectors have other dimensions than the model gives."""
+    error = subject.error
+    if error is None or error.type != "RejectedInputError" or "dimensions" not in error.message:
+        return []
+    what, _, fix = error.message.partition("\n")
+    return [Finding("dimension", "error", what, fix.strip() or "name the model that the index was made with: model=")]

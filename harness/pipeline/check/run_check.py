@@ -25,8 +25,8 @@ from harness.pipeline.check.check_request import CheckOptions, CheckRequest
 from harness.pipeline.check.check_requirements import Ideal, requirement_results
 from harness.pipeline.check.check_subject import check_subject
 from harness.pipeline.check.checked import Checked
-from harness.pipeline.check.examine import Examined, Examiner, missing_ids, problem_of
 from harness.pipeline.check.id_match import Expected
+from harness.pipeline.check.preflight import Examined, Examiner, missing_ids, problem_of
 from harness.plan.request import Output
 from harness.results import check_schema as schema
 from harness.results.backend import backend_results
